@@ -1,0 +1,98 @@
+//! Why a job failed for good: a closed set of classes, each with what a person can do about it.
+
+use serde::{Deserialize, Serialize};
+
+use super::text_enum;
+
+text_enum! {
+    /// The class of a failure, as stored in `error_class`.
+    pub enum FailureClass {
+        /// The judge could not be reached or answered 5xx, four calls in a row.
+        Transient = "transient",
+        /// The judge kept throttling.
+        Throttled = "throttled",
+        /// Quota or spend limit used up.
+        Exhausted = "exhausted",
+        /// Key, model or address refused.
+        Misconfigured = "misconfigured",
+        /// The judge refuses a request field that we could neither drop nor rename.
+        Capability = "capability",
+        /// The prompt does not fit the judge's context window.
+        TooLarge = "too_large",
+        /// The reply was cut off, twice.
+        Truncated = "truncated",
+        /// The judge declined to answer.
+        Refused = "refused",
+        /// The judge answered with a status that no retry helps.
+        Rejected = "rejected",
+        /// The reply was not what the schema asks for, and its repair neither.
+        Unparsable = "unparsable",
+        /// The subject or its criteria can't be judged as stored.
+        BadInput = "bad_input",
+        /// A bug of ours: a caught panic.
+        Internal = "internal",
+        /// The job's runs ended with the death of their workers.
+        Poison = "poison",
+        /// Waited longer than `max_wait`.
+        WaitExpired = "wait_expired",
+    }
+}
+
+impl FailureClass {
+    /// What a person can do about it, one sentence.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Transient => {
+                "Check that the judge's address is reachable and healthy, then retry the job."
+            }
+            Self::Throttled => {
+                "Lower the concurrency or raise the provider's rate limit, then retry the job."
+            }
+            Self::Exhausted => {
+                "Top up the provider's quota or spend limit, resume the judge, then retry the job."
+            }
+            Self::Misconfigured => {
+                "Correct the judge's key, model or base_url in llm_providers.yaml, restart or resume the judge, then retry the job."
+            }
+            Self::Capability => {
+                "Choose a model that accepts structured replies, or remove the refused parameter from llm_providers.yaml."
+            }
+            Self::TooLarge => {
+                "Choose a judge with a larger context window, or send a shorter session."
+            }
+            Self::Truncated => {
+                "Raise the judge's max_output_tokens in llm_providers.yaml, then retry the job."
+            }
+            Self::Refused => {
+                "Read the session for content that the provider declines, or ask another judge."
+            }
+            Self::Rejected => {
+                "Read the judge's message: the request itself was refused; check base_url and the model's documentation."
+            }
+            Self::Unparsable => {
+                "Read the raw reply on the job's judge calls; choose a model that follows a JSON schema."
+            }
+            Self::BadInput => {
+                "Correct the stored session or criteria that the message names, then retry the job."
+            }
+            Self::Internal => {
+                "This is a bug in gavel: report it with the job's id and the log around it."
+            }
+            Self::Poison => {
+                "This job was in hand each time its worker died: look for out-of-memory kills in the workers' logs."
+            }
+            Self::WaitExpired => {
+                "See why the judge was closed for so long, open it, then retry the job."
+            }
+        }
+    }
+}
+
+/// Why a job failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The class.
+    pub class: FailureClass,
+    /// What happened, in words, with no prompt, reply or key in it.
+    pub message: String,
+}

@@ -1,0 +1,220 @@
+//! The nouns of the flow: a job, its identity, its kind, its state. Nothing here does IO, and nothing here knows a judge.
+
+mod failure;
+mod state;
+mod text_enum;
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+pub use failure::{Failure, FailureClass};
+pub use state::{JobState, Wait, WaitReason};
+pub use text_enum::UnknownText;
+pub(crate) use text_enum::text_enum;
+
+/// Identifies one job: a UUID of version 7, so that ids sort by the time they were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub Uuid);
+
+impl JobId {
+    /// Makes a new id from the machine's clock.
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl Default for JobId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+text_enum! {
+    /// What is scored. Each kind is one folder under `score/`.
+    pub enum Kind {
+        /// An agent's investigation of an alert, 0-100 by a strict judge.
+        Session = "session",
+    }
+}
+
+text_enum! {
+    /// Who waits: a person or a gate (`interactive`), or nobody in particular (`bulk`).
+    pub enum Priority {
+        /// Goes first; one slot in ten is kept for it.
+        Interactive = "interactive",
+        /// Goes in what is left, but every tenth claim takes one.
+        Bulk = "bulk",
+    }
+}
+
+text_enum! {
+    /// Why the work is judged; only `score` makes a current score.
+    pub enum Purpose {
+        /// The subject's score.
+        Score = "score",
+    }
+}
+
+/// The road a job takes through the queue: the judge that it needs, or one of two reserved names.
+///
+/// A closed gate (breaker open, paused, exhausted) stops its lane, and no other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lane(String);
+
+impl Lane {
+    /// The lane of jobs that need no judge.
+    pub const NONE: &'static str = "none";
+    /// The lane of jobs that were in hand when a worker died, twice in a row or more: one at a time, alone in a worker.
+    pub const SUSPECT: &'static str = "suspect";
+
+    /// The lane of a judge by its name.
+    pub fn of_judge(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The lane of jobs whose worker died more than once.
+    pub fn suspect() -> Self {
+        Self(Self::SUSPECT.to_owned())
+    }
+
+    /// Whether this is the lane `suspect`.
+    pub fn is_suspect(&self) -> bool {
+        self.0 == Self::SUSPECT
+    }
+
+    /// The lane's name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Tokens and money that judge calls used, retries and repairs included.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Prompt tokens, cached ones included.
+    pub tokens_in: i64,
+    /// Tokens of the reply, hidden reasoning included.
+    pub tokens_out: i64,
+    /// USD; `None` where any call's model has no price: unknown is never 0.
+    pub cost_usd: Option<f64>,
+}
+
+/// What `enqueue` inserts; everything else on the row starts at its default.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewJob {
+    /// The job's id.
+    pub job_id: JobId,
+    /// What is scored.
+    pub kind: Kind,
+    /// The session's id for [`Kind::Session`]; `None` where the payload is all there is.
+    pub subject_id: Option<Uuid>,
+    /// Why it is judged.
+    pub purpose: Purpose,
+    /// The kind's own payload.
+    pub payload: Value,
+    /// The judge's name; `None` if no judge is needed.
+    pub judge: Option<String>,
+    /// Who waits.
+    pub priority: Priority,
+    /// Criteria pinned at enqueue: 64 hex digits.
+    pub criteria_hash: String,
+    /// Whether an existing score and cached replies are passed over.
+    pub force_rescore: bool,
+    /// Who asked: the authenticated user, else the token's name, else `api-client`.
+    pub triggered_by: String,
+    /// When it was asked.
+    pub created_at: DateTime<Utc>,
+}
+
+impl NewJob {
+    /// The lane that the job starts in.
+    pub fn lane(&self) -> Lane {
+        Lane(self.judge.clone().unwrap_or_else(|| Lane::NONE.to_owned()))
+    }
+}
+
+/// One row of `scoring_jobs`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// The job's id.
+    pub job_id: JobId,
+    /// What is scored.
+    pub kind: Kind,
+    /// The session's id for [`Kind::Session`].
+    pub subject_id: Option<Uuid>,
+    /// Why it is judged.
+    pub purpose: Purpose,
+    /// The kind's own payload.
+    pub payload: Value,
+    /// The judge's name; `None` if no judge is needed.
+    pub judge: Option<String>,
+    /// The lane it is in now: its judge's, or `suspect`.
+    pub lane: Lane,
+    /// Who waits.
+    pub priority: Priority,
+    /// Where it stands.
+    pub state: JobState,
+    /// Rises on every claim, is never lowered: the fence against stale workers.
+    pub claim_no: i64,
+    /// Runs in the lane `suspect` that ended with the worker's death.
+    pub attempts: i32,
+    /// Worker deaths in a row with this job in hand; a run that ends in any other way sets it to 0.
+    pub losses: i32,
+    /// Judge calls spent beyond the first (at most 3, by design.md section 5).
+    pub retries: i32,
+    /// Set while `waiting`: why, and until when.
+    pub wait: Option<Wait>,
+    /// When it may be claimed.
+    pub due_at: DateTime<Utc>,
+    /// When it first went to `waiting` in this run of waits; `max_wait` counts the time spent waiting from here.
+    pub waiting_since: Option<DateTime<Utc>>,
+    /// Who runs it.
+    pub worker_id: Option<Uuid>,
+    /// Set when `failed`.
+    pub failure: Option<Failure>,
+    /// Criteria pinned at enqueue.
+    pub criteria_hash: String,
+    /// Whether an existing score and cached replies are passed over.
+    pub force_rescore: bool,
+    /// Who asked.
+    pub triggered_by: String,
+    /// The kind's result, as the API shows it.
+    pub result: Option<Value>,
+    /// Whether a simulated judge made the result.
+    pub simulated: bool,
+    /// What its judge calls used so far.
+    pub usage: Usage,
+    /// When it was asked.
+    pub created_at: DateTime<Utc>,
+    /// When it was last claimed.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it reached a terminal state.
+    pub finished_at: Option<DateTime<Utc>>,
+}

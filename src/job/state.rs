@@ -1,0 +1,153 @@
+//! Where a job stands, and where it may go from there.
+//!
+//! ```text
+//!              claim                 record
+//!   ┌────────┐ ──────▶ ┌─────────┐ ─────────▶ succeeded
+//!   │ queued │         │ running │ ─────────▶ failed ──┐ retry (same job, counters reset)
+//!   └────────┘ ◀────── └─────────┘                     │
+//!    ▲  ▲  │  drained,    │   ▲                        │
+//!    │  │  │  rescued     │   │ claimed when due       │
+//!    │  │  │              ▼   │                        │
+//!    │  │  │           ┌─────────┐  wait_expired        │
+//!    │  └──┼────────── │ waiting │ ─────────▶ failed    │
+//!    │     │           └─────────┘                      │
+//!    │     └──▶ cancelled (also from waiting, running)  │
+//!    └──────────────────────────────────────────────────┘
+//! ```
+//!
+//! `waiting` is only for jobs that were claimed. A pause belongs to a judge or to the queue, never to a row.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::text_enum;
+
+text_enum! {
+    /// A job's state, as stored and as shown.
+    pub enum JobState {
+        /// Due, and not yet taken.
+        Queued = "queued",
+        /// In a worker's hand.
+        Running = "running",
+        /// Was claimed, met a closed gate or a long delay; spends nothing.
+        Waiting = "waiting",
+        /// Ended with a score.
+        Succeeded = "succeeded",
+        /// Ended with a class and a reason.
+        Failed = "failed",
+        /// Ended by an operator.
+        Cancelled = "cancelled",
+    }
+}
+
+impl JobState {
+    /// Whether the job has ended; terminal rows have `finished_at`, others do not.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed | Self::Cancelled => true,
+            Self::Queued | Self::Running | Self::Waiting => false,
+        }
+    }
+
+    /// The states that may follow this one.
+    pub fn successors(self) -> &'static [JobState] {
+        match self {
+            Self::Queued => &[Self::Running, Self::Cancelled],
+            Self::Running => &[
+                Self::Succeeded,
+                Self::Failed,
+                Self::Waiting,
+                Self::Queued,
+                Self::Cancelled,
+            ],
+            Self::Waiting => &[Self::Queued, Self::Running, Self::Failed, Self::Cancelled],
+            Self::Failed => &[Self::Queued],
+            Self::Succeeded | Self::Cancelled => &[],
+        }
+    }
+
+    /// Whether the step to `next` is legal.
+    pub fn can_become(self, next: JobState) -> bool {
+        self.successors().contains(&next)
+    }
+}
+
+text_enum! {
+    /// Why a job waits.
+    pub enum WaitReason {
+        /// The judge failed five times in a row; a probe goes out after the cool-down.
+        BreakerOpen = "breaker_open",
+        /// The judge said 429, or asked for a delay over 10 s.
+        Throttled = "throttled",
+        /// The judge's quota or spend limit is used up.
+        Exhausted = "exhausted",
+        /// The judge refuses our key, our model or our address.
+        Misconfigured = "misconfigured",
+        /// An operator paused the judge or the queue.
+        Paused = "paused",
+        /// The store or a source failed for a passing reason.
+        Storage = "storage",
+    }
+}
+
+/// A wait with its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Why.
+    pub reason: WaitReason,
+    /// When it is tried again; `None` where somebody must act first.
+    pub until: Option<DateTime<Utc>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_legal_moves_are_those_of_the_picture_and_no_others() {
+        use JobState::{Cancelled, Failed, Queued, Running, Succeeded, Waiting};
+        let legal = [
+            (Queued, Running),
+            (Queued, Cancelled),
+            (Running, Succeeded),
+            (Running, Failed),
+            (Running, Waiting),
+            (Running, Queued),
+            (Running, Cancelled),
+            (Waiting, Queued),
+            (Waiting, Running),
+            (Waiting, Failed),
+            (Waiting, Cancelled),
+            (Failed, Queued),
+        ];
+        for from in JobState::ALL {
+            for to in JobState::ALL {
+                assert_eq!(
+                    from.can_become(*to),
+                    legal.contains(&(*from, *to)),
+                    "{from} -> {to}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_terminal_state_is_left_only_by_retry() {
+        for state in JobState::ALL.iter().filter(|s| s.is_terminal()) {
+            let expected: &[JobState] = match state {
+                JobState::Failed => &[JobState::Queued],
+                _ => &[],
+            };
+            assert_eq!(state.successors(), expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_back_and_unknown_ones_list_the_known() {
+        for state in JobState::ALL {
+            assert_eq!(state.as_str().parse::<JobState>().as_ref(), Ok(state));
+        }
+        let error = "done".parse::<JobState>().expect_err("not a state");
+        assert!(error.to_string().contains("queued, running"), "{error}");
+    }
+}

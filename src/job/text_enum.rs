@@ -1,0 +1,53 @@
+//! Closed enums that are stored and sent as text: one list of names for the database, the wire and the code.
+
+/// A text that names no variant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} {text:?}; known: {known}")]
+pub struct UnknownText {
+    /// The enum's name.
+    pub what: &'static str,
+    /// What was given.
+    pub text: String,
+    /// The names there are, separated by commas.
+    pub known: String,
+}
+
+macro_rules! text_enum {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        pub enum $name { $($(#[$vmeta])* #[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            /// Every variant, in the order of the text.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name used in the database and on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::job::UnknownText;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    other => Err($crate::job::UnknownText {
+                        what: stringify!($name),
+                        text: other.to_owned(),
+                        known: [$($text),+].join(", "),
+                    }),
+                }
+            }
+        }
+    };
+}
+pub(crate) use text_enum;

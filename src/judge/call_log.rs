@@ -1,0 +1,54 @@
+//! Every call to a provider, retries and repairs included: what the bill and the audit are made of.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::error::ErrorClass;
+
+/// Tokens and money of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CallUsage {
+    /// Prompt tokens, cached ones included.
+    pub tokens_in: i64,
+    /// Those of them that the provider read from its prompt cache.
+    pub tokens_in_cached: i64,
+    /// Reply tokens, hidden reasoning included.
+    pub tokens_out: i64,
+    /// USD; `None` if the model has no price.
+    pub cost_usd: Option<f64>,
+}
+
+/// One call to a provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallRecord {
+    /// Identifies the call.
+    pub call_id: Uuid,
+    /// Whose question it was: the job's id, which the judge doesn't interpret.
+    pub asked_for: Uuid,
+    /// The judge's name.
+    pub judge: String,
+    /// The model as asked, or as reported if there was a reply.
+    pub model: String,
+    /// When it was sent.
+    pub at: DateTime<Utc>,
+    /// How long it took.
+    pub latency: Duration,
+    /// `None` for a good reply.
+    pub error: Option<ErrorClass>,
+    /// What happened, for an error.
+    pub message: Option<String>,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// What it used, as reported.
+    pub usage: CallUsage,
+    /// The reply's text, cut at 64 KiB.
+    pub reply: Option<String>,
+}
+
+/// Takes call records. Never blocks and never fails the caller: the implementer queues, and logs what it had to drop.
+pub trait CallLog: Send + Sync {
+    /// Takes one record.
+    fn log(&self, call: CallRecord);
+}

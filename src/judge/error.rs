@@ -1,0 +1,62 @@
+//! One set of error classes for every provider, matched in full: the class decides what happens next.
+
+use std::time::Duration;
+
+/// The class of a judge's error. The table of signals is in `provider/`; what follows from a class is in `retry.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// Connect, reset, timeout, 408, 409, 425, 500, 502, 503, 504, 529: retried after 1, 2, 4 s; counts for the breaker.
+    Transient,
+    /// 429: Retry-After is obeyed; spends no retry; above 10 s the job waits.
+    Throttled,
+    /// Quota or spend limit: no retry; the lane closes until it is resumed or the known reset opens it; the job waits.
+    Exhausted,
+    /// 401, 403, 404 of the model: no retry; the job fails; the lane closes.
+    Misconfigured,
+    /// A 400/422 that names a request field: dropped or renamed once.
+    Capability,
+    /// The prompt doesn't fit.
+    TooLarge,
+    /// Cut off by the output cap: once more with a larger one.
+    Truncated,
+    /// The model declined.
+    Refused,
+    /// Any other status: the job fails, the lane stays open.
+    Rejected,
+    /// Not JSON, not the schema, out of range: one repair turn.
+    Unparsable,
+}
+
+impl ErrorClass {
+    /// The name used in logs and in `judge_calls`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Throttled => "throttled",
+            Self::Exhausted => "exhausted",
+            Self::Misconfigured => "misconfigured",
+            Self::Capability => "capability",
+            Self::TooLarge => "too_large",
+            Self::Truncated => "truncated",
+            Self::Refused => "refused",
+            Self::Rejected => "rejected",
+            Self::Unparsable => "unparsable",
+        }
+    }
+}
+
+/// An error of one call, or of a whole question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JudgeError {
+    /// What kind of error.
+    pub class: ErrorClass,
+    /// What happened, with the judge's name; no key, no prompt.
+    pub message: String,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The reply's text where there was one (unparsable, truncated, refused): kept in the call log, never logged.
+    pub raw_reply: Option<String>,
+}

@@ -1,0 +1,131 @@
+//! Whether a call may go out now: breaker, pauses, concurrency. One gate serves all judges of a process.
+//!
+//! The in-process form is [`memory`]; a form that replicas share comes behind the same trait. Durations count from now,
+//! so that a gate needs no wall clock and its tests run on paused time.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::error::ErrorClass;
+
+pub mod memory;
+
+/// Why a lane is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Closed {
+    /// Five transient failures in a row; a probe goes out after the cool-down.
+    BreakerOpen,
+    /// The provider asked for a pause longer than 10 s.
+    Throttled,
+    /// Quota or spend limit used up; until resumed, or the known reset.
+    Exhausted,
+    /// Key, model or address refused; until resumed.
+    Misconfigured,
+    /// An operator said so; until resumed.
+    Paused,
+}
+
+/// A gate's refusal. It spends nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub why: Closed,
+    /// When to come again; `None` where somebody must act first.
+    pub retry_in: Option<Duration>,
+}
+
+/// A gate's leave to make one call. Dropping it without [`Gate::report`] frees its slot and its probe, and counts as nothing.
+pub struct Permit {
+    /// Whether this call is the breaker's probe.
+    pub probe: bool,
+    /// Runs when the permit is dropped.
+    pub(in crate::judge) _on_drop: Option<Box<dyn Send + Sync>>,
+}
+
+/// How a call ended, as far as a gate cares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// A reply came, good or bad: the judge is alive.
+    Alive,
+    /// An error of this class, with what the provider asked for.
+    Failed {
+        /// The class.
+        class: ErrorClass,
+        /// Retry-After or a known reset.
+        retry_after: Option<Duration>,
+        /// What happened, for the judges page.
+        message: String,
+    },
+}
+
+/// Where a judge's breaker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Calls go out.
+    Closed,
+    /// No call goes out until the cool-down ends.
+    Open,
+    /// One probe is out.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// The name shown and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// What a gate knows of one judge, for the judges page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateSnapshot {
+    /// The judge's name.
+    pub judge: String,
+    /// The breaker.
+    pub breaker: BreakerState,
+    /// Transient failures in a row.
+    pub failures_in_row: u32,
+    /// Why the lane is closed now, if it is.
+    pub closed: Option<Refusal>,
+    /// Calls in flight.
+    pub in_flight: u32,
+    /// The last error's text.
+    pub last_error: Option<String>,
+}
+
+/// A closure that must reach other processes and outlive this one; the worker writes it to the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closure {
+    /// The judge's name.
+    pub judge: String,
+    /// [`Closed::Exhausted`] or [`Closed::Misconfigured`].
+    pub why: Closed,
+    /// The provider's words.
+    pub message: String,
+    /// When it opens by itself, if known.
+    pub reopens_in: Option<Duration>,
+}
+
+/// Lets calls pass, or says why not.
+#[async_trait]
+pub trait Gate: Send + Sync {
+    /// Asks leave for one call. Waits at most `patience` for a slot of the judge's concurrency.
+    async fn enter(&self, judge: &str, patience: Duration) -> Result<Permit, Refusal>;
+    /// Says how the call ended. Must be called with the permit, before the next `enter` of the same question.
+    fn report(&self, judge: &str, permit: Permit, outcome: &CallOutcome);
+    /// Why the judge's lane is closed now; `None` if it is open. Never consumes a probe.
+    fn closed(&self, judge: &str) -> Option<Refusal>;
+    /// Closes a lane until [`Gate::open`], or for `reopens_in`; a brake read from the store, or an operator's pause.
+    fn close(&self, judge: &str, why: Closed, reopens_in: Option<Duration>);
+    /// Takes back what [`Gate::close`] did, and nothing else: the breaker and a throttling stay.
+    fn open(&self, judge: &str);
+    /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
+    fn take_closures(&self) -> Vec<Closure>;
+    /// What it knows of each judge it has seen.
+    fn snapshot(&self) -> Vec<GateSnapshot>;
+}

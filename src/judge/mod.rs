@@ -1,0 +1,23 @@
+//! One question to one model, patiently: cache -> gate -> retry -> provider -> parse -> (repair).
+//!
+//! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives an [`Answer`], or says why to
+//! wait. What it needs to remember elsewhere goes through the traits [`ReplyCache`] and [`CallLog`], which the store
+//! implements and `app` wires.
+
+mod ask;
+mod cache;
+mod call_log;
+mod error;
+pub mod gate;
+pub mod provider;
+mod providers;
+mod question;
+mod reply;
+mod retry;
+
+pub use ask::{AskContext, Asked, Judge, Judges};
+pub use cache::{CacheKey, CachedReply, ReplyCache};
+pub use call_log::{CallLog, CallRecord, CallUsage};
+pub use error::{ErrorClass, JudgeError};
+pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
+pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply};

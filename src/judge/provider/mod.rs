@@ -1,0 +1,1 @@
+//! Providers and their wire types: one folder each.

@@ -1,0 +1,93 @@
+//! What is asked, and what comes back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::error::JudgeError;
+
+/// A fault in a reply: where, and what is wrong, in words that the model can act on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// JSON pointer into the reply, "" for the whole.
+    pub pointer: String,
+    /// What is wrong and what is expected.
+    pub message: String,
+}
+
+/// Checks that providers don't enforce: ranges, lengths, types.
+pub type Check = Arc<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>;
+
+/// A random text that fences evidence; made for each run of a job, and part of no cache key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nonce(pub String);
+
+impl Nonce {
+    /// Draws a nonce of 128 random bits, 32 hex digits.
+    pub fn draw(random: &mut fastrand::Rng) -> Self {
+        Self(format!("{:032x}", random.u128(..)))
+    }
+}
+
+/// What the judge can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The model's context window in tokens.
+    pub context_window: u32,
+    /// Tokens kept for the reply.
+    pub max_output_tokens: u32,
+}
+
+/// One question to one model.
+#[derive(Clone)]
+pub struct Question {
+    /// The kind's name: chooses the timeout, and is logged.
+    pub kind: &'static str,
+    /// SHA-256 (hex) of the template before anything was filled in, the schema's version included.
+    pub template_hash: String,
+    /// The criteria's hash.
+    pub criteria_hash: String,
+    /// The evidence before fencing; with the hashes above it is what the cache key is made of.
+    pub evidence: Vec<String>,
+    /// The whole prompt as the model sees it, evidence fenced. One user message: the framework first, for prompt caching.
+    pub prompt: String,
+    /// The reply's name for providers that want one, `[a-z_]+`.
+    pub schema_name: &'static str,
+    /// The reply's JSON schema, closed objects, every property required.
+    pub schema: Value,
+    /// Checks beyond the schema.
+    pub check: Check,
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Prompts are never logged: lengths and hashes are.
+        f.debug_struct("Question")
+            .field("kind", &self.kind)
+            .field("template_hash", &self.template_hash)
+            .field("criteria_hash", &self.criteria_hash)
+            .field("prompt_bytes", &self.prompt.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reply that passed every check.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// The reply's JSON.
+    pub value: Value,
+    /// The provider entry's name in `llm_providers.yaml`.
+    pub provider: String,
+    /// The model as the provider reported it.
+    pub model: String,
+    /// Whether a simulated judge made it.
+    pub simulated: bool,
+    /// Whether it took the repair turn.
+    pub repaired: bool,
+    /// Whether it came from the cache, so that nothing was spent.
+    pub cached: bool,
+}
+
+/// The end of a question: a reply, or an error that no patience helps.
+pub type Answer = Result<Reply, JudgeError>;

@@ -1,0 +1,1 @@
+//! From a reply's text to a checked value.

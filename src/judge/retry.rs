@@ -1,0 +1,1 @@
+//! What follows from an error class: a pure decision.

@@ -1,0 +1,90 @@
+//! What tests stand on: a store of either kind with a database of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gavel::store::{Store, StoreOptions};
+use sqlx::Connection as _;
+use sqlx::Executor as _;
+use uuid::Uuid;
+
+/// A migrated store in a database of its own.
+pub struct TestStore {
+    pub store: Arc<Store>,
+    pub url: String,
+    _dir: Option<tempfile::TempDir>,
+}
+
+/// The Postgres server to test on, if there is one.
+pub fn postgres_server() -> Option<String> {
+    std::env::var("DATABASE_URL")
+        .ok()
+        .filter(|url| url.starts_with("postgres"))
+}
+
+/// The Redis server to test on, if there is one.
+pub fn redis_server() -> Option<String> {
+    std::env::var("REDIS_URL")
+        .ok()
+        .filter(|url| !url.is_empty())
+}
+
+fn options(url: &str) -> StoreOptions {
+    StoreOptions {
+        url: url.to_owned(),
+        max_connections: 4,
+        connect_timeout: Duration::from_secs(10),
+    }
+}
+
+/// The address of an empty SQLite file.
+pub fn sqlite_database() -> (String, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    (format!("sqlite://{}/gavel.db", dir.path().display()), dir)
+}
+
+/// The address of an empty Postgres database; `None` without a server.
+pub async fn postgres_database() -> Option<String> {
+    let server = postgres_server()?;
+    let name = format!("gavel_test_{}", Uuid::now_v7().simple());
+    let mut admin = sqlx::PgConnection::connect(&server).await.unwrap();
+    let create = format!("create database {name}");
+    admin.execute(sqlx::AssertSqlSafe(create)).await.unwrap();
+    admin.close().await.unwrap();
+    let (base, _) = server.rsplit_once('/').unwrap();
+    Some(format!("{base}/{name}"))
+}
+
+/// A migrated SQLite store.
+pub async fn sqlite() -> TestStore {
+    let (url, dir) = sqlite_database();
+    let store = Store::connect(options(&url)).await.unwrap();
+    store.migrate().await.unwrap();
+    TestStore {
+        store: Arc::new(store),
+        url,
+        _dir: Some(dir),
+    }
+}
+
+/// A migrated Postgres store; `None` without a server.
+pub async fn postgres() -> Option<TestStore> {
+    let url = postgres_database().await?;
+    let store = Store::connect(options(&url)).await.unwrap();
+    store.migrate().await.unwrap();
+    Some(TestStore {
+        store: Arc::new(store),
+        url,
+        _dir: None,
+    })
+}
+
+/// Every store there is to test on.
+pub async fn stores() -> Vec<TestStore> {
+    let mut stores = vec![sqlite().await];
+    match postgres().await {
+        Some(store) => stores.push(store),
+        None => eprintln!("DATABASE_URL names no Postgres: tested on SQLite alone"),
+    }
+    stores
+}
