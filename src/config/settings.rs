@@ -1,0 +1,147 @@
+//! Every setting, typed. `config/default.toml` documents each; this file only says what shape it has.
+
+use serde::Deserialize;
+
+/// All settings, after the layers flags > environment > `--config` file > embedded defaults.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Address of the API.
+    pub bind: String,
+    /// Where embedded set-ups keep their data.
+    pub data_dir: String,
+    /// The judge that criteria name by `${DEFAULT_LLM_PROVIDER}`.
+    pub default_llm_provider: String,
+    /// Path of the criteria file; empty: the embedded one.
+    pub scoring_config: String,
+    /// Path of `llm_providers.yaml`; empty: the embedded one.
+    pub llm_providers: String,
+    /// The database.
+    pub database: DatabaseSettings,
+    /// Redis.
+    pub redis: RedisSettings,
+    /// HTTP.
+    pub http: HttpSettings,
+    /// Who may do what.
+    pub auth: AuthSettings,
+    /// Workers.
+    pub worker: WorkerSettings,
+    /// Judges.
+    pub judge: JudgeSettings,
+    /// Scoring.
+    pub scoring: ScoringSettings,
+    /// How long things are kept.
+    pub retention: RetentionSettings,
+    /// Logs.
+    pub log: LogSettings,
+}
+
+/// The database.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseSettings {
+    /// `postgres://…`; `up` and `demo` use SQLite in the data folder instead.
+    pub url: String,
+    /// Connections of the general pool.
+    pub max_connections: u32,
+    /// How long to try at start.
+    pub connect_timeout_s: u64,
+}
+
+/// Redis.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedisSettings {
+    /// `redis://…` or `rediss://…`.
+    pub url: String,
+    /// The queue's name: part of every key.
+    pub queue: String,
+}
+
+/// HTTP.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpSettings {
+    /// Largest body, bytes.
+    pub max_body_bytes: usize,
+    /// Deepest JSON.
+    pub max_json_depth: usize,
+    /// Longest `Prefer: wait`, seconds.
+    pub max_wait_s: u64,
+    /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.
+    pub allowed_hosts: Vec<String>,
+    /// Networks whose `X-Forwarded-User` is believed.
+    pub trusted_proxies: Vec<String>,
+}
+
+/// Who may do what.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuthSettings {
+    /// `name:scope,scope:token` each; scopes are read, enqueue, admin.
+    pub tokens: Vec<String>,
+    /// A file with one such line each; empty: none.
+    pub tokens_file: String,
+    /// Whether a bind beyond loopback without tokens is allowed.
+    pub insecure_no_auth: bool,
+}
+
+/// Workers.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerSettings {
+    /// Jobs in hand at once, 1-10,000.
+    pub concurrency: usize,
+    /// How long a lease lasts, seconds; heartbeats come every third of it.
+    pub lease_s: f64,
+    /// How long a drain lets running jobs finish, seconds; then they go back to the queue.
+    pub drain_timeout_s: u64,
+    /// Runs in the lane `suspect` that may end with the worker's death.
+    pub max_attempts: i32,
+    /// Longest time in state waiting, seconds.
+    pub max_wait_s: u64,
+    /// Bulk ids per lane that wait in the queue.
+    pub bulk_window: usize,
+}
+
+/// Judges.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JudgeSettings {
+    /// Retries after the first call.
+    pub max_retries: u32,
+    /// The first delay, seconds; each further one doubles.
+    pub retry_base_s: f64,
+    /// Transient failures in a row that open the breaker.
+    pub breaker_failures: u32,
+    /// How long the breaker stays open, seconds.
+    pub breaker_cooldown_s: f64,
+    /// Longest wait that is spent in the worker's slot, seconds.
+    pub max_slot_wait_s: f64,
+}
+
+/// Scoring.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScoringSettings {
+    /// Whether only sessions that ended `completed` are scored, as the origin does.
+    pub score_only_completed: bool,
+}
+
+/// How long things are kept.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSettings {
+    /// Judge calls with their replies, days.
+    pub judge_calls_days: u32,
+}
+
+/// Logs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// `text` or `json`.
+    pub format: String,
+    /// A tracing filter, e.g. `info,gavel=debug`.
+    pub filter: String,
+}

@@ -1,0 +1,431 @@
+//! Step 1 of the flow: check the request, insert the row, push the id. API, dashboard and CLI all call this.
+//!
+//! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
+//! get lost. Never calls a judge.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
+use crate::queue::{Push, Queue};
+use crate::score::Criteria;
+use crate::store::{Accepted, Force, ScoringView, SessionStatus, Store, StoreError};
+
+/// Why a judge of some name can't be asked: what the client is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JudgeProblem {
+    /// The judge's name.
+    pub judge: String,
+    /// What is wrong and what to do.
+    pub remedy: String,
+}
+
+/// Says whether a judge of that name could be asked. `app` makes it from `llm_providers.yaml`.
+pub type JudgeCheck = Arc<dyn Fn(&str) -> Result<(), JudgeProblem> + Send + Sync>;
+
+/// A request to score a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScoreSession {
+    /// The session.
+    pub session_id: Uuid,
+    /// Whether an existing score and cached replies are passed over.
+    pub force: Force,
+    /// The criteria asked for; `None`: the current ones.
+    pub criteria_hash: Option<String>,
+    /// Who asks.
+    pub triggered_by: String,
+    /// Who waits.
+    pub priority: Priority,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Enqueued {
+    /// A score exists and is what was asked for: its id.
+    Scored(Uuid),
+    /// A job is active, new or older.
+    Job(Box<Job>),
+}
+
+/// Why a request was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum EnqueueError {
+    /// No such session.
+    #[error("session {0} is not known: put it first")]
+    SessionNotFound(Uuid),
+    /// The session has not ended, or not in a way that is scored.
+    #[error("session {session_id} is {status}: only sessions that have ended are scored")]
+    SessionNotCompleted {
+        /// The session.
+        session_id: Uuid,
+        /// Where it stands.
+        status: SessionStatus,
+    },
+    /// There is nothing to judge.
+    #[error("session {0} has an empty conversation: put it again with its messages")]
+    NothingToJudge(Uuid),
+    /// The criteria asked for are not stored.
+    #[error("criteria_hash {0} is not stored: add the definition first")]
+    UnknownCriteria(String),
+    /// Another job stands in the way.
+    #[error("session {session_id} is being scored by job {}", job.job_id)]
+    InProgress {
+        /// The session.
+        session_id: Uuid,
+        /// The job.
+        job: Box<Job>,
+    },
+    /// Scoring is switched off by the criteria file.
+    #[error("scoring is disabled: set scoring.enabled (SCORING_ENABLED) to true and reload")]
+    Disabled,
+    /// The judge that the criteria name can't be asked.
+    #[error("judge {:?}: {}", .0.judge, .0.remedy)]
+    JudgeNotConfigured(JudgeProblem),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Takes requests.
+pub struct Enqueue {
+    store: Arc<Store>,
+    pushes: mpsc::Sender<Push>,
+    clock: Arc<dyn Clock>,
+    judges: JudgeCheck,
+    current: RwLock<Arc<Criteria>>,
+    /// The judge of each stored definition that was asked for; definitions never change.
+    judge_of: RwLock<BTreeMap<String, String>>,
+    score_only: ScoreOnly,
+}
+
+/// Which ended sessions are scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreOnly {
+    /// All.
+    Ended,
+    /// Those that ended `completed`.
+    Completed,
+}
+
+/// How many pushes may wait for a slow queue; what doesn't fit is left to `rescue`.
+const PUSHES_WAITING: usize = 20_000;
+/// How many ids go into one push.
+const PUSH_GROUP: usize = 500;
+/// How often two requests for one session may get into each other's way before we give up.
+const RACES: usize = 5;
+
+impl Enqueue {
+    /// Builds the step and the task that pushes; the task ends when `shutdown` is cancelled and what it held is pushed.
+    pub fn new(
+        store: Arc<Store>,
+        queue: Arc<dyn Queue>,
+        clock: Arc<dyn Clock>,
+        judges: JudgeCheck,
+        current: Arc<Criteria>,
+        score_only: ScoreOnly,
+        shutdown: CancellationToken,
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+        let (pushes, waiting) = mpsc::channel(PUSHES_WAITING);
+        let enqueue = Self {
+            store,
+            pushes,
+            clock,
+            judges,
+            current: RwLock::new(current),
+            judge_of: RwLock::default(),
+            score_only,
+        };
+        (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
+    }
+
+    /// The criteria that new requests get.
+    pub fn current_criteria(&self) -> Arc<Criteria> {
+        match self.current.read() {
+            Ok(current) => current.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        }
+    }
+
+    /// Replaces the current criteria (a reload).
+    pub fn set_current_criteria(&self, criteria: Arc<Criteria>) {
+        match self.current.write() {
+            Ok(mut current) => *current = criteria,
+            Err(poisoned) => *poisoned.into_inner() = criteria,
+        }
+    }
+
+    /// Whether a judge of that name could be asked.
+    pub fn check_judge(&self, name: &str) -> Result<(), JudgeProblem> {
+        (self.judges)(name)
+    }
+
+    /// Asks for a session's score: the table of POST `/api/v1/scoring/sessions/{id}/score`, row by row.
+    pub async fn score_session(&self, request: &ScoreSession) -> Result<Enqueued, EnqueueError> {
+        let criteria = self.current_criteria();
+        if !criteria.enabled {
+            return Err(EnqueueError::Disabled);
+        }
+        let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
+        for _ in 0..RACES {
+            let view = self
+                .store
+                .scoring_view(request.session_id)
+                .await?
+                .ok_or(EnqueueError::SessionNotFound(request.session_id))?;
+            self.check_subject(request.session_id, &view)?;
+            let judge = self.judge_of(hash, &criteria).await?;
+            match decide(&view, request, hash) {
+                Decision::Scored(score_id) => return Ok(Enqueued::Scored(score_id)),
+                Decision::InProgress(job) => {
+                    return Err(EnqueueError::InProgress {
+                        session_id: request.session_id,
+                        job,
+                    });
+                }
+                Decision::Running(job) => return Ok(Enqueued::Job(job)),
+                Decision::Raise(job) => {
+                    if let Some(raised) = self.raise(job.job_id, request).await? {
+                        return Ok(Enqueued::Job(Box::new(raised)));
+                    }
+                }
+                Decision::New => {
+                    if let Some(job) = self.insert(request, hash, judge, &criteria).await? {
+                        return Ok(Enqueued::Job(Box::new(job)));
+                    }
+                }
+            }
+        }
+        Err(EnqueueError::Store(StoreError::Unavailable {
+            attempted: "enqueueing a session that many clients ask for at once",
+            reason: format!("lost {RACES} races in a row"),
+        }))
+    }
+
+    /// Retries a failed job and pushes it. `None`: no such job, or it hasn't failed.
+    pub async fn retry(&self, id: JobId) -> Result<Option<Accepted>, EnqueueError> {
+        let accepted = self.store.retry(id, self.clock.now()).await?;
+        if accepted == Some(Accepted::New)
+            && let Some(job) = self.store.job(id).await?
+        {
+            self.push(&job);
+        }
+        Ok(accepted)
+    }
+
+    fn check_subject(&self, session_id: Uuid, view: &ScoringView) -> Result<(), EnqueueError> {
+        let scored = match self.score_only {
+            ScoreOnly::Ended => view.status.is_terminal(),
+            ScoreOnly::Completed => view.status == SessionStatus::Completed,
+        };
+        if !scored {
+            return Err(EnqueueError::SessionNotCompleted {
+                session_id,
+                status: view.status,
+            });
+        }
+        if !view.has_conversation {
+            return Err(EnqueueError::NothingToJudge(session_id));
+        }
+        Ok(())
+    }
+
+    /// The judge that a stored definition names, checked. The current definition is stored on its first use.
+    async fn judge_of(&self, hash: &str, current: &Arc<Criteria>) -> Result<String, EnqueueError> {
+        let known = match self.judge_of.read() {
+            Ok(known) => known.get(hash).cloned(),
+            Err(poisoned) => poisoned.into_inner().get(hash).cloned(),
+        };
+        if let Some(judge) = known {
+            return Ok(judge);
+        }
+        let judge = if hash == current.hash.0 {
+            self.store
+                .put_criteria(Kind::Session, current, self.clock.now())
+                .await?;
+            current.judge.clone()
+        } else {
+            let definition = self
+                .store
+                .criteria(hash)
+                .await?
+                .ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
+            Criteria::from_value(&definition.content)
+                .map_err(|error| StoreError::Unexpected {
+                    attempted: "reading a stored criteria definition",
+                    reason: error.to_string(),
+                })?
+                .judge
+        };
+        match self.judge_of.write() {
+            Ok(mut known) => known.insert(hash.to_owned(), judge.clone()),
+            Err(poisoned) => poisoned.into_inner().insert(hash.to_owned(), judge.clone()),
+        };
+        Ok(judge)
+    }
+
+    async fn raise(
+        &self,
+        job_id: JobId,
+        request: &ScoreSession,
+    ) -> Result<Option<Job>, EnqueueError> {
+        let raised = self.store.raise(job_id, request.force).await?;
+        if let Some(job) = &raised {
+            self.push(job);
+        }
+        Ok(raised)
+    }
+
+    /// Inserts a job. `None`: another one was faster, look again.
+    async fn insert(
+        &self,
+        request: &ScoreSession,
+        hash: &str,
+        judge: String,
+        current: &Criteria,
+    ) -> Result<Option<Job>, EnqueueError> {
+        (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
+        debug_assert!(current.enabled);
+        let new = NewJob {
+            job_id: JobId::new(),
+            kind: Kind::Session,
+            subject_id: Some(request.session_id),
+            purpose: Purpose::Score,
+            payload: serde_json::json!({
+                "session_id": request.session_id,
+                "force_rescore": request.force == Force::Yes,
+            }),
+            judge: Some(judge),
+            priority: request.priority,
+            criteria_hash: hash.to_owned(),
+            force_rescore: request.force == Force::Yes,
+            triggered_by: request.triggered_by.clone(),
+            created_at: self.clock.now(),
+        };
+        match self.store.accept(new.clone()).await? {
+            Accepted::New => {
+                let job = accepted_row(new);
+                self.push(&job);
+                Ok(Some(job))
+            }
+            Accepted::Active(_) => Ok(None),
+        }
+    }
+
+    /// Hands an id to the pushing task. A full channel means that the queue is slow or away: `rescue` pushes it later.
+    fn push(&self, job: &Job) {
+        let push = Push {
+            id: job.job_id,
+            lane: job.lane.clone(),
+            priority: job.priority,
+            due_at: (job.state == JobState::Waiting).then_some(job.due_at),
+        };
+        if self.pushes.try_send(push).is_err() {
+            tracing::debug!(job_id = %job.job_id, "not pushed: the queue is behind; rescue will push it");
+        }
+    }
+}
+
+/// What to do with a request, given what the store says.
+#[derive(Debug, PartialEq)]
+enum Decision {
+    Scored(Uuid),
+    InProgress(Box<Job>),
+    Raise(Box<Job>),
+    Running(Box<Job>),
+    New,
+}
+
+/// The table of rules/session.md, "POST", after the rows that refuse the subject; the first row that fits answers.
+fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> Decision {
+    if request.force == Force::AsIs
+        && let Some((score_id, scored_under)) = &view.current_score
+        && request
+            .criteria_hash
+            .as_ref()
+            .is_none_or(|asked| asked == scored_under)
+    {
+        return Decision::Scored(*score_id);
+    }
+    let Some(job) = &view.active_job else {
+        return Decision::New;
+    };
+    let job = Box::new(job.clone());
+    if job.criteria_hash != hash {
+        return Decision::InProgress(job);
+    }
+    match (job.state, request.force) {
+        (JobState::Queued | JobState::Waiting, _) => Decision::Raise(job),
+        (JobState::Running, Force::AsIs) => Decision::Running(job),
+        (JobState::Running, Force::Yes) => Decision::InProgress(job),
+        // An active job is never terminal: the row changed under us, so look again as if there were none.
+        (JobState::Succeeded | JobState::Failed | JobState::Cancelled, _) => Decision::New,
+    }
+}
+
+/// The row that `accept` inserted.
+fn accepted_row(new: NewJob) -> Job {
+    let lane = new.lane();
+    Job {
+        job_id: new.job_id,
+        kind: new.kind,
+        subject_id: new.subject_id,
+        purpose: new.purpose,
+        payload: new.payload,
+        judge: new.judge,
+        lane,
+        priority: new.priority,
+        state: JobState::Queued,
+        claim_no: 0,
+        attempts: 0,
+        losses: 0,
+        retries: 0,
+        wait: None,
+        due_at: new.created_at,
+        waiting_since: None,
+        worker_id: None,
+        failure: None,
+        criteria_hash: new.criteria_hash,
+        force_rescore: new.force_rescore,
+        triggered_by: new.triggered_by,
+        result: None,
+        simulated: false,
+        usage: crate::job::Usage {
+            cost_usd: Some(0.0),
+            ..Default::default()
+        },
+        created_at: new.created_at,
+        started_at: None,
+        finished_at: None,
+    }
+}
+
+/// Pushes what was committed, in groups of what gathered meanwhile.
+async fn push_committed(
+    queue: Arc<dyn Queue>,
+    mut waiting: mpsc::Receiver<Push>,
+    shutdown: CancellationToken,
+) {
+    let mut group = Vec::with_capacity(PUSH_GROUP);
+    loop {
+        tokio::select! {
+            biased;
+            n = waiting.recv_many(&mut group, PUSH_GROUP) => if n == 0 { return },
+            () = shutdown.cancelled() => {
+                waiting.close();
+                if waiting.is_empty() {
+                    return;
+                }
+                continue;
+            }
+        }
+        if let Err(error) = queue.push(&group).await {
+            tracing::warn!(%error, ids = group.len(), "could not push; rescue will");
+        }
+        group.clear();
+    }
+}
