@@ -219,13 +219,12 @@ impl App {
     /// Answers HTTP on `listener` until `stop.soft`; open requests finish until `stop.hard`.
     pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
         let bind = listener.local_addr().map_err(|error| AppError::Broken(error.to_string()))?;
-        let router = api::router(self.api_state(bind, stop.soft.clone())).map_err(AppError::Config)?;
-        let service = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
-        let soft = stop.soft.clone();
-        let serving =
-            axum_serve(listener, service, async move { soft.cancelled().await });
+        let state = self.api_state(bind, stop.soft.clone());
         tokio::select! {
-            served = serving => served.map_err(|error| AppError::Broken(error.to_string())),
+            served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
+                api::ServeError::Settings(fault) => AppError::Config(fault),
+                api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
+            }),
             () = stop.hard.cancelled() => Ok(()),
         }
     }
@@ -312,20 +311,6 @@ impl App {
             bind,
         }
     }
-}
-
-async fn axum_serve<F>(
-    listener: TcpListener,
-    service: axum::extract::connect_info::IntoMakeServiceWithConnectInfo<
-        axum::Router,
-        std::net::SocketAddr,
-    >,
-    until: F,
-) -> std::io::Result<()>
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    axum::serve(listener, service).with_graceful_shutdown(until).await
 }
 
 async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {

@@ -1,6 +1,8 @@
 //! HTTP for programs: one file per noun. Never sees a judge, a queue or a worker: what it shows of them it reads from the store.
 //! (Skeleton: bodies to be written.)
 
+mod serve;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,6 +11,8 @@ use crate::clock::Clock;
 use crate::config::{AuthSettings, HttpSettings};
 use crate::enqueue::Enqueue;
 use crate::store::Store;
+
+pub use serve::{ServeError, serve};
 
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]
