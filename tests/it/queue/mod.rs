@@ -3,6 +3,7 @@
 mod backend;
 mod outage;
 mod rules;
+mod toy;
 
 use std::sync::Arc;
 use std::time::Duration;
