@@ -99,7 +99,7 @@ async fn one_slot_in_ten_is_kept_for_interactive_work() {
     queue.push(&bulk(50, "a")).await.unwrap();
     let worker = Worker::start(&queue, &toy, 20, log.handler());
     eventually(async || log.started().len() == 18).await;
-    tokio::time::advance(Duration::from_secs(10)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(log.started().len(), 18);
     queue.push(&interactive(5, "a")).await.unwrap();
     eventually(async || log.started().len() == 20).await;
