@@ -1,6 +1,8 @@
 //! Gavel scores the work of AI agents.
 
 pub mod clock;
+pub mod config;
+pub mod history;
 pub mod job;
 pub mod judge;
 pub mod queue;
