@@ -215,7 +215,13 @@ fn steps(item: &Map<String, Value>, at: &str, faults: &mut Faults) -> Vec<String
         match step {
             Value::String(step) if step.len() <= MAX_TEXT => read.push(storable(step.trim())),
             Value::String(step) => faults.add(pointer, too_long(step)),
-            other => faults.add(pointer, format!("is {}; a string is expected", kind(other))),
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_)) => {
+                faults.add(pointer, format!("is {}; a string is expected", kind(other)));
+            }
         }
     }
     read
@@ -233,7 +239,11 @@ fn items<T>(
         let pointer = format!("{at}/{key}/{index}");
         match item {
             Value::Object(map) => all.extend(read(map, &pointer, faults)),
-            other => faults.add(
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)) => faults.add(
                 pointer,
                 format!("is {}; an object is expected", kind(other)),
             ),
