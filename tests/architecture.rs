@@ -292,11 +292,11 @@ fn crate_faults(path: &str, text: &str) -> Vec<String> {
             .iter()
             .find(|(crates, _)| crates.contains(&named.path[0].as_str()));
         let Some((_, places)) = rule else { continue };
-        let stands_in = |allowed: &&str| {
-            let below = place.strip_prefix(*allowed);
+        let stands_in = |allowed: &str| {
+            let below = place.strip_prefix(allowed);
             below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if !places.iter().any(|allowed| stands_in(&allowed)) {
+        if !places.iter().any(|allowed| stands_in(allowed)) {
             faults.push(format!(
                 "{path}:{}: names the crate {}, which is for {} only",
                 named.line,

@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 
 /// A path that a file names: `crate::..` for our own modules, else it begins with an external crate's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    pub path: Vec<String>,
-    pub line: usize,
+pub(crate) struct Named {
+    pub(crate) path: Vec<String>,
+    pub(crate) line: usize,
 }
 
 /// A piece of Rust: an identifier, a number, `::`, or one character of punctuation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    pub text: String,
-    pub line: usize,
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) line: usize,
 }
 
 /// Everything that the text of module `module` names outside its test items, in order.
-pub fn named(text: &str, module: &[&str]) -> Vec<Named> {
+pub(crate) fn named(text: &str, module: &[&str]) -> Vec<Named> {
     let tokens = tokens(text);
     let mut found = Vec::new();
     let mut ours: BTreeSet<String> = BTreeSet::new();
@@ -53,7 +53,7 @@ pub fn named(text: &str, module: &[&str]) -> Vec<Named> {
 }
 
 /// The tokens of a Rust text without comments, literals and items under `#[cfg(test)]`.
-pub fn tokens(text: &str) -> Vec<Token> {
+pub(crate) fn tokens(text: &str) -> Vec<Token> {
     without_tests(lex(text))
 }
 

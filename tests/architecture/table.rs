@@ -3,7 +3,7 @@
 use May::{All, Only};
 
 /// What a module may name of another one.
-pub enum May {
+pub(crate) enum May {
     /// Anything public.
     All(&'static str),
     /// These paths below the module, by name.
@@ -50,7 +50,7 @@ const JUDGE_ROWS: May = Only(
 const SESSION: May = Only("score", &["session"]);
 
 /// Each top-level module in flow order, and what it may import besides [`SHELL`].
-pub const IMPORTS: &[(&str, &[May])] = &[
+pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("job", &[]),
     (
         "enqueue",
@@ -140,11 +140,11 @@ const FRONT: &[May] = &[
 ];
 
 /// The shell, which every module may import but those that are pure.
-pub const SHELL: &[&str] = &["clock", "config", "lifecycle", "telemetry"];
-pub const PURE: &[&str] = &["score", "job"];
+pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "telemetry"];
+pub(crate) const PURE: &[&str] = &["score", "job"];
 
 /// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.
-pub const CRATES: &[(&[&str], &[&str])] = &[
+pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     (
         &["axum", "utoipa_axum", "utoipa_swagger_ui"],
         &["api", "dashboard", "judge/provider/simulated"],
@@ -170,7 +170,7 @@ pub const CRATES: &[(&[&str], &[&str])] = &[
 ];
 
 /// What `score` may not name, since it is pure: the beginnings of paths, and single words.
-pub const IMPURE_PATHS: &[&str] = &[
+pub(crate) const IMPURE_PATHS: &[&str] = &[
     "tokio",
     "futures",
     "async_trait",
@@ -186,15 +186,15 @@ pub const IMPURE_PATHS: &[&str] = &[
     "std::time::Instant",
     "std::time::SystemTime",
 ];
-pub const IMPURE_WORDS: &[&str] = &["async", "await", "now", "now_v7", "new_v4"];
+pub(crate) const IMPURE_WORDS: &[&str] = &["async", "await", "now", "now_v7", "new_v4"];
 
 /// File names that say nothing.
-pub const EMPTY_NAMES: &[&str] = &[
+pub(crate) const EMPTY_NAMES: &[&str] = &[
     "common", "helper", "helpers", "manager", "misc", "service", "types", "util", "utils",
 ];
 
 /// Dependencies that every Rust reader knows; each other one says what it is for.
-pub const WELL_KNOWN: &[&str] = &[
+pub(crate) const WELL_KNOWN: &[&str] = &[
     "async-trait",
     "axum",
     "chrono",
