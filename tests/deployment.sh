@@ -105,14 +105,23 @@ if re.findall(r"^USER (\S+)", dockerfile, re.M)[-1:] in ([], ["root"], ["0"]):
 check_command("Dockerfile: HEALTHCHECK", json.loads(re.search(r"HEALTHCHECK .*CMD (\[.*\])", dockerfile).group(1))[1:])
 check_command("Dockerfile: CMD", json.loads(re.search(r"^CMD (\[.*\])", dockerfile, re.M).group(1)))
 
-# A variable that the program reads is named in its source or its configuration.
+# A variable that the program reads is named in its source or its configuration, or is a key of the settings: GAVEL_ and
+# the key's path in capitals.
+keys = set()
+section = ""
+settings = pathlib.Path("config/default.toml")
+for line in read(settings).splitlines() if settings.exists() else []:
+    if header := re.match(r"\[([\w.]+)\]", line):
+        section = header.group(1).replace(".", "_") + "_"
+    elif key := re.match(r"(\w+) = ", line):
+        keys.add(f"GAVEL_{section}{key.group(1)}".upper())
 folders = [path for folder in ("src", "config") for path in pathlib.Path(folder).rglob("*") if path.is_file()]
 source = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in folders)
 environment = re.search(r"^x-environment:.*?(?=^\S)", compose[compose.index("x-environment") :], re.M | re.S)
 variables = set(re.findall(r"\bGAVEL_\w+", compose + dockerfile))
 variables |= set(re.findall(r"^  ([A-Z_]+):", environment.group(0) if environment else "", re.M))
 for variable in sorted(variables):
-    if not re.search(rf"\b{variable}\b", source):
+    if variable not in keys and not re.search(rf"\b{variable}\b", source):
         faults.append(f"docker-compose.yml, Dockerfile: {variable} is named nowhere in src/ or config/")
 
 for fault in faults:
