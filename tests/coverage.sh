@@ -30,7 +30,7 @@ mkdir -p "$report"
 say "tests with coverage"
 # The timeout is for a whole test binary; tests that hang have limits of their own.
 tests=0
-cargo tarpaulin --engine llvm --locked --lib --bins --tests --follow-exec --skip-clean --no-fail-fast --timeout 1800 \
+cargo tarpaulin --engine llvm --locked --tests --follow-exec --skip-clean --no-fail-fast --timeout 1800 \
     --include-files 'src/*' --target-dir target/coverage --out Json --output-dir "$report" \
     >"$report/log" || tests=$?
 grep -E '^(test .*FAILED|test result: |error)' "$report/log" || true
