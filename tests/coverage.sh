@@ -35,8 +35,8 @@ cargo tarpaulin --engine llvm --locked --tests --follow-exec --skip-clean --no-f
     >"$report/log" || tests=$?
 grep -E '^(test .*FAILED|test result: |error)' "$report/log" || true
 if ((tests)); then
-    tail -n 40 "$report/log"
-    echo "coverage.sh: the tests failed"
+    sed -n '/^failures:$/,/^test result/p' "$report/log"
+    echo "coverage.sh: the tests failed; all they said is in $report/log"
     exit 1
 fi
 
