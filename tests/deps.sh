@@ -13,7 +13,7 @@ if cargo deny --version >/dev/null 2>&1; then
     else
         echo "deps.sh: cargo-deny has no advisory database (cargo deny fetch): advisories aren't checked"
     fi
-    cargo deny --offline check "${checks[@]}"
+    cargo deny --offline --log-level error check --hide-inclusion-graph "${checks[@]}"
 fi
 
 if ! command -v python3 >/dev/null; then
