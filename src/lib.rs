@@ -5,6 +5,7 @@ pub mod app;
 pub mod clock;
 pub mod config;
 pub mod enqueue;
+pub mod history;
 pub mod job;
 pub mod judge;
 pub mod queue;
