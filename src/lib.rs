@@ -32,5 +32,16 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+<<<<<<< HEAD
 pub mod lifecycle;
 pub mod telemetry;
+=======
+pub mod enqueue;
+pub mod history;
+pub mod job;
+pub mod judge;
+pub mod queue;
+pub mod score;
+pub mod store;
+pub mod worker;
+>>>>>>> api
