@@ -316,6 +316,22 @@ async fn a_suspect_runs_alone_and_then_work_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_row_that_became_suspect_moves_to_that_lane_unstarted() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let pushes = bulk(3, "a");
+    toy.suspects.lock().unwrap().insert(pushes[0].id);
+    queue.push(&pushes).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started().len() == 2).await;
+    assert_eq!(*toy.put_back.lock().unwrap(), [pushes[0].id]);
+    assert_eq!(log.started(), ids(&pushes[1..]));
+    log.gate.add_permits(10);
+    eventually(async || log.started().len() == 3).await;
+    assert_eq!(log.most.load(Ordering::SeqCst), 2);
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_suspect_that_waits_is_released_at_the_drain() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     queue.push(&bulk(1, "a")).await.unwrap();

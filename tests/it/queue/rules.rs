@@ -124,6 +124,61 @@ async fn an_interactive_push_raises_a_ready_bulk_id() {
 }
 
 #[tokio::test]
+async fn a_ready_id_whose_lane_has_changed_moves_there() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let pushes = interactive(2, "a");
+        queue.push(&pushes).await.unwrap();
+        let moved = push(pushes[0].id, "suspect", Priority::Bulk);
+        queue.push(&[moved]).await.unwrap();
+        // It keeps its set, and what is in another's hand doesn't move.
+        let got = queue
+            .claim(Uuid::now_v7(), &from(&["suspect"], 9))
+            .await
+            .unwrap();
+        assert_eq!(
+            got,
+            [claimed(&push(
+                pushes[0].id,
+                "suspect",
+                Priority::Interactive
+            ))]
+        );
+        queue.push(&pushes).await.unwrap();
+        assert_eq!(
+            take(queue, Uuid::now_v7(), &from(&["a"], 9)).await,
+            [pushes[1].id]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_push_counts_an_expired_lease_as_none() {
+    on_both(SHORT, async |test| {
+        let queue = &test.queue;
+        let stale = Uuid::now_v7();
+        let pushes = bulk(1, "a");
+        queue.push(&pushes).await.unwrap();
+        take(queue, stale, &from(&["a"], 1)).await;
+        let moved = push(pushes[0].id, "suspect", Priority::Bulk);
+        let expires = async {
+            while queue.depth(&lane("suspect")).await.unwrap().bulk == 0 {
+                queue.push(std::slice::from_ref(&moved)).await.unwrap();
+            }
+        };
+        tokio::time::timeout(LONG, expires).await.unwrap();
+        assert_eq!(
+            queue.renew(stale, &ids(&pushes)).await.unwrap(),
+            ids(&pushes)
+        );
+        let got = take(queue, stale, &from(&["a", "suspect"], 9)).await;
+        assert_eq!(got, ids(&pushes));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn every_tenth_id_comes_from_bulk() {
     on_both(LEASE, async |test| {
         let queue = &test.queue;
@@ -392,12 +447,31 @@ async fn a_backlog_that_is_due_at_once_is_promoted_in_slices() {
         queue.push(&pushes).await.unwrap();
         assert_eq!(queue.depth(&lane("a")).await.unwrap().delayed, 12_000);
         let owner = Uuid::now_v7();
-        let got = take_in_time(queue, owner, &from(&["a"], 400), 12_000).await;
+        let mut got = take_in_time(queue, owner, &from(&["a"], 1), 1).await;
+        // One claim makes no more than a slice ready.
+        assert!(queue.depth(&lane("a")).await.unwrap().delayed >= 11_500);
+        got.extend(take_in_time(queue, owner, &from(&["a"], 400), 11_999).await);
         let distinct: HashSet<JobId> = got.iter().map(|claimed| claimed.id).collect();
         assert_eq!(distinct, ids(&pushes).into_iter().collect());
         assert_eq!(queue.depth(&lane("a")).await.unwrap(), Depth::default());
         let all: Vec<JobId> = distinct.into_iter().collect();
         queue.ack(owner, &all).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_may_be_larger_than_a_slice() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let pushes = bulk(1_700, "a");
+        queue.push(&pushes).await.unwrap();
+        let claim = Claim {
+            max_bulk: 1_600,
+            ..from(&["a"], 2_000)
+        };
+        let got = take(queue, Uuid::now_v7(), &claim).await;
+        assert_eq!(got, ids(&pushes[..1_600]));
     })
     .await;
 }

@@ -23,6 +23,7 @@ use super::LONG;
 pub(super) struct Toy {
     pub(super) lanes: Mutex<Vec<Lane>>,
     pub(super) gone: Mutex<HashSet<JobId>>,
+    pub(super) suspects: Mutex<HashSet<JobId>>,
     pub(super) refusing: AtomicBool,
     pub(super) refusals: AtomicUsize,
     pub(super) largest_batch: AtomicUsize,
@@ -58,9 +59,14 @@ impl Admit for Toy {
         let admitted = ids
             .into_iter()
             .filter(|claimed| !gone.contains(&claimed.id));
-        Ok(admitted
-            .map(|claimed| (claimed.clone(), claimed.id))
-            .collect())
+        let suspects = self.suspects.lock().unwrap();
+        let as_the_row_says = |mut claimed: Claimed| {
+            if suspects.contains(&claimed.id) {
+                claimed.lane = Lane::suspect();
+            }
+            (claimed.clone(), claimed.id)
+        };
+        Ok(admitted.map(as_the_row_says).collect())
     }
 
     async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, JobId)> {
