@@ -15,7 +15,7 @@ use crate::queue::backend::{Delivery, Lease};
 use crate::store::{Ending, Record, RecordTicket, Recorded, Store};
 
 /// What every run of a worker shares.
-pub struct Handler {
+pub(super) struct Handler {
     pub(super) pipeline: Pipeline,
     pub(super) store: Arc<Store>,
     /// Runs whose end is handed over and not yet committed.
@@ -25,7 +25,7 @@ pub struct Handler {
 
 impl Handler {
     /// Runs one delivery to its end.
-    pub async fn handle(&self, delivery: Delivery<Job>) {
+    pub(super) async fn handle(&self, delivery: Delivery<Job>) {
         let Delivery {
             item: job, hold, ..
         } = delivery;
