@@ -307,6 +307,27 @@ mod shipped {
     }
 
     #[test]
+    fn comments_and_the_order_of_keys_make_no_other_criteria_and_any_word_does() {
+        let default = [("DEFAULT_LLM_PROVIDER", "openai-default")];
+        let hash = criteria(CURRENT, &default).hash;
+        let bare: String = CURRENT
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("# ") || line.starts_with("  #"))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let (head, prompt) = bare.split_once("judge_prompt:").unwrap();
+        let moved = format!("# other comment\njudge_prompt:{prompt}\n{head}");
+        assert_ne!(moved, CURRENT);
+        assert_eq!(criteria(&moved, &default).hash, hash);
+        let other = CURRENT.replace("You are severe", "You are mild");
+        assert_ne!(criteria(&other, &default).hash, hash);
+        assert_ne!(
+            criteria(CURRENT, &[("DEFAULT_LLM_PROVIDER", "local")]).hash,
+            hash
+        );
+    }
+
+    #[test]
     fn a_fault_in_a_criteria_file_is_shown_with_its_line() {
         let broken = CURRENT.replace(
             "name: tool_relevance, max: 25",
