@@ -110,7 +110,15 @@ impl Admit for StoreAdmit {
             .into_iter()
             .filter_map(|claimed| {
                 let found = jobs.iter().position(|job| job.job_id == claimed.id)?;
-                Some((claimed, jobs.swap_remove(found)))
+                let job = jobs.swap_remove(found);
+                // The row's lane counts: it may have become `suspect` since the id was pushed.
+                Some((
+                    Claimed {
+                        lane: job.lane.clone(),
+                        ..claimed
+                    },
+                    job,
+                ))
             })
             .collect())
     }
@@ -144,7 +152,7 @@ impl StoreAdmit {
                 claim_no: job.claim_no,
                 worker_id: self.worker_id,
             },
-            ending: Ending::Requeued,
+            ending: Ending::NotStarted,
             retries: job.retries,
             usage: Usage {
                 cost_usd: Some(0.0),

@@ -74,7 +74,7 @@ fn lease_end(job: &Job, ending: &Ending) -> LeaseEnd {
             },
             *due_at,
         ),
-        Ending::Requeued => LeaseEnd::Release,
+        Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
     }
 }
 
@@ -108,7 +108,9 @@ fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
         Ending::Waiting { wait, .. } => tracing::info!(
             %job_id, claim_no, took_ms, reason = %wait.reason, "waits"
         ),
-        Ending::Requeued => tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue"),
+        Ending::Requeued | Ending::NotStarted => {
+            tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue")
+        }
     }
 }
 
@@ -118,6 +120,6 @@ fn ending_name(ending: &Ending) -> &'static str {
         Ending::Scored { .. } => "scored",
         Ending::Failed(failure) => failure.class.as_str(),
         Ending::Waiting { .. } => "waiting",
-        Ending::Requeued => "requeued",
+        Ending::Requeued | Ending::NotStarted => "requeued",
     }
 }
