@@ -31,9 +31,7 @@ pub(super) fn parse(text: &str, check: &Check) -> Result<Value, Vec<Fault>> {
 
 /// What the model is told on its repair turn.
 pub(super) fn repair_prompt(faults: &[Fault]) -> String {
-    let mut prompt = String::from(
-        "Your reply above can't be used, for these reasons:\n",
-    );
+    let mut prompt = String::from("Your reply above can't be used, for these reasons:\n");
     for fault in faults.iter().take(MOST_FAULTS) {
         let at = if fault.pointer.is_empty() {
             "the reply"
@@ -122,6 +120,8 @@ fn balanced(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
     use std::sync::Arc;
 
     use serde_json::json;
@@ -157,7 +157,11 @@ mod tests {
             r#"<think>{"a": </think>{"total": 7}"#,
         ];
         for text in table {
-            assert_eq!(parse(text, &wants_total()), Ok(json!({"total": 7})), "{text}");
+            assert_eq!(
+                parse(text, &wants_total()),
+                Ok(json!({"total": 7})),
+                "{text}"
+            );
         }
     }
 
@@ -171,7 +175,7 @@ mod tests {
     #[test]
     fn what_is_no_json_is_one_fault_at_the_whole() {
         for text in ["", "I can't say.", "{\"total\": 7", "42", "\"text\"", "}{"] {
-            let faults = parse(text, &wants_total()).expect_err(text);
+            let faults = parse(text, &wants_total()).unwrap_err();
             assert_eq!(faults.len(), 1);
             assert_eq!(faults[0].pointer, "");
             assert!(faults[0].message.contains("not JSON"));
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_failed_check_names_its_pointer_and_the_repair_prompt_lists_it() {
-        let faults = parse(r#"{"total": 101}"#, &wants_total()).expect_err("out of range");
+        let faults = parse(r#"{"total": 101}"#, &wants_total()).unwrap_err();
         assert_eq!(summary(&faults), "/total: must be at most 100");
         let prompt = repair_prompt(&faults);
         assert!(prompt.contains("- /total: must be at most 100\n"));
