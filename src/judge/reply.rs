@@ -203,4 +203,22 @@ mod tests {
         assert!(prompt.contains("and 980 more"));
         assert_eq!(summary(&faults), "/items/0: must be text (and 999 more)");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn an_object_is_found_in_any_prose_without_braces(
+            before in "[^{}`\\[\\]]{0,40}",
+            after in "\\PC{0,40}",
+            why in "\\PC{0,20}",
+        ) {
+            let object = json!({ "total": 5, "why": why });
+            let found = parse(&format!("{before}{object}{after}"), &wants_total());
+            proptest::prop_assert_eq!(found, Ok(object));
+        }
+
+        #[test]
+        fn no_text_is_too_odd_to_be_read(text in "[{}\"`\\\\a1:,\n ]{0,60}") {
+            let _any = parse(&text, &wants_total());
+        }
+    }
 }

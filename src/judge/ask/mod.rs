@@ -119,7 +119,9 @@ impl Judge {
     }
 
     fn board(&self, question: &Question, context: &AskContext, key: &CacheKey) -> Seat {
-        self.inner.flights.board(key, context.retries_spent, || {
+        // Two entries may share a cache; each has a lane of its own, so that neither waits for the other's.
+        let flight = (self.name().to_owned(), key.clone());
+        self.inner.flights.board(flight, context.retries_spent, || {
             let inner = Arc::clone(&self.inner);
             let (question, context, key) = (question.clone(), context.clone(), key.clone());
             async move { run::run(&inner, &question, &context, &key).await }.boxed()
