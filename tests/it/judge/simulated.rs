@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::judge::gate::memory::{GateOptions, MemoryGate};
-use gavel::judge::provider::simulated::{MODEL, SimulatorOptions, serve};
+use gavel::judge::provider::simulated::{MODEL, SimulatorOptions, bind, serve};
 use gavel::judge::{AskContext, ErrorClass, Judges, Nonce, Question};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +19,8 @@ struct Simulator {
 }
 
 impl Simulator {
-    async fn start(options: SimulatorOptions) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fn start(options: SimulatorOptions) -> Self {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(serve(listener, options, shutdown.clone()));
@@ -32,18 +31,20 @@ impl Simulator {
         }
     }
 
-    async fn faulty(rates: &str) -> Self {
+    fn faulty(rates: &str) -> Self {
         Self::start(SimulatorOptions {
             faults: rates.parse().unwrap(),
             ..SimulatorOptions::default()
         })
-        .await
     }
 
     fn judges(&self, more: Value) -> (Judges, Arc<Memory>) {
-        let gate = Arc::new(MemoryGate::new(GateOptions::default()));
+        let gate = Arc::new(MemoryGate::new(GateOptions {
+            default_concurrency: 0,
+            ..GateOptions::default()
+        }));
         let memory = Arc::new(Memory::default());
-        let mut entry = json!({ "auth": "none", "models": ["*"], "max_concurrency": 0 });
+        let mut entry = json!({ "auth": "none", "models": ["*"] });
         entry
             .as_object_mut()
             .unwrap()
@@ -81,7 +82,7 @@ fn uncached() -> AskContext {
 
 #[tokio::test]
 async fn the_same_question_gets_the_same_reply_under_every_nonce() {
-    let simulator = Simulator::start(SimulatorOptions::default()).await;
+    let simulator = Simulator::start(SimulatorOptions::default());
     let (judges, _) = simulator.judges(json!({}));
     let judge = judges.get("test").unwrap();
     let mut random = fastrand::Rng::with_seed(1);
@@ -108,7 +109,7 @@ async fn the_same_question_gets_the_same_reply_under_every_nonce() {
 
 #[tokio::test]
 async fn any_model_may_be_asked_for_and_the_reply_says_that_it_is_simulated() {
-    let simulator = Simulator::start(SimulatorOptions::default()).await;
+    let simulator = Simulator::start(SimulatorOptions::default());
     let (judges, memory) = simulator.judges(json!({}));
     let judge = judges.get("test:some-model:8b").unwrap();
     let (reply, ..) = reply_of(judge.ask(&question("e"), context()).await);
@@ -155,7 +156,7 @@ async fn each_fault_is_met_as_from_a_real_server() {
         ("timeout=1", ErrorClass::Transient, 4),
     ];
     for (rates, class, calls) in table {
-        let simulator = Simulator::faulty(rates).await;
+        let simulator = Simulator::faulty(rates);
         let (judges, memory) = simulator.judges(json!({ "timeout_s": 0.2 }));
         let judge = judges.get("test").unwrap();
         let (error, ..) = error_of(judge.ask(&question("e"), context()).await);
@@ -167,7 +168,7 @@ async fn each_fault_is_met_as_from_a_real_server() {
 
 #[tokio::test]
 async fn a_throttled_simulator_names_a_short_delay() {
-    let simulator = Simulator::faulty("429=1").await;
+    let simulator = Simulator::faulty("429=1");
     let client = client();
     let response = client
         .post(format!("{}/chat/completions", simulator.base_url))
@@ -185,8 +186,7 @@ async fn a_thousand_calls_are_held_at_once_and_a_stop_ends_those_that_hang() {
     let simulator = Simulator::start(SimulatorOptions {
         latency: Duration::from_millis(300),
         ..SimulatorOptions::default()
-    })
-    .await;
+    });
     let (judges, memory) = simulator.judges(json!({}));
     let judge = judges.get("test").unwrap();
     let questions: Vec<_> = (0..1_000).map(|at| question(&at.to_string())).collect();
@@ -197,7 +197,7 @@ async fn a_thousand_calls_are_held_at_once_and_a_stop_ends_those_that_hang() {
     assert_eq!(memory.calls.lock().unwrap().len(), 1_000);
     simulator.stop().await;
 
-    let hanging = Simulator::faulty("timeout=1").await;
+    let hanging = Simulator::faulty("timeout=1");
     let (judges, _) = hanging.judges(json!({}));
     let judge = judges.get("test").unwrap();
     let call = tokio::spawn(async move { judge.ask(&question("e"), context()).await });

@@ -240,7 +240,9 @@ pub(super) fn reply_of(asked: Asked) -> (Reply, u32, CallUsage) {
             retries_spent,
             usage,
         } => (reply, retries_spent, usage),
-        other => panic!("expected a reply, got {other:?}"),
+        other @ (Asked::Answered { .. } | Asked::Wait { .. }) => {
+            panic!("expected a reply, got {other:?}")
+        }
     }
 }
 
@@ -251,6 +253,8 @@ pub(super) fn error_of(asked: Asked) -> (JudgeError, u32, CallUsage) {
             retries_spent,
             usage,
         } => (error, retries_spent, usage),
-        other => panic!("expected an error, got {other:?}"),
+        other @ (Asked::Answered { .. } | Asked::Wait { .. }) => {
+            panic!("expected an error, got {other:?}")
+        }
     }
 }
