@@ -228,3 +228,52 @@ fn messages(
     }
     to_raw_value(&messages)
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+    use super::*;
+    use crate::judge::providers::Providers;
+
+    fn start(structured: &str) -> Shape {
+        let entry = json!({ "j": {
+            "type": "openai", "base_url": "http://h", "model": "m", "auth": "none", "structured": structured,
+        }});
+        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
+        Shape::start(providers.spec("j").unwrap().entry())
+    }
+
+    #[test]
+    fn a_request_gets_narrower_a_few_times_and_then_no_more() {
+        let mut shape = start("auto");
+        let mut steps = 0;
+        while let Some(narrower) = Field::ALL
+            .into_iter()
+            .find_map(|field| shape.without(field))
+        {
+            assert_eq!(shape.and(narrower), narrower);
+            shape = narrower;
+            steps += 1;
+        }
+        // Temperature, the cap's name, and two rungs of the format.
+        assert_eq!(steps, 4);
+    }
+
+    #[test]
+    fn what_two_calls_learned_adds_up() {
+        let start = start("auto");
+        let cool = start.without(Field::Temperature).unwrap();
+        let old = start.without(Field::MaxCompletionTokens).unwrap();
+        let both = cool.and(old);
+        assert_eq!(both, old.and(cool));
+        assert!(!both.has(Field::Temperature) && both.has(Field::MaxTokens));
+    }
+
+    #[test]
+    fn an_entry_may_begin_further_down() {
+        assert!(start("json_object").has(Field::ResponseFormat));
+        assert!(!start("auto").has(Field::Seed));
+        assert_eq!(start("json_object").without(Field::Seed), None);
+    }
+}
