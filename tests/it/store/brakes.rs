@@ -39,12 +39,30 @@ async fn an_operators_pause_outranks_a_workers_closure() {
     for test in support::stores().await {
         let store = &test.store;
         let target = judge("main");
-        assert!(store.set_brake(&brake(&target, WaitReason::Exhausted)).await.unwrap());
-        assert!(store.set_brake(&brake(&target, WaitReason::Misconfigured)).await.unwrap());
+        assert!(
+            store
+                .set_brake(&brake(&target, WaitReason::Exhausted))
+                .await
+                .unwrap()
+        );
+        assert!(
+            store
+                .set_brake(&brake(&target, WaitReason::Misconfigured))
+                .await
+                .unwrap()
+        );
         let pause = brake(&target, WaitReason::Paused);
         assert!(store.set_brake(&pause).await.unwrap());
-        assert!(!store.set_brake(&brake(&target, WaitReason::Exhausted)).await.unwrap());
-        assert_eq!(store.brakes(now()).await.unwrap(), std::slice::from_ref(&pause));
+        assert!(
+            !store
+                .set_brake(&brake(&target, WaitReason::Exhausted))
+                .await
+                .unwrap()
+        );
+        assert_eq!(
+            store.brakes(now()).await.unwrap(),
+            std::slice::from_ref(&pause)
+        );
         let mut again = pause.clone();
         again.message = "still".to_owned();
         assert!(store.set_brake(&again).await.unwrap());
@@ -59,7 +77,10 @@ async fn a_brake_opens_by_itself_when_its_time_has_passed() {
         let mut pause = brake(&BrakeTarget::Queue, WaitReason::Paused);
         pause.until = Some(now() + minutes(10));
         store.set_brake(&pause).await.unwrap();
-        assert_eq!(store.brakes(now()).await.unwrap(), std::slice::from_ref(&pause));
+        assert_eq!(
+            store.brakes(now()).await.unwrap(),
+            std::slice::from_ref(&pause)
+        );
         let later = now() + minutes(11);
         assert!(store.brakes(later).await.unwrap().is_empty());
         let mut closure = brake(&BrakeTarget::Queue, WaitReason::Exhausted);
@@ -80,7 +101,10 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
         assert!(!store.release_brake(&target, at).await.unwrap());
         assert!(job(store, behind).await.due_at > at);
 
-        store.set_brake(&brake(&target, WaitReason::Exhausted)).await.unwrap();
+        store
+            .set_brake(&brake(&target, WaitReason::Exhausted))
+            .await
+            .unwrap();
         assert!(store.release_brake(&target, at).await.unwrap());
         assert!(store.brakes(at).await.unwrap().is_empty());
         let due = job(store, behind).await;
@@ -91,7 +115,10 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
         assert_eq!(due.waiting_since, Some(at));
         assert!(job(store, elsewhere).await.due_at > at);
 
-        store.set_brake(&brake(&BrakeTarget::Queue, WaitReason::Paused)).await.unwrap();
+        store
+            .set_brake(&brake(&BrakeTarget::Queue, WaitReason::Paused))
+            .await
+            .unwrap();
         assert!(store.release_brake(&BrakeTarget::Queue, at).await.unwrap());
         assert_eq!(job(store, elsewhere).await.due_at, at);
     }
@@ -114,7 +141,13 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
         let at = now();
         store.release_misconfigured(&own, at).await.unwrap();
         store.release_misconfigured(&[], at).await.unwrap();
-        let left: Vec<_> = store.brakes(at).await.unwrap().into_iter().map(|b| b.target).collect();
+        let left: Vec<_> = store
+            .brakes(at)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|b| b.target)
+            .collect();
         assert_eq!(left, [judge("b"), judge("c"), judge("d")]);
         assert_eq!(job(store, behind).await.due_at, at);
     }

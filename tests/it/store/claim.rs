@@ -67,19 +67,48 @@ async fn running_ended_and_not_yet_due_jobs_are_not_claimed() {
         let worker = Uuid::now_v7();
         let id = accept(&test.store, new_job(None)).await;
         let early = job(&test.store, id).await.due_at - minutes(1);
-        assert!(test.store.claim(&[id], worker, early).await.unwrap().is_empty());
+        assert!(
+            test.store
+                .claim(&[id], worker, early)
+                .await
+                .unwrap()
+                .is_empty()
+        );
         let claimed = claim(&test.store, id, worker).await;
         let late = now() + minutes(600);
-        assert!(test.store.claim(&[id], worker, late).await.unwrap().is_empty());
+        assert!(
+            test.store
+                .claim(&[id], worker, late)
+                .await
+                .unwrap()
+                .is_empty()
+        );
         let due_at = now() + minutes(60);
-        record(&test.store, &claimed, waiting(WaitReason::Throttled, due_at)).await;
+        record(
+            &test.store,
+            &claimed,
+            waiting(WaitReason::Throttled, due_at),
+        )
+        .await;
         let before = due_at - minutes(1);
-        assert!(test.store.claim(&[id], worker, before).await.unwrap().is_empty());
+        assert!(
+            test.store
+                .claim(&[id], worker, before)
+                .await
+                .unwrap()
+                .is_empty()
+        );
         let again = test.store.claim(&[id], worker, due_at).await.unwrap();
         assert_eq!(again[0].claim_no, 2);
         assert!(again[0].wait.is_none());
         test.store.cancel(id, now()).await.unwrap().unwrap();
-        assert!(test.store.claim(&[id], worker, late).await.unwrap().is_empty());
+        assert!(
+            test.store
+                .claim(&[id], worker, late)
+                .await
+                .unwrap()
+                .is_empty()
+        );
     }
 }
 
@@ -123,7 +152,13 @@ async fn a_job_cancelled_while_running_ends_at_once_and_its_result_is_dropped() 
         let late = record_of(&claimed, scored(session_id, 50));
         assert_eq!(recorded(&test.store, late).await, Recorded::Stale);
         assert_eq!(job(&test.store, id).await, cancelled);
-        assert!(test.store.current_score(session_id).await.unwrap().is_none());
+        assert!(
+            test.store
+                .current_score(session_id)
+                .await
+                .unwrap()
+                .is_none()
+        );
         // The subject is free again.
         accept(&test.store, new_job(Some(session_id))).await;
     }

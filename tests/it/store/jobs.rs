@@ -37,7 +37,10 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
         let mut seen = Vec::new();
         let mut after: Option<Cursor> = None;
         loop {
-            let page = store.jobs(&JobFilter::default(), after.as_ref(), 3).await.unwrap();
+            let page = store
+                .jobs(&JobFilter::default(), after.as_ref(), 3)
+                .await
+                .unwrap();
             seen.extend(page.items.iter().map(|job| job.job_id));
             after = page.next_cursor;
             if after.is_none() {
@@ -51,18 +54,58 @@ async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
             page.items.iter().map(|job| job.job_id).collect::<Vec<_>>()
         };
         let state = Some(JobState::Failed);
-        assert_eq!(find(JobFilter { state, ..Default::default() }).await, [ids[4]]);
+        assert_eq!(
+            find(JobFilter {
+                state,
+                ..Default::default()
+            })
+            .await,
+            [ids[4]]
+        );
         let state = Some(JobState::Queued);
-        assert_eq!(find(JobFilter { state, ..Default::default() }).await.len(), 6);
+        assert_eq!(
+            find(JobFilter {
+                state,
+                ..Default::default()
+            })
+            .await
+            .len(),
+            6
+        );
         let judge = Some("other".to_owned());
-        assert_eq!(find(JobFilter { judge, ..Default::default() }).await, [ids[3]]);
+        assert_eq!(
+            find(JobFilter {
+                judge,
+                ..Default::default()
+            })
+            .await,
+            [ids[3]]
+        );
         let subject_id = job(store, ids[0]).await.subject_id;
-        assert_eq!(find(JobFilter { subject_id, ..Default::default() }).await, [ids[0]]);
+        assert_eq!(
+            find(JobFilter {
+                subject_id,
+                ..Default::default()
+            })
+            .await,
+            [ids[0]]
+        );
         let kind = Some(gavel::job::Kind::Session);
-        assert_eq!(find(JobFilter { kind, ..Default::default() }).await.len(), 7);
+        assert_eq!(
+            find(JobFilter {
+                kind,
+                ..Default::default()
+            })
+            .await
+            .len(),
+            7
+        );
 
         let bad = Cursor("nonsense".to_owned());
-        let error = store.jobs(&JobFilter::default(), Some(&bad), 3).await.unwrap_err();
+        let error = store
+            .jobs(&JobFilter::default(), Some(&bad), 3)
+            .await
+            .unwrap_err();
         assert!(matches!(error, StoreError::BadCursor(_)), "{error}");
     }
 }
@@ -82,7 +125,10 @@ async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
         let (session_id, id) = session_with_job(store).await;
         let run = claim(store, id, Uuid::now_v7()).await;
         record(store, &run, scored(session_id, 5)).await;
-        store.cancel(accept(store, new_job(None)).await, now()).await.unwrap();
+        store
+            .cancel(accept(store, new_job(None)).await, now())
+            .await
+            .unwrap();
         let expected = JobCounts {
             queued: 3,
             running: 1,
@@ -93,7 +139,12 @@ async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
         };
         assert_eq!(store.job_counts(now()).await.unwrap(), expected);
         let tomorrow = store.job_counts(now() + minutes(25 * 60)).await.unwrap();
-        let expected = JobCounts { succeeded: 0, failed: 0, cancelled: 0, ..expected };
+        let expected = JobCounts {
+            succeeded: 0,
+            failed: 0,
+            cancelled: 0,
+            ..expected
+        };
         assert_eq!(tomorrow, expected);
     }
 }
@@ -132,9 +183,26 @@ async fn only_a_queued_or_waiting_job_is_raised() {
         let store = &test.store;
         let id = accept(store, new_job(None)).await;
         let raised = store.raise(id, Force::AsIs).await.unwrap().unwrap();
-        assert_eq!((raised.priority, raised.force_rescore), (Priority::Interactive, false));
-        assert!(store.raise(id, Force::Yes).await.unwrap().unwrap().force_rescore);
-        assert!(store.raise(id, Force::AsIs).await.unwrap().unwrap().force_rescore);
+        assert_eq!(
+            (raised.priority, raised.force_rescore),
+            (Priority::Interactive, false)
+        );
+        assert!(
+            store
+                .raise(id, Force::Yes)
+                .await
+                .unwrap()
+                .unwrap()
+                .force_rescore
+        );
+        assert!(
+            store
+                .raise(id, Force::AsIs)
+                .await
+                .unwrap()
+                .unwrap()
+                .force_rescore
+        );
         let run = claim(store, id, Uuid::now_v7()).await;
         assert!(store.raise(id, Force::Yes).await.unwrap().is_none());
         record(store, &run, waiting(WaitReason::Throttled, now())).await;
@@ -182,7 +250,10 @@ async fn a_failed_job_is_retried_with_its_counters_reset_and_its_claim_number_ke
         assert_eq!(store.retry(id, at).await.unwrap(), Some(Accepted::New));
         let queued = job(store, id).await;
         assert_eq!(queued.state, JobState::Queued);
-        assert_eq!((queued.lane.as_str(), queued.priority), ("main", Priority::Interactive));
+        assert_eq!(
+            (queued.lane.as_str(), queued.priority),
+            ("main", Priority::Interactive)
+        );
         assert_eq!((queued.attempts, queued.losses, queued.retries), (0, 0, 0));
         assert_eq!((queued.claim_no, queued.due_at), (3, at));
         assert!(queued.failure.is_none() && queued.finished_at.is_none());
@@ -203,7 +274,10 @@ async fn a_retry_beside_an_active_job_is_answered_with_that_one() {
         assert_eq!(retried, Some(Accepted::Active(second)));
         assert_eq!(job(store, first).await.state, JobState::Failed);
         store.cancel(second, now()).await.unwrap();
-        assert_eq!(store.retry(first, now()).await.unwrap(), Some(Accepted::New));
+        assert_eq!(
+            store.retry(first, now()).await.unwrap(),
+            Some(Accepted::New)
+        );
     }
 }
 
@@ -220,7 +294,10 @@ async fn the_database_refuses_a_row_that_contradicts_itself() {
             "update scoring_jobs set priority = 'urgent'",
         ];
         for statement in wrong {
-            assert!(support::execute(&test.url, statement).await.is_err(), "{statement}");
+            assert!(
+                support::execute(&test.url, statement).await.is_err(),
+                "{statement}"
+            );
         }
         assert_eq!(job(&test.store, id).await.state, JobState::Queued);
     }

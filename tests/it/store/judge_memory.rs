@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use gavel::job::{JobId, WaitReason};
 use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, Refusal};
 use gavel::judge::{
     CacheKey, CachedReply, CallLog as _, CallRecord, CallUsage, ErrorClass, ReplyCache as _,
 };
-use gavel::job::{JobId, WaitReason};
 use gavel::store::WorkerState;
 use serde_json::json;
 use uuid::Uuid;
@@ -73,8 +73,20 @@ async fn an_expired_reply_is_a_miss_and_pruned() {
         let pruned = test.store.prune(now(), now() - minutes(9)).await.unwrap();
         assert_eq!(pruned, 1);
         // The TTL is 24 h.
-        assert_eq!(test.store.prune(now() + minutes(23 * 60), now() - minutes(9)).await.unwrap(), 0);
-        assert_eq!(test.store.prune(now() + minutes(25 * 60), now() - minutes(9)).await.unwrap(), 1);
+        assert_eq!(
+            test.store
+                .prune(now() + minutes(23 * 60), now() - minutes(9))
+                .await
+                .unwrap(),
+            0
+        );
+        assert_eq!(
+            test.store
+                .prune(now() + minutes(25 * 60), now() - minutes(9))
+                .await
+                .unwrap(),
+            1
+        );
     }
 }
 
@@ -131,7 +143,10 @@ async fn calls_older_than_retention_are_pruned() {
         test.store.log(old);
         test.store.log(new.clone());
         assert_eq!(test.store.calls_of(job_id).await.unwrap().len(), 2);
-        assert_eq!(test.store.prune(now(), now() - minutes(30)).await.unwrap(), 1);
+        assert_eq!(
+            test.store.prune(now(), now() - minutes(30)).await.unwrap(),
+            1
+        );
         assert_eq!(test.store.calls_of(job_id).await.unwrap(), [new]);
     }
 }
@@ -174,14 +189,20 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["x", "y", "y"]);
         assert_eq!(rows[0].closed, Some(WaitReason::BreakerOpen));
-        assert_eq!(rows[0].closed_until, Some(at + chrono::TimeDelta::seconds(30)));
+        assert_eq!(
+            rows[0].closed_until,
+            Some(at + chrono::TimeDelta::seconds(30))
+        );
         assert_eq!(rows[0].breaker, "half_open");
         assert_eq!((rows[0].failures_in_row, rows[0].in_flight), (5, 2));
         assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
 
         store.put_judges(a, &known[..1], at).await.unwrap();
         assert_eq!(store.judges(at).await.unwrap().len(), 2);
-        store.heartbeat(b, "host", "1", 0, WorkerState::Stopped).await.unwrap();
+        store
+            .heartbeat(b, "host", "1", 0, WorkerState::Stopped)
+            .await
+            .unwrap();
         assert_eq!(store.judges(at).await.unwrap().len(), 1);
         assert!(store.judges(at + minutes(1)).await.unwrap().is_empty());
         store.put_judges(a, &[], at).await.unwrap();

@@ -25,7 +25,11 @@ async fn a_scored_run_ends_the_job_and_makes_the_current_score() {
         };
         let mut end = record_of(&claimed, ending);
         end.retries = 2;
-        end.usage = Usage { tokens_in: 900, tokens_out: 80, cost_usd: Some(0.25) };
+        end.usage = Usage {
+            tokens_in: 900,
+            tokens_out: 80,
+            cost_usd: Some(0.25),
+        };
         assert_eq!(recorded(&test.store, end.clone()).await, Recorded::Applied);
 
         let ended = job(&test.store, id).await;
@@ -97,15 +101,27 @@ async fn waiting_since_is_the_first_of_the_waits_in_a_row() {
         let mut first = record_of(
             &run,
             Ending::Waiting {
-                wait: Wait { reason: WaitReason::Exhausted, until: None },
+                wait: Wait {
+                    reason: WaitReason::Exhausted,
+                    until: None,
+                },
                 due_at: now() - minutes(1),
             },
         );
         first.at = now() - minutes(5);
-        assert_eq!(recorded(&test.store, first.clone()).await, Recorded::Applied);
+        assert_eq!(
+            recorded(&test.store, first.clone()).await,
+            Recorded::Applied
+        );
         let waits = job(&test.store, id).await;
         assert_eq!(waits.state, JobState::Waiting);
-        assert_eq!(waits.wait, Some(Wait { reason: WaitReason::Exhausted, until: None }));
+        assert_eq!(
+            waits.wait,
+            Some(Wait {
+                reason: WaitReason::Exhausted,
+                until: None
+            })
+        );
         assert_eq!(waits.waiting_since, Some(first.at));
         assert_eq!(waits.worker_id, None);
 
@@ -119,7 +135,10 @@ async fn waiting_since_is_the_first_of_the_waits_in_a_row() {
 
         let run = claim(&test.store, id, Uuid::now_v7()).await;
         let requeued = record_of(&run, Ending::Requeued);
-        assert_eq!(recorded(&test.store, requeued.clone()).await, Recorded::Applied);
+        assert_eq!(
+            recorded(&test.store, requeued.clone()).await,
+            Recorded::Applied
+        );
         let queued = job(&test.store, id).await;
         assert_eq!(queued.state, JobState::Queued);
         assert_eq!(queued.due_at, requeued.at);
@@ -129,12 +148,28 @@ async fn waiting_since_is_the_first_of_the_waits_in_a_row() {
 
 #[tokio::test]
 async fn a_cost_that_is_unknown_once_stays_unknown_and_a_run_without_calls_changes_nothing() {
-    let usage = |tokens: i64, cost_usd| Usage { tokens_in: tokens, tokens_out: tokens, cost_usd };
+    let usage = |tokens: i64, cost_usd| Usage {
+        tokens_in: tokens,
+        tokens_out: tokens,
+        cost_usd,
+    };
     let cases = [
-        (vec![usage(10, Some(0.5)), usage(20, Some(0.25))], usage(30, Some(0.75))),
-        (vec![usage(10, Some(0.5)), usage(0, Some(0.0))], usage(10, Some(0.5))),
-        (vec![usage(10, Some(0.5)), usage(0, None)], usage(10, Some(0.5))),
-        (vec![usage(10, None), usage(20, Some(0.25))], usage(30, None)),
+        (
+            vec![usage(10, Some(0.5)), usage(20, Some(0.25))],
+            usage(30, Some(0.75)),
+        ),
+        (
+            vec![usage(10, Some(0.5)), usage(0, Some(0.0))],
+            usage(10, Some(0.5)),
+        ),
+        (
+            vec![usage(10, Some(0.5)), usage(0, None)],
+            usage(10, Some(0.5)),
+        ),
+        (
+            vec![usage(10, None), usage(20, Some(0.25))],
+            usage(30, None),
+        ),
         (vec![usage(10, Some(0.5)), usage(20, None)], usage(30, None)),
         (vec![usage(10, None), usage(0, Some(0.0))], usage(10, None)),
         (vec![usage(0, Some(0.0))], usage(0, Some(0.0))),
@@ -213,10 +248,11 @@ async fn a_record_that_can_never_be_written_fails_alone() {
             };
             records.push(record_of(&run, ending));
         }
-        let outcomes = join_all(records.into_iter().map(|record| async {
-            test.store.record(record).await.unwrap().committed().await
-        }))
-        .await;
+        let outcomes =
+            join_all(records.into_iter().map(|record| async {
+                test.store.record(record).await.unwrap().committed().await
+            }))
+            .await;
         for (n, outcome) in outcomes.into_iter().enumerate() {
             if n == 7 || n == 9 {
                 let error = outcome.unwrap_err();
@@ -240,15 +276,24 @@ async fn texts_with_nul_characters_are_recorded() {
         new.score.score_breakdown = [("x\u{0}".to_owned(), 1.0)].into();
         new.score.flags = vec![];
         let result = json!({"r": "\u{0}"});
-        let ending = Ending::Scored { score: Box::new(new), result };
+        let ending = Ending::Scored {
+            score: Box::new(new),
+            result,
+        };
         record(&test.store, &run, ending).await;
         let score = test.store.current_score(session_id).await.unwrap().unwrap();
         assert_eq!(score.score.score_reasoning, "a\u{fffd}b");
         assert_eq!(score.score.missing_tools[0].tool_name, "t\u{fffd}");
-        assert_eq!(score.score.alternative_approaches[0].steps, ["\u{fffd}", "Ünï 🦀"]);
+        assert_eq!(
+            score.score.alternative_approaches[0].steps,
+            ["\u{fffd}", "Ünï 🦀"]
+        );
         assert!(score.score.score_breakdown.contains_key("x\u{fffd}"));
         assert!(score.score.flags.is_empty());
-        assert_eq!(job(&test.store, id).await.result, Some(json!({"r": "\u{fffd}"})));
+        assert_eq!(
+            job(&test.store, id).await.result,
+            Some(json!({"r": "\u{fffd}"}))
+        );
     }
 }
 

@@ -52,9 +52,17 @@ async fn jobs_of_live_workers_stay_and_those_of_stopped_stale_or_unknown_ones_ar
         requeued.sort();
         assert_eq!(requeued, ids[2..]);
         assert!(rescued.poisoned.is_empty());
-        assert!(rescued.requeued.iter().all(|due| due.due_at == at && due.priority == Priority::Bulk));
+        assert!(
+            rescued
+                .requeued
+                .iter()
+                .all(|due| due.due_at == at && due.priority == Priority::Bulk)
+        );
         let lost = job(store, ids[3]).await;
-        assert_eq!((lost.state, lost.losses, lost.attempts), (JobState::Queued, 1, 0));
+        assert_eq!(
+            (lost.state, lost.losses, lost.attempts),
+            (JobState::Queued, 1, 0)
+        );
         assert_eq!((lost.worker_id, lost.claim_no), (None, 1));
         assert_eq!(job(store, ids[0]).await.state, JobState::Running);
 
@@ -72,7 +80,10 @@ async fn the_second_loss_in_a_row_makes_a_suspect_and_losses_there_poison() {
         let store = &test.store;
         let id = accept(store, new_job(None)).await;
         let lost = lose(store, id).await;
-        assert_eq!((lost.lane.as_str(), lost.losses, lost.attempts), ("main", 1, 0));
+        assert_eq!(
+            (lost.lane.as_str(), lost.losses, lost.attempts),
+            ("main", 1, 0)
+        );
         let lost = lose(store, id).await;
         assert!(lost.lane.is_suspect());
         assert_eq!((lost.losses, lost.attempts), (2, 0));
@@ -145,22 +156,45 @@ async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
         let main = Lane::of_judge("main");
         let later = now() + minutes(1);
 
-        let first = store.due(&main, Priority::Bulk, later, None, 3).await.unwrap();
+        let first = store
+            .due(&main, Priority::Bulk, later, None, 3)
+            .await
+            .unwrap();
         let after = first.last().map(|due| (due.due_at, due.job_id));
-        let rest = store.due(&main, Priority::Bulk, later, after, 3).await.unwrap();
+        let rest = store
+            .due(&main, Priority::Bulk, later, after, 3)
+            .await
+            .unwrap();
         let ids: Vec<JobId> = first.iter().chain(&rest).map(|due| due.job_id).collect();
         assert_eq!(ids, bulk);
-        let due = store.due(&main, Priority::Interactive, later, None, 9).await.unwrap();
+        let due = store
+            .due(&main, Priority::Interactive, later, None, 9)
+            .await
+            .unwrap();
         assert_eq!(due[0].job_id, interactive);
         let before = start + minutes(1);
-        let due = store.due(&main, Priority::Bulk, before, None, 9).await.unwrap();
+        let due = store
+            .due(&main, Priority::Bulk, before, None, 9)
+            .await
+            .unwrap();
         assert_eq!(due.len(), 2);
-        assert_eq!(store.lanes().await.unwrap(), [main.clone(), Lane::of_judge(Lane::NONE)]);
+        assert_eq!(
+            store.lanes().await.unwrap(),
+            [main.clone(), Lane::of_judge(Lane::NONE)]
+        );
 
         claim(store, bulk[0], Uuid::now_v7()).await;
         let run = claim(store, bulk[1], Uuid::now_v7()).await;
-        record(store, &run, waiting(WaitReason::Throttled, later - minutes(2))).await;
-        let due = store.due(&main, Priority::Bulk, later, None, 9).await.unwrap();
+        record(
+            store,
+            &run,
+            waiting(WaitReason::Throttled, later - minutes(2)),
+        )
+        .await;
+        let due = store
+            .due(&main, Priority::Bulk, later, None, 9)
+            .await
+            .unwrap();
         let ids: Vec<JobId> = due.iter().map(|due| due.job_id).collect();
         assert_eq!(ids, [bulk[2], bulk[3], bulk[4], bulk[1]]);
     }
@@ -200,9 +234,19 @@ async fn only_waiting_counts_towards_the_longest_wait() {
         assert_eq!(expired, [ids[0]]);
         let ended = job(store, ids[0]).await;
         let failure = ended.failure.unwrap();
-        assert_eq!((ended.state, failure.class), (JobState::Failed, FailureClass::WaitExpired));
-        assert!(failure.message.contains("breaker_open"), "{}", failure.message);
+        assert_eq!(
+            (ended.state, failure.class),
+            (JobState::Failed, FailureClass::WaitExpired)
+        );
+        assert!(
+            failure.message.contains("breaker_open"),
+            "{}",
+            failure.message
+        );
         assert_eq!(job(store, old).await.state, JobState::Queued);
-        assert_eq!(store.expire_waits(since, &[], now()).await.unwrap(), [ids[2]]);
+        assert_eq!(
+            store.expire_waits(since, &[], now()).await.unwrap(),
+            [ids[2]]
+        );
     }
 }
