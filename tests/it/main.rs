@@ -8,6 +8,7 @@
     reason = "a test may fail loudly"
 )]
 
+mod api;
 mod judge;
 mod queue;
 mod store;
