@@ -108,9 +108,8 @@ async fn a_client_may_wait_for_a_jobs_end() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let id = server.queued(session).await;
-    let (path, asked) = (path(id), |wait: &'static str| {
-        server.get(&path).header("prefer", wait).send()
-    });
+    let path = path(id);
+    let asked = |wait: &'static str| server.get(&path).header("prefer", wait).send();
     assert_eq!(
         json_of(asked("wait=0").await.unwrap(), 200).await["state"],
         "queued"
