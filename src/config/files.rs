@@ -33,7 +33,7 @@ pub fn llm_providers(settings: &Settings) -> Result<SourceText, ConfigError> {
 }
 
 /// What `${NAME}` stands for in those files: `settings.substitutions`, then the environment, and for
-/// DEFAULT_LLM_PROVIDER the setting of that name. An empty variable counts as not set.
+/// DEFAULT_LLM_PROVIDER the setting of that name.
 pub fn env_with_default(
     settings: &Settings,
 ) -> impl Fn(&str) -> Option<String> + Send + Sync + 'static {
@@ -47,7 +47,7 @@ pub fn env_with_default(
             // The setting has seen the environment already, flags and GAVEL_DEFAULT_LLM_PROVIDER included.
             return Some(default_judge.clone());
         }
-        std::env::var(name).ok().filter(|value| !value.is_empty())
+        std::env::var(name).ok()
     }
 }
 
