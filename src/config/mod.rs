@@ -8,6 +8,7 @@ mod load;
 mod settings;
 #[cfg(test)]
 mod tests;
+pub mod yaml;
 
 pub use check::redacted_url;
 pub use dotenv::read_dotenv;
