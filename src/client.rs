@@ -23,7 +23,9 @@ const PAGE: u32 = 200;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address is none.
-    #[error("--server (GAVEL_SERVER): {0:?} is not an address; give one such as http://127.0.0.1:8080")]
+    #[error(
+        "--server (GAVEL_SERVER): {0:?} is not an address; give one such as http://127.0.0.1:8080"
+    )]
     Address(String),
     /// Nothing answers there.
     #[error("{base} doesn't answer: {reason}; is `gavel up` or `gavel serve` running there?")]
@@ -209,9 +211,9 @@ impl Client {
             .map(|answer| answer.1)
     }
 
-    /// The judge calls that were made for a job.
-    pub async fn calls(&self, id: JobId) -> Result<Value, ClientError> {
-        self.get(&format!("/api/v1/jobs/{id}/calls")).await
+    /// Reads one job with the judge calls that were made for it, in `calls`.
+    pub async fn job_with_calls(&self, id: JobId) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/jobs/{id}?calls=true")).await
     }
 
     /// Lists jobs, newest first, up to `limit`.
@@ -238,8 +240,9 @@ impl Client {
         self.get("/api/v1/scoring/criteria").await
     }
 
-    /// Reads one definition; `current` for the one that new requests get.
+    /// Reads one definition.
     pub async fn criteria(&self, hash: &str) -> Result<Value, ClientError> {
+        let hash = escaped(hash);
         self.get(&format!("/api/v1/scoring/criteria/{hash}")).await
     }
 
@@ -350,15 +353,16 @@ impl Client {
         match (status.is_success(), body) {
             (true, Ok(body)) => Ok((status, body)),
             (true, Err(_)) if bytes.len() < 64 => Ok((status, Value::Null)),
-            (false, Ok(body)) if body.is_object() => {
-                Err(ClientError::Refused(Box::new(Problem {
-                    status: status.as_u16(),
-                    body,
-                })))
-            }
+            (false, Ok(body)) if body.is_object() => Err(ClientError::Refused(Box::new(Problem {
+                status: status.as_u16(),
+                body,
+            }))),
             (true, Err(_)) | (false, _) => Err(ClientError::Unexpected {
                 base: format!("{}{path}", self.base),
-                what: format!("{status} with {} bytes that are not of this API", bytes.len()),
+                what: format!(
+                    "{status} with {} bytes that are not of this API",
+                    bytes.len()
+                ),
             }),
         }
     }
@@ -448,15 +452,22 @@ mod tests {
 
     #[test]
     fn a_server_without_a_scheme_is_refused_by_name() {
-        let fault = Client::new("127.0.0.1:8080", None).err().map(|e| e.to_string());
+        let fault = Client::new("127.0.0.1:8080", None)
+            .err()
+            .map(|e| e.to_string());
         assert!(
-            fault.as_deref().is_some_and(|f| f.contains("--server (GAVEL_SERVER)")),
+            fault
+                .as_deref()
+                .is_some_and(|f| f.contains("--server (GAVEL_SERVER)")),
             "{fault:?}"
         );
     }
 
     #[test]
     fn names_are_escaped_in_paths() {
-        assert_eq!(escaped("openai-default:gpt 4/o"), "openai-default%3Agpt%204%2Fo");
+        assert_eq!(
+            escaped("openai-default:gpt 4/o"),
+            "openai-default%3Agpt%204%2Fo"
+        );
     }
 }

@@ -67,10 +67,16 @@ impl Signals {
             };
             interrupted = true;
             if !stop.soft.is_cancelled() {
-                tracing::info!(signal = name, "stopping: no new work is taken, what runs may finish");
+                tracing::info!(
+                    signal = name,
+                    "stopping: no new work is taken, what runs may finish"
+                );
                 stop.soft.cancel();
             } else if !stop.hard.is_cancelled() {
-                tracing::warn!(signal = name, "stopping now: what runs goes back to the queue");
+                tracing::warn!(
+                    signal = name,
+                    "stopping now: what runs goes back to the queue"
+                );
                 stop.hard.cancel();
             } else {
                 tracing::error!(signal = name, "stopping at once");

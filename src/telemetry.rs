@@ -16,7 +16,9 @@ use crate::config::LogSettings;
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter doesn't parse.
-    #[error("log.filter (--log, GAVEL_LOG_FILTER): {0:?} is not a filter; give a level such as info, or info,gavel=debug")]
+    #[error(
+        "log.filter (--log, GAVEL_LOG_FILTER): {0:?} is not a filter; give a level such as info, or info,gavel=debug"
+    )]
     Filter(String),
     /// Something else takes this process's logs already.
     #[error("logs are already set up: {0}")]

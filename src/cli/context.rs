@@ -87,7 +87,10 @@ fn sources(global: &Global, mut flags: Vec<Flag>) -> Sources {
     Sources {
         flags,
         env,
-        file: global.config.clone().filter(|path| !path.as_os_str().is_empty()),
+        file: global
+            .config
+            .clone()
+            .filter(|path| !path.as_os_str().is_empty()),
     }
 }
 

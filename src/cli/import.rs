@@ -1,5 +1,4 @@
-//! Session files: one session, a list of them, or one per line. Looks no deeper than `session_id`: the service checks
-//! the rest, and names each fault by its JSON pointer.
+//! Session files on their way into the service. The file is checked here, so that a fault is named before anything is put.
 
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
 use crate::client::{Client, ClientError, text};
+use crate::history::ingest::parse_session_file;
 
 /// Sessions on their way in at once.
 const AT_ONCE: usize = 8;
@@ -35,78 +35,36 @@ pub(super) struct Imported {
     pub(super) refused: usize,
 }
 
-/// Reads the sessions of a file; `-` is stdin.
+/// Reads and checks the sessions of a file; `-` is stdin. One fault, and none of the file's sessions is taken.
 pub(super) fn read(path: &Path) -> Result<Vec<FileSession>, CliError> {
     let name = path.display().to_string();
-    let bytes = if name == "-" {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
+    let text = if name == "-" {
+        std::io::read_to_string(std::io::stdin().lock())
     } else {
-        std::fs::read(path)
+        std::fs::read_to_string(path)
     };
-    let bytes = bytes.map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
-    parse(&name, &bytes)
+    let text = text.map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
+    parse(&name, &text)
 }
 
 /// Takes the sessions of a text apart.
-pub(super) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<FileSession>, CliError> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let documents = match serde_json::from_slice::<Value>(bytes) {
-        Ok(Value::Array(items)) => items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| (format!("{name}, item {}", index + 1), item))
-            .collect(),
-        Ok(one) => vec![(name.to_owned(), one)],
-        Err(whole) => lines(name, bytes, &whole)?,
-    };
-    documents
+pub(super) fn parse(name: &str, text: &str) -> Result<Vec<FileSession>, CliError> {
+    let sessions =
+        parse_session_file(name, text).map_err(|faults| CliError::usage(faults.to_string()))?;
+    sessions
         .into_iter()
-        .map(|(place, document)| session(place, document))
+        .map(|session| {
+            let session_id = session.session_id.unwrap_or_default(); // the parser asks for it
+            let body = serde_json::to_value(&session).map_err(|error| {
+                CliError::incomplete(format!("{name}: session {session_id}: {error}"))
+            })?;
+            Ok(FileSession {
+                session_id,
+                body,
+                place: format!("{name}: session {session_id}"),
+            })
+        })
         .collect()
-}
-
-fn lines(
-    name: &str,
-    bytes: &[u8],
-    whole: &serde_json::Error,
-) -> Result<Vec<(String, Value)>, CliError> {
-    let fault = |place: String, error: &serde_json::Error| {
-        CliError::usage(format!(
-            "{place}: not JSON: {error}; a file holds one session, a list of sessions, or one session per line"
-        ))
-    };
-    let mut documents = Vec::new();
-    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        match serde_json::from_slice(line) {
-            Ok(document) => documents.push((format!("{name}:{}", index + 1), document)),
-            // The first line alone isn't JSON: the file is a broken document, not lines.
-            Err(_) if documents.is_empty() => return Err(fault(name.to_owned(), whole)),
-            Err(error) => return Err(fault(format!("{name}:{}", index + 1), &error)),
-        }
-    }
-    Ok(documents)
-}
-
-fn session(place: String, document: Value) -> Result<FileSession, CliError> {
-    let Value::Object(mut body) = document else {
-        return Err(CliError::usage(format!("{place}: a session is a JSON object")));
-    };
-    let id = body.remove("session_id").unwrap_or_default();
-    let session_id = id.as_str().and_then(|id| id.parse().ok()).ok_or_else(|| {
-        CliError::usage(format!(
-            "{place}: session_id must be a UUID in quotes, but it is {}",
-            if id.is_null() { "missing".to_owned() } else { id.to_string() }
-        ))
-    })?;
-    Ok(FileSession {
-        session_id,
-        body: Value::Object(body),
-        place,
-    })
 }
 
 /// Puts sessions, some at a time; what the service refuses is named on stderr and counted.
@@ -140,50 +98,5 @@ impl Imported {
             .iter()
             .filter(|(_, answer)| text(answer, "/outcome") == outcome)
             .count()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![expect(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        reason = "a test may fail loudly"
-    )]
-
-    use super::*;
-
-    const ONE: &str = r#"{"session_id": "01890000-0000-7000-8000-000000000001", "status": "completed"}"#;
-
-    #[test]
-    fn a_file_holds_one_session_a_list_or_one_per_line() {
-        let list = format!("[{ONE},{ONE}]");
-        let by_line = format!("{ONE}\n\n{ONE}\n");
-        for (text, count) in [(ONE, 1), (list.as_str(), 2), (by_line.as_str(), 2)] {
-            let sessions = parse("a.json", text.as_bytes()).unwrap();
-            assert_eq!(sessions.len(), count, "{text}");
-            assert!(sessions[0].body.get("session_id").is_none());
-            assert_eq!(text_of(&sessions[0].body), "completed");
-        }
-    }
-
-    fn text_of(body: &Value) -> &str {
-        text(body, "/status")
-    }
-
-    #[test]
-    fn a_fault_is_named_by_its_place() {
-        for (text, part) in [
-            ("{\"session_id\": 1}", "a.json: session_id must be a UUID in quotes, but it is 1"),
-            ("[{}]", "a.json, item 1: session_id must be a UUID in quotes, but it is missing"),
-            ("{\n  broken\n}", "a.json: not JSON: key must be a string at line 2"),
-            ("[1]", "a.json, item 1: a session is a JSON object"),
-        ] {
-            let fault = parse("a.json", text.as_bytes()).expect_err("faulty").message;
-            assert!(fault.contains(part), "{part} not in {fault}");
-        }
-        let broken_line = format!("{ONE}\n{{nope\n");
-        let fault = parse("a.json", broken_line.as_bytes()).expect_err("faulty").message;
-        assert!(fault.starts_with("a.json:2: not JSON"), "{fault}");
     }
 }

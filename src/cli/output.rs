@@ -67,7 +67,10 @@ pub(super) fn cell(value: &Value, pointer: &str) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(items)) => items
             .iter()
-            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
+            .map(|item| {
+                item.as_str()
+                    .map_or_else(|| item.to_string(), str::to_owned)
+            })
             .collect::<Vec<_>>()
             .join(", "),
         Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Object(_))) => other.to_string(),

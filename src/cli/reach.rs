@@ -25,10 +25,21 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(super) struct ReachArgs {
     /// Address of a running `gavel up` or `gavel serve`. Without it the command opens the store itself: Postgres if
     /// database.url (DATABASE_URL) is set, else the data folder
-    #[arg(long, value_name = "URL", env = "GAVEL_SERVER", help_heading = "Service")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GAVEL_SERVER",
+        help_heading = "Service"
+    )]
     server: Option<String>,
     /// Bearer token for --server
-    #[arg(long, value_name = "TOKEN", env = "GAVEL_TOKEN", hide_env_values = true, help_heading = "Service")]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GAVEL_TOKEN",
+        hide_env_values = true,
+        help_heading = "Service"
+    )]
     token: Option<SecretToken>,
     /// Data folder, when there is neither --server nor a database [env: GAVEL_DATA_DIR]
     #[arg(long, value_name = "DIR", help_heading = "Service")]
@@ -137,7 +148,10 @@ impl Here {
             Mode::Shared => Migrations::Require,
         };
         let app = App::open(settings, mode, migrations).await?;
-        let client = Client::new(&format!("http://{address}"), Some(SecretString::from(token)))?;
+        let client = Client::new(
+            &format!("http://{address}"),
+            Some(SecretString::from(token)),
+        )?;
         Ok(Self {
             app,
             client,

@@ -111,11 +111,20 @@ impl Score {
             output::json(&json!({ "items": items }))?;
             return Ok(());
         }
-        if let [Judged { verdict: Verdict::Scored(score), .. }] = judged {
+        if let [
+            Judged {
+                verdict: Verdict::Scored(score),
+                ..
+            },
+        ] = judged
+        {
             return print_one(score);
         }
         let rows: Vec<Vec<String>> = judged.iter().map(row).collect();
-        output::table(&["session", "score", "rating", "flags", "judge", "note"], &rows)?;
+        output::table(
+            &["session", "score", "rating", "flags", "judge", "note"],
+            &rows,
+        )?;
         if judged.iter().any(is_simulated) {
             output::note("scores marked SIMULATED were made up by a simulated judge");
         }
@@ -150,7 +159,16 @@ fn is_simulated(one: &Judged) -> bool {
 
 fn row(one: &Judged) -> Vec<String> {
     let id = one.session_id.to_string();
-    let note = |note: String| vec![id.clone(), "-".into(), "not scored".into(), String::new(), String::new(), note];
+    let note = |note: String| {
+        vec![
+            id.clone(),
+            "-".into(),
+            "not scored".into(),
+            String::new(),
+            String::new(),
+            note,
+        ]
+    };
     match &one.verdict {
         Verdict::Scored(score) => vec![
             id.clone(),
@@ -158,7 +176,11 @@ fn row(one: &Judged) -> Vec<String> {
             rating(score),
             cell(score, "/flags"),
             cell(score, "/judge/model"),
-            if is_simulated(one) { "SIMULATED".into() } else { String::new() },
+            if is_simulated(one) {
+                "SIMULATED".into()
+            } else {
+                String::new()
+            },
         ],
         Verdict::Failed(job) => note(failure(job)),
         Verdict::Unfinished(job) => note(format!(
@@ -198,13 +220,18 @@ pub(super) fn failure(job: &Value) -> String {
     }
 }
 
-fn print_one(score: &Value) -> Result<(), CliError> {
+/// Prints one score in full.
+pub(super) fn print_one(score: &Value) -> Result<(), CliError> {
     let simulated = score["simulated"] == json!(true);
     output::line(&format!(
         "{} / 100  {}{}",
         cell(score, "/total_score"),
         rating(score),
-        if simulated { "  SIMULATED: made up by a simulated judge" } else { "" }
+        if simulated {
+            "  SIMULATED: made up by a simulated judge"
+        } else {
+            ""
+        }
     ))?;
     if let Some(breakdown) = score["score_breakdown"].as_object() {
         for (dimension, points) in breakdown {
@@ -214,8 +241,18 @@ fn print_one(score: &Value) -> Result<(), CliError> {
     output::line("")?;
     output::line(&output::clean(text(score, "/score_reasoning")))?;
     for (title, pointer, name, words) in [
-        ("missing tools", "/missing_tools", "/tool_name", "/rationale"),
-        ("other approaches", "/alternative_approaches", "/name", "/description"),
+        (
+            "missing tools",
+            "/missing_tools",
+            "/tool_name",
+            "/rationale",
+        ),
+        (
+            "other approaches",
+            "/alternative_approaches",
+            "/name",
+            "/description",
+        ),
     ] {
         let items = list(score, pointer);
         if !items.is_empty() {
@@ -274,6 +311,9 @@ mod tests {
     #[test]
     fn a_score_without_a_word_gets_the_one_of_its_total() {
         assert_eq!(rating(&json!({"total_score": 95})), "near perfect");
-        assert_eq!(rating(&json!({"total_score": 95, "rating": "good"})), "good");
+        assert_eq!(
+            rating(&json!({"total_score": 95, "rating": "good"})),
+            "good"
+        );
     }
 }

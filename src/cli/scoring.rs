@@ -64,7 +64,9 @@ impl Judged {
     pub(super) fn to_json(&self) -> Value {
         let id = self.session_id;
         match &self.verdict {
-            Verdict::Scored(score) => json!({"session_id": id, "outcome": "scored", "score": score}),
+            Verdict::Scored(score) => {
+                json!({"session_id": id, "outcome": "scored", "score": score})
+            }
             Verdict::Failed(job) => json!({"session_id": id, "outcome": "failed", "job": job}),
             Verdict::Unfinished(job) => {
                 json!({"session_id": id, "outcome": "unfinished", "job": job})

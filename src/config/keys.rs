@@ -119,11 +119,10 @@ pub(super) fn flatten(table: Map<String, Value>) -> BTreeMap<String, ValueKind> 
             } else {
                 format!("{prefix}.{name}")
             };
-            match value.kind {
-                ValueKind::Table(inner) => open.push((key, inner)),
-                kind => {
-                    leaves.insert(key, kind);
-                }
+            if let ValueKind::Table(inner) = value.kind {
+                open.push((key, inner));
+            } else {
+                leaves.insert(key, value.kind);
             }
         }
     }

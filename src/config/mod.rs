@@ -12,7 +12,7 @@ pub mod yaml;
 
 pub use check::redacted_url;
 pub use dotenv::read_dotenv;
-pub use files::{SourceText, env_with_default, llm_providers, scoring_config};
+pub use files::{LLM_PROVIDERS, SCORING_CONFIG, env_with_default};
 pub use keys::{DEFAULT_TOML, nearest};
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
