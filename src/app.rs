@@ -1,19 +1,34 @@
 //! Wires the parts into a running process: which store, which queue, which judges. Decides nothing about a job.
-//! (Skeleton: bodies to be written.)
+
+mod data_dir;
+mod files;
+mod health;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use self::data_dir::DataDir;
+use self::files::Files;
+use self::health::ProcessHealth;
+use crate::api;
+use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
-use crate::enqueue::Enqueue;
+use crate::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
 use crate::job::Lane;
-use crate::queue::{Depth, QueueError};
+use crate::judge::gate::memory::{GateOptions, MemoryGate};
+use crate::judge::gate::Gate;
+use crate::judge::{JudgeOptions, Judges, Providers};
+use crate::queue::memory::MemoryQueue;
+use crate::queue::redis::{RedisOptions, RedisQueue};
+use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
-use crate::store::Store;
+use crate::store::{Store, StoreError, StoreOptions};
+use crate::worker::{self, WorkerOptions, WorkerParts};
 
 /// Why a process can't run, by its exit code.
 #[derive(Debug, thiserror::Error)]
@@ -78,64 +93,321 @@ pub struct Stop {
 
 /// A wired process.
 pub struct App {
-    _todo: (),
+    settings: Settings,
+    mode: Mode,
+    clock: Arc<dyn Clock>,
+    store: Arc<Store>,
+    queue: Arc<dyn Queue>,
+    gate: Arc<dyn Gate>,
+    judges: Arc<Judges>,
+    providers: Providers,
+    enqueue: Arc<Enqueue>,
+    /// Why the last reload of the criteria failed.
+    bad_reload: Arc<RwLock<Option<String>>>,
+    pushing: Mutex<Option<JoinHandle<()>>>,
+    stop_pushing: CancellationToken,
+    _data_dir: Option<DataDir>,
 }
 
 impl App {
     /// Reads the files that the settings name, opens the store, makes the queue, builds the judges.
     pub async fn open(
-        _settings: Settings,
-        _mode: Mode,
-        _migrations: Migrations,
+        settings: Settings,
+        mode: Mode,
+        migrations: Migrations,
     ) -> Result<Self, AppError> {
-        unimplemented!()
+        let files = Files::read(&settings)?;
+        let data_dir = match &mode {
+            Mode::Embedded { data_dir } => Some(DataDir::lock(data_dir)?),
+            Mode::Shared => None,
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = Arc::new(open_store(&settings, &mode).await?);
+        migrate(&store, migrations).await?;
+        if data_dir.is_some() {
+            // The lock proves that whoever ran jobs here is gone: take them back at once.
+            store.forget_workers().await.map_err(|error| AppError::Broken(error.to_string()))?;
+        }
+        let queue = open_queue(&settings, &mode, clock.clone()).await?;
+        let gate: Arc<dyn Gate> = Arc::new(MemoryGate::new(gate_options(&settings)));
+        let judges = Arc::new(Judges::new(
+            &files.providers,
+            gate.clone(),
+            store.clone(),
+            store.clone(),
+            clock.clone(),
+            judge_options(&settings),
+        ));
+        let stop_pushing = CancellationToken::new();
+        let (enqueue, push) = Enqueue::new(
+            store.clone(),
+            queue.clone(),
+            clock.clone(),
+            judge_check(files.providers.clone()),
+            Arc::new(files.criteria),
+            if settings.scoring.score_only_completed {
+                ScoreOnly::Completed
+            } else {
+                ScoreOnly::Ended
+            },
+            stop_pushing.clone(),
+        );
+        Ok(Self {
+            settings,
+            mode,
+            clock,
+            store,
+            queue,
+            gate,
+            judges,
+            providers: files.providers,
+            enqueue,
+            bad_reload: Arc::default(),
+            pushing: Mutex::new(Some(tokio::spawn(push))),
+            stop_pushing,
+            _data_dir: data_dir,
+        })
     }
+
     /// The settings.
     pub fn settings(&self) -> &Settings {
-        unimplemented!()
+        &self.settings
     }
+
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        unimplemented!()
+        &self.clock
     }
+
     /// The store.
     pub fn store(&self) -> &Arc<Store> {
-        unimplemented!()
+        &self.store
     }
+
     /// Step 1 of the flow.
     pub fn enqueue(&self) -> &Arc<Enqueue> {
-        unimplemented!()
+        &self.enqueue
     }
+
     /// The criteria that this process loaded.
     pub fn criteria(&self) -> Arc<Criteria> {
-        unimplemented!()
+        self.enqueue.current_criteria()
     }
+
     /// The judges' names, each with `None` if it can be asked, else what to do.
     pub fn judges(&self) -> Vec<(String, Option<String>)> {
-        unimplemented!()
+        self.providers
+            .names()
+            .into_iter()
+            .map(|name| {
+                let problem = self.providers.check(&name).err().map(|error| error.to_string());
+                (name, problem)
+            })
+            .collect()
     }
+
     /// What lies in a lane of the queue.
-    pub async fn depth(&self, _lane: &Lane) -> Result<Depth, QueueError> {
-        unimplemented!()
+    pub async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
+        self.queue.depth(lane).await
     }
+
     /// Whether the queue answers.
     pub async fn ping_queue(&self) -> Result<(), QueueError> {
-        unimplemented!()
+        self.queue.ping().await
     }
+
     /// Answers HTTP on `listener` until `stop.soft`; open requests finish until `stop.hard`.
-    pub async fn serve(&self, _listener: TcpListener, _stop: Stop) -> Result<(), AppError> {
-        unimplemented!()
+    pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
+        let bind = listener.local_addr().map_err(|error| AppError::Broken(error.to_string()))?;
+        let state = self.api_state(bind, stop.soft.clone());
+        tokio::select! {
+            served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
+                api::ServeError::Settings(fault) => AppError::Config(fault),
+                api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
+            }),
+            () = stop.hard.cancelled() => Ok(()),
+        }
     }
+
     /// Works on jobs until `stop.soft`, then drains until `stop.hard` or the drain timeout.
-    pub async fn work(&self, _stop: Stop) -> Result<(), AppError> {
-        unimplemented!()
+    pub async fn work(&self, stop: Stop) -> Result<(), AppError> {
+        let parts = WorkerParts {
+            store: self.store.clone(),
+            queue: self.queue.clone(),
+            judges: self.judges.clone(),
+            gate: self.gate.clone(),
+            clock: self.clock.clone(),
+            judge_names: self.askable_judges(),
+        };
+        let worker = &self.settings.worker;
+        let options = WorkerOptions {
+            name: process_name(),
+            concurrency: worker.concurrency,
+            drain_timeout: Duration::from_secs(worker.drain_timeout_s),
+            max_attempts: worker.max_attempts,
+            max_wait: Duration::from_secs(worker.max_wait_s),
+            bulk_window: worker.bulk_window,
+        };
+        worker::run(parts, options, stop.soft, stop.hard)
+            .await
+            .map_err(|error| AppError::Broken(error.to_string()))
     }
+
+    /// A worker that could ask nobody is a mistake: says what to set.
+    pub fn require_judge(&self) -> Result<(), AppError> {
+        let judge = &self.criteria().judge;
+        self.providers.check(judge).map_err(|error| AppError::NoJudge(error.to_string()))
+    }
+
     /// Reads the criteria file again; a bad one keeps the last good one and is shown in `/readyz?verbose`.
     pub fn reload_criteria(&self) -> Result<(), AppError> {
-        unimplemented!()
+        let read = files::read_criteria(&self.settings);
+        let mut bad = self.bad_reload.write().unwrap_or_else(PoisonError::into_inner);
+        match read {
+            Ok(criteria) => {
+                tracing::info!(criteria_hash = %criteria.hash, "criteria loaded");
+                self.enqueue.set_current_criteria(Arc::new(criteria));
+                *bad = None;
+                Ok(())
+            }
+            Err(error) => {
+                *bad = Some(error.to_string());
+                Err(error)
+            }
+        }
     }
+
     /// Writes what is held, closes the store, frees the data folder.
     pub async fn close(self) {
-        unimplemented!()
+        self.stop_pushing.cancel();
+        let pushing = self.pushing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(pushing) = pushing
+            && let Err(error) = pushing.await
+        {
+            tracing::error!(%error, "the pushing task broke");
+        }
+        self.store.close().await;
     }
+
+    fn askable_judges(&self) -> Vec<String> {
+        self.judges().into_iter().filter(|(_, problem)| problem.is_none()).map(|(name, _)| name).collect()
+    }
+
+    fn api_state(&self, bind: std::net::SocketAddr, draining: CancellationToken) -> api::ApiState {
+        api::ApiState {
+            store: self.store.clone(),
+            enqueue: self.enqueue.clone(),
+            clock: self.clock.clone(),
+            http: self.settings.http.clone(),
+            auth: self.settings.auth.clone(),
+            health: Arc::new(ProcessHealth {
+                enqueue: self.enqueue.clone(),
+                queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
+                bad_reload: self.bad_reload.clone(),
+                draining,
+            }),
+            worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
+            max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
+            bind,
+        }
+    }
+}
+
+async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
+    let url = match mode {
+        Mode::Embedded { data_dir } => format!("sqlite://{}", data_dir.join("gavel.db").display()),
+        Mode::Shared if settings.database.url.is_empty() => {
+            return Err(AppError::Config(
+                "no database: set DATABASE_URL to postgres://user:password@host/name, or run everything in one process with `gavel up`".to_owned(),
+            ));
+        }
+        Mode::Shared => settings.database.url.clone(),
+    };
+    let options = StoreOptions {
+        url,
+        max_connections: settings.database.max_connections,
+        connect_timeout: Duration::from_secs(settings.database.connect_timeout_s),
+    };
+    Store::connect(options).await.map_err(|error| match error {
+        StoreError::Unavailable { .. } => AppError::Unreachable(error.to_string()),
+        StoreError::Schema(_) | StoreError::Unexpected { .. } | StoreError::BadCursor(_) => {
+            AppError::Config(error.to_string())
+        }
+    })
+}
+
+async fn migrate(store: &Store, migrations: Migrations) -> Result<(), AppError> {
+    let broken = |error: StoreError| AppError::Broken(error.to_string());
+    match migrations {
+        Migrations::Apply => {
+            let applied = store.migrate().await.map_err(broken)?;
+            if !applied.is_empty() {
+                tracing::info!(?applied, "migrations applied");
+            }
+            Ok(())
+        }
+        Migrations::Require => {
+            let pending = store.pending_migrations().await.map_err(broken)?.len();
+            if pending == 0 { Ok(()) } else { Err(AppError::Unmigrated { pending }) }
+        }
+    }
+}
+
+async fn open_queue(
+    settings: &Settings,
+    mode: &Mode,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Queue>, AppError> {
+    let lease = Duration::from_secs_f64(settings.worker.lease_s);
+    match mode {
+        Mode::Embedded { .. } => Ok(Arc::new(MemoryQueue::new(lease, clock))),
+        Mode::Shared if settings.redis.url.is_empty() => Err(AppError::Config(
+            "no queue: set REDIS_URL to redis://host:6379, or run everything in one process with `gavel up`".to_owned(),
+        )),
+        Mode::Shared => {
+            let options = RedisOptions {
+                url: settings.redis.url.clone(),
+                queue: settings.redis.queue.clone(),
+                lease,
+            };
+            let queue = RedisQueue::connect(options, clock).await
+                .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
+            Ok(Arc::new(queue))
+        }
+    }
+}
+
+fn gate_options(settings: &Settings) -> GateOptions {
+    GateOptions {
+        failures_to_open: settings.judge.breaker_failures,
+        cooldown: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),
+        ..GateOptions::default()
+    }
+}
+
+fn judge_options(settings: &Settings) -> JudgeOptions {
+    JudgeOptions {
+        max_retries: settings.judge.max_retries,
+        retry_base: Duration::from_secs_f64(settings.judge.retry_base_s),
+        max_slot_wait: Duration::from_secs_f64(settings.judge.max_slot_wait_s),
+        ..JudgeOptions::default()
+    }
+}
+
+fn judge_check(providers: Providers) -> JudgeCheck {
+    Arc::new(move |name| {
+        providers.check(name).map_err(|error| JudgeProblem {
+            judge: name.to_owned(),
+            remedy: error.to_string(),
+        })
+    })
+}
+
+/// Host and process: what people call a worker.
+fn process_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .or_else(|_| std::env::var("HOSTNAME"))
+        .unwrap_or_else(|_| "localhost".to_owned());
+    format!("{host}:{}", std::process::id())
 }

@@ -17,6 +17,9 @@ use super::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
 use crate::job::{JobId, Lane, Priority};
 
+/// Most ids that become ready in one step, so that nobody waits long for the lock.
+const SLICE: usize = 500;
+
 /// The queue in process.
 pub struct MemoryQueue {
     sets: Mutex<Sets>,
@@ -64,7 +67,7 @@ impl Queue for MemoryQueue {
         let mut sets = self.sets();
         for push in ids {
             let due = push.due_at.map(|when| self.instant_of(when));
-            sets.push(push, due.filter(|due| *due > now));
+            sets.push(push, due.filter(|due| *due > now), now);
         }
         drop(sets);
         self.ready.notify_one();
@@ -219,27 +222,34 @@ struct Sets {
 }
 
 impl Sets {
-    fn push(&mut self, push: &Push, due: Option<Instant>) {
+    fn push(&mut self, push: &Push, due: Option<Instant>, now: Instant) {
+        let mut priority = push.priority;
         if let Some(entry) = self.ids.get(&push.id) {
-            let raised = matches!(entry.place, Place::Ready(_))
-                && entry.priority == Priority::Bulk
-                && push.priority == Priority::Interactive
-                && due.is_none();
-            if !raised {
+            let moves = match entry.place {
+                Place::Ready(_) => {
+                    // `Interactive` sorts first: a push never lowers.
+                    priority = priority.min(entry.priority);
+                    due.is_none() && (entry.lane != push.lane || entry.priority != priority)
+                }
+                Place::Delayed(_) => false,
+                Place::Leased { ends, .. } => ends <= now,
+            };
+            if !moves {
                 return;
             }
             self.take_out(push.id);
         }
         match due {
-            Some(due) => self.delay(push.id, push.lane.clone(), push.priority, due),
-            None => self.ready_at_back(push.id, push.lane.clone(), push.priority),
+            Some(due) => self.delay(push.id, push.lane.clone(), priority, due),
+            None => self.ready_at_back(push.id, push.lane.clone(), priority),
         }
     }
 
-    /// Makes ready what is due and whose lease has expired; answers how many.
+    /// Makes ready what is due and whose lease has expired, a slice of each; answers how many.
     fn promote(&mut self, now: Instant) -> usize {
         let mut promoted = 0;
-        while let Some((due, id)) = self.delayed.first().copied()
+        while promoted < SLICE
+            && let Some((due, id)) = self.delayed.first().copied()
             && due <= now
         {
             if let Some(entry) = self.take_out(id) {
@@ -248,7 +258,8 @@ impl Sets {
             }
         }
         let mut expired = Vec::new();
-        while let Some((ends, id)) = self.leases.first().copied()
+        while expired.len() < SLICE
+            && let Some((ends, id)) = self.leases.first().copied()
             && ends <= now
         {
             expired.extend(self.take_out(id).map(|entry| (id, entry)));

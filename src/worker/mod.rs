@@ -1,1 +1,182 @@
 //! Step 3 of the flow: take ids, run each job once, record its end, rescue what was lost.
+//!
+//! [`process`] is the pipeline; [`run`] puts it to work: concurrency, heartbeat, brakes, rescue, drain. A worker trusts
+//! nothing that it remembers: the claim in the store decides whether a job may run, the fence whether its end counts.
+
+mod admit;
+mod brakes;
+mod handle;
+mod heartbeat;
+pub mod process;
+mod rescue;
+mod retry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use self::admit::StoreAdmit;
+use self::brakes::Brakes;
+use self::handle::Handler;
+use self::heartbeat::Heartbeat;
+use self::process::Pipeline;
+use self::rescue::{Rescue, RescueLimits};
+use crate::clock::Clock;
+use crate::judge::Judges;
+use crate::judge::gate::Gate;
+use crate::queue::Queue;
+use crate::queue::backend::{self, InHand};
+use crate::store::{Store, StoreError, WorkerState};
+
+/// What a worker works with.
+#[derive(Clone)]
+pub struct WorkerParts {
+    /// The truth.
+    pub store: Arc<Store>,
+    /// The hint.
+    pub queue: Arc<dyn Queue>,
+    /// Who is asked.
+    pub judges: Arc<Judges>,
+    /// Whether they may be asked now; the same gate that the judges were built with.
+    pub gate: Arc<dyn Gate>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The names of the judges that this worker can ask.
+    pub judge_names: Vec<String>,
+}
+
+/// How a worker works.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// Host and process, for people.
+    pub name: String,
+    /// Jobs in hand at once.
+    pub concurrency: usize,
+    /// How long a stopping worker lets its jobs finish.
+    pub drain_timeout: Duration,
+    /// Losses in the lane `suspect` until a job fails as poison.
+    pub max_attempts: i32,
+    /// Longest time in state waiting.
+    pub max_wait: Duration,
+    /// Bulk ids per lane that lie in the queue.
+    pub bulk_window: usize,
+}
+
+/// Why a worker ended other than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// It could not register.
+    #[error("a worker could not register: {0}")]
+    Register(#[source] StoreError),
+    /// The machinery that runs handlers ended by itself.
+    #[error("the worker's runner ended by itself: {0}")]
+    Runner(String),
+}
+
+/// Works until `soft`; then takes nothing more, lets what runs finish until `hard` or the drain timeout, gives back the
+/// rest, and returns when everything is recorded.
+pub async fn run(
+    parts: WorkerParts,
+    options: WorkerOptions,
+    soft: CancellationToken,
+    hard: CancellationToken,
+) -> Result<(), WorkerError> {
+    let worker_id = Uuid::now_v7();
+    let WorkerParts { store, queue, judges, gate, clock, judge_names } = parts;
+    store
+        .register_worker(worker_id, &options.name, env!("CARGO_PKG_VERSION"))
+        .await
+        .map_err(WorkerError::Register)?;
+    if let Err(error) = store.release_misconfigured(&judge_names, clock.now()).await {
+        tracing::warn!(%error, "could not release the brakes of judges that were misconfigured");
+    }
+
+    let brakes = Arc::new(Brakes::new(
+        store.clone(),
+        gate.clone(),
+        clock.clone(),
+        worker_id,
+        options.name.clone(),
+    ));
+    if let Err(error) = brakes.sync().await {
+        tracing::warn!(%error, "could not read the brakes at start");
+    }
+    let lease = queue.lease();
+    let limits = RescueLimits {
+        stale_after: lease,
+        max_attempts: options.max_attempts,
+        max_wait: options.max_wait,
+        bulk_window: options.bulk_window,
+    };
+    let in_hand = InHand::default();
+    let ended = CancellationToken::new();
+    let around = TaskTracker::new();
+    let heartbeat = Heartbeat::new(store.clone(), worker_id, options.name.clone(), in_hand.clone());
+    around.spawn(heartbeat.clone().run(lease / 3, soft.clone(), ended.clone()));
+    around.spawn({
+        let (brakes, ended) = (brakes.clone(), ended.clone());
+        async move { brakes.run(ended).await }
+    });
+    let rescue =
+        Rescue::new(store.clone(), queue.clone(), clock.clone(), brakes.clone(), limits);
+    around.spawn(rescue.run(soft.clone()));
+    around.spawn(harden(soft.clone(), hard.clone(), ended.clone(), options.drain_timeout));
+
+    let admit = StoreAdmit::new(store.clone(), gate, clock.clone(), brakes, worker_id, judges.clone(), judge_names);
+    let settling = TaskTracker::new();
+    let handler = Arc::new(Handler {
+        pipeline: Pipeline::new(store.clone(), judges, clock, worker_id),
+        store,
+        settling: settling.clone(),
+        hard,
+    });
+    tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
+    let ran = backend::run_worker(
+        backend::WorkerOptions {
+            name: options.name.clone(),
+            owner: worker_id,
+            concurrency: options.concurrency,
+            in_hand,
+            shutdown: soft,
+        },
+        queue,
+        Arc::new(admit),
+        move |delivery| {
+            let handler = handler.clone();
+            async move { handler.handle(delivery).await }
+        },
+    )
+    .await;
+    settling.close();
+    settling.wait().await;
+    ended.cancel();
+    around.close();
+    around.wait().await;
+    heartbeat.beat(WorkerState::Stopped).await;
+    tracing::info!(worker = %options.name, %worker_id, "stopped");
+    ran.map_err(|error| WorkerError::Runner(error.to_string()))
+}
+
+/// A drain has an end: `drain_timeout` after `soft` what still runs is given back.
+async fn harden(
+    soft: CancellationToken,
+    hard: CancellationToken,
+    ended: CancellationToken,
+    drain_timeout: Duration,
+) {
+    tokio::select! {
+        () = soft.cancelled() => {}
+        () = ended.cancelled() => return,
+    }
+    tokio::select! {
+        () = tokio::time::sleep(drain_timeout) => {
+            tracing::warn!(?drain_timeout, "the drain took too long; what still runs goes back to the queue");
+            hard.cancel();
+        }
+        () = hard.cancelled() => {}
+        () = ended.cancelled() => {}
+    }
+}

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use chrono::DateTime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::{Claim, Claimed, Queue, QueueError};
+use super::super::{Claim, Claimed, Push, Queue, QueueError};
 use super::Admit;
 use super::lease::{Delivery, Hold, Lease, Leases};
 use super::slots::{Free, Slots};
@@ -168,8 +169,14 @@ impl<A: Admit> Fetcher<A> {
             .map(|lease| (lease.claimed().id, lease))
             .collect();
         for (claimed, item) in admitted {
-            if let Some(lease) = by_id.remove(&claimed.id) {
-                self.deliver(claimed, item, lease).await;
+            match by_id.remove(&claimed.id) {
+                Some(lease)
+                    if claimed.lane != lease.claimed().lane && claimed.lane.is_suspect() =>
+                {
+                    self.redirect(claimed, item, lease).await;
+                }
+                Some(lease) => self.deliver(claimed, item, lease).await,
+                None => {}
             }
         }
         for lease in by_id.into_values() {
@@ -193,6 +200,18 @@ impl<A: Admit> Fetcher<A> {
             };
             self.put_back(vec![delivery]).await;
         }
+    }
+
+    /// The row became suspect while its id lay in its old lane.
+    async fn redirect(&self, claimed: Claimed, item: A::Item, lease: Lease) {
+        let push = Push {
+            id: claimed.id,
+            lane: claimed.lane.clone(),
+            priority: claimed.priority,
+            due_at: None,
+        };
+        self.admit.put_back(vec![(claimed, item)]).await;
+        lease.later(push, DateTime::UNIX_EPOCH);
     }
 
     fn away(&self, error: &QueueError, memory: &mut Memory) {

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
@@ -18,6 +19,7 @@ use crate::job::JobId;
 
 /// Ends that wait for the queue beyond this count are dropped: their leases expire.
 const MOST_ENDS: usize = 10_000;
+const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
 /// What a handler gets: the id, what the worker made of it, and the guard of its slot and lease.
 pub struct Delivery<Item> {
@@ -182,7 +184,7 @@ impl Leases {
     /// Tells the queue of ended leases and renews the others, every third of a lease; ends when `closing` is set and no
     /// lease is left.
     pub(super) async fn keep(&self, closing: CancellationToken) {
-        let mut renewals = tokio::time::interval(self.queue.lease() / 3);
+        let mut renewals = tokio::time::interval((self.queue.lease() / 3).max(SHORTEST_RENEWAL));
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut closed = false;
         loop {

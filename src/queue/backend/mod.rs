@@ -55,14 +55,17 @@ pub trait Admit: Send + Sync + 'static {
 
     /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or not
     /// due, or in other hands. On an error all ids are released.
+    ///
+    /// A [`Claimed`] of the answer names the row's lane now. A row that has come to be in the lane `suspect` while its id
+    /// lay elsewhere isn't started: it is put back, and its id moves to that lane.
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Self::Item)>, Refused>;
 
     /// Claims up to `max` due rows of open lanes, without the lane `suspect`. Asked instead of the queue while that is
     /// away, at most once a second; answers nothing if the store can't be asked either.
     async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, Self::Item)>;
 
-    /// Gives back rows that were admitted and whose handler never started, because the shutdown came first. Their ids
-    /// are released when this returns.
+    /// Gives back rows that were admitted and whose handler never started, because the shutdown came first or the row
+    /// is in the lane `suspect`. Their leases end when this returns.
     async fn put_back(&self, unstarted: Vec<(Claimed, Self::Item)>);
 }
 
@@ -95,6 +98,9 @@ pub struct WorkerDied {
 ///
 /// A handler frees the slot and ends the lease through [`Delivery::hold`], and is expected to catch its own panics (it
 /// alone can record the job's failure). A panic that gets through is caught here: the slot is freed, the id released.
+///
+/// A drain has no deadline of its own: whoever has one drops this future, and the handlers that still run lose their
+/// leases.
 ///
 /// While the queue is away, work comes from the store without a lease; [`Hold`] then behaves the same, `later` and
 /// `release` become a push if the queue is back by then.

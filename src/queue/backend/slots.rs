@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::job::Priority;
 
-/// How many jobs a worker has in hand: delivered, and neither its slot free nor its lease ended. For heartbeats.
+/// How many jobs a worker has in hand: delivered, and the slot not yet free or the lease not yet ended. For heartbeats.
 #[derive(Debug, Clone, Default)]
 pub struct InHand(Arc<AtomicUsize>);
 

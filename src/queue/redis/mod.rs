@@ -112,6 +112,38 @@ impl RedisQueue {
         }
     }
 
+    async fn claim_slice(
+        &self,
+        owner: Uuid,
+        lanes: &[Lane],
+        want: usize,
+        max_bulk: usize,
+    ) -> Result<Vec<Claimed>, QueueError> {
+        let mut args = vec![
+            owner.simple().to_string(),
+            self.lease.as_millis().to_string(),
+            want.to_string(),
+            max_bulk.to_string(),
+            SLICE.to_string(),
+        ];
+        let start = self.turn.fetch_add(1, Ordering::Relaxed) % lanes.len();
+        let (after, before) = lanes.split_at(start);
+        args.extend(before.iter().chain(after).map(Lane::to_string));
+        let claiming = "claiming ids";
+        let answer: Vec<(String, String, String)> =
+            self.run(claiming, &self.scripts.claim, &args).await?;
+        answer
+            .into_iter()
+            .map(|(id, lane, set)| {
+                Ok(Claimed {
+                    id: id_of(claiming, &id)?,
+                    lane: Lane::of_judge(lane),
+                    priority: priority_of(claiming, &set)?,
+                })
+            })
+            .collect()
+    }
+
     async fn run<T: FromRedisValue>(
         &self,
         attempted: &'static str,
@@ -178,32 +210,27 @@ impl Queue for RedisQueue {
     }
 
     async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
-        if claim.max == 0 || claim.lanes.is_empty() {
-            return Ok(Vec::new());
+        let (mut claimed, mut bulk) = (Vec::new(), 0);
+        while claimed.len() < claim.max && !claim.lanes.is_empty() {
+            let want = (claim.max - claimed.len()).min(SLICE);
+            let max_bulk = claim.max_bulk.saturating_sub(bulk).min(want);
+            let slice = match self.claim_slice(owner, &claim.lanes, want, max_bulk).await {
+                Ok(slice) => slice,
+                Err(error) if claimed.is_empty() => return Err(error),
+                // What an earlier slice brought is leased, and must be handed on.
+                Err(_) => break,
+            };
+            let last = slice.len() < want;
+            bulk += slice
+                .iter()
+                .filter(|id| id.priority == Priority::Bulk)
+                .count();
+            claimed.extend(slice);
+            if last {
+                break;
+            }
         }
-        let mut args = vec![
-            owner.simple().to_string(),
-            self.lease.as_millis().to_string(),
-            claim.max.min(SLICE).to_string(),
-            claim.max_bulk.min(SLICE).to_string(),
-            SLICE.to_string(),
-        ];
-        let start = self.turn.fetch_add(1, Ordering::Relaxed) % claim.lanes.len();
-        let (after, before) = claim.lanes.split_at(start);
-        args.extend(before.iter().chain(after).map(Lane::to_string));
-        let claiming = "claiming ids";
-        let answer: Vec<(String, String, String)> =
-            self.run(claiming, &self.scripts.claim, &args).await?;
-        answer
-            .into_iter()
-            .map(|(id, lane, set)| {
-                Ok(Claimed {
-                    id: id_of(claiming, &id)?,
-                    lane: Lane::of_judge(lane),
-                    priority: priority_of(claiming, &set)?,
-                })
-            })
-            .collect()
+        Ok(claimed)
     }
 
     async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError> {

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::toy::{Flaky, Toy, Worker, eventually};
+use super::toy::{Flaky, Log, Toy, Worker, eventually};
 use super::{TestQueue, bulk, from, ids, interactive, lane, push};
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -23,47 +23,6 @@ const LEASE: Duration = Duration::from_secs(5);
 fn queue() -> Arc<dyn Queue> {
     TestQueue::memory(LEASE).queue
 }
-
-/// What handlers did, and the gate that they wait at.
-#[derive(Clone)]
-struct Log {
-    started: Arc<Mutex<Vec<JobId>>>,
-    running: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
-    gate: Arc<Semaphore>,
-}
-
-impl Log {
-    fn new() -> Self {
-        Self {
-            started: Arc::default(),
-            running: Arc::default(),
-            most: Arc::default(),
-            gate: Arc::new(Semaphore::new(0)),
-        }
-    }
-
-    /// A handler that notes its start, waits for the gate, and acks.
-    async fn handle(self, delivery: Delivery<JobId>) {
-        self.started.lock().unwrap().push(delivery.item);
-        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(running, Ordering::SeqCst);
-        self.gate.acquire().await.unwrap().forget();
-        self.running.fetch_sub(1, Ordering::SeqCst);
-        delivery.hold.ack();
-    }
-
-    fn handler(&self) -> impl Fn(Delivery<JobId>) -> BoxedHandler + Clone + Send + Sync + 'static {
-        let log = self.clone();
-        move |delivery| Box::pin(log.clone().handle(delivery))
-    }
-
-    fn started(&self) -> Vec<JobId> {
-        self.started.lock().unwrap().clone()
-    }
-}
-
-type BoxedHandler = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 async fn is_empty(queue: &Arc<dyn Queue>, name: &str) -> bool {
     queue.depth(&lane(name)).await.unwrap() == Depth::default()
@@ -312,6 +271,22 @@ async fn a_suspect_runs_alone_and_then_work_goes_on() {
     eventually(async || log.started().len() == 7).await;
     log.gate.add_permits(10);
     eventually(async || log.started().len() == 8).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_became_suspect_moves_to_that_lane_unstarted() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let pushes = bulk(3, "a");
+    toy.suspects.lock().unwrap().insert(pushes[0].id);
+    queue.push(&pushes).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started().len() == 2).await;
+    assert_eq!(*toy.put_back.lock().unwrap(), [pushes[0].id]);
+    assert_eq!(log.started(), ids(&pushes[1..]));
+    log.gate.add_permits(10);
+    eventually(async || log.started().len() == 3).await;
+    assert_eq!(log.most.load(Ordering::SeqCst), 2);
     worker.stop().await;
 }
 

@@ -1,8 +1,9 @@
 //! The queue: its rules on every implementation, and the worker that runs on it.
 
 mod backend;
+mod leases;
+mod order;
 mod outage;
-mod rules;
 mod toy;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use gavel::clock::SystemClock;
 use gavel::job::{JobId, Lane, Priority};
 use gavel::queue::memory::MemoryQueue;
 use gavel::queue::redis::{RedisOptions, RedisQueue};
-use gavel::queue::{Claim, Push, Queue};
+use gavel::queue::{Claim, Claimed, Push, Queue};
 use uuid::Uuid;
 
 use crate::support::redis_server;
@@ -142,5 +143,39 @@ fn from(lanes: &[&str], max: usize) -> Claim {
         lanes: lanes.iter().map(|name| lane(name)).collect(),
         max,
         max_bulk: max,
+    }
+}
+
+async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &Claim) -> Vec<JobId> {
+    let claimed = queue.claim(owner, claim).await.unwrap();
+    claimed.into_iter().map(|claimed| claimed.id).collect()
+}
+
+/// Claims until `count` ids came, or panics after a long while.
+async fn take_in_time(
+    queue: &Arc<dyn Queue>,
+    owner: Uuid,
+    claim: &Claim,
+    count: usize,
+) -> Vec<Claimed> {
+    let mut claimed = Vec::new();
+    let wait = async {
+        loop {
+            claimed.extend(queue.claim(owner, claim).await.unwrap());
+            if claimed.len() >= count {
+                return;
+            }
+            queue.woken(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, wait).await.unwrap();
+    claimed
+}
+
+fn claimed(push: &Push) -> Claimed {
+    Claimed {
+        id: push.id,
+        lane: push.lane.clone(),
+        priority: push.priority,
     }
 }

@@ -8,6 +8,7 @@ use gavel::queue::redis::{RedisOptions, RedisQueue};
 use gavel::queue::{Queue as _, QueueError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{LONG, bulk, from, ids};
@@ -87,6 +88,40 @@ async fn a_queue_connects_again_by_itself() {
     let got = queue.claim(owner, &from(&["a"], 1)).await.unwrap();
     assert_eq!(got[0].id, pushes[0].id);
     queue.remove(&ids(&pushes)).await.unwrap();
+    proxy.abort();
+}
+
+#[tokio::test]
+async fn a_connection_that_swallows_requests_is_replaced() {
+    let Some(server) = redis_server() else {
+        eprintln!("REDIS_URL names no Redis: not tested");
+        return;
+    };
+    let server = server
+        .trim_start_matches("redis://")
+        .trim_end_matches('/')
+        .to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let queue = queue_at(listener.local_addr().unwrap()).await;
+    let stall = CancellationToken::new();
+    let stalls = stall.clone();
+    let proxy = tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut upstream = TcpStream::connect(&server).await.unwrap();
+        let passed = tokio::io::copy_bidirectional(&mut client, &mut upstream);
+        assert!(stalls.run_until_cancelled(passed).await.is_none());
+        // The first connection stays open and says nothing; later ones are served.
+        relay(listener, server).await;
+        drop(client);
+    });
+    queue.ping().await.unwrap();
+    stall.cancel();
+    let call = tokio::time::timeout(LONG, queue.ping()).await.unwrap();
+    assert!(
+        matches!(call, Err(QueueError::Unreachable { .. })),
+        "{call:?}"
+    );
+    queue.ping().await.unwrap();
     proxy.abort();
 }
 

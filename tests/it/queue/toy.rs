@@ -12,6 +12,7 @@ use gavel::queue::backend::{
     Admit, Delivery, InHand, Refused, WorkerDied, WorkerOptions, run_worker,
 };
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -23,6 +24,7 @@ use super::LONG;
 pub(super) struct Toy {
     pub(super) lanes: Mutex<Vec<Lane>>,
     pub(super) gone: Mutex<HashSet<JobId>>,
+    pub(super) suspects: Mutex<HashSet<JobId>>,
     pub(super) refusing: AtomicBool,
     pub(super) refusals: AtomicUsize,
     pub(super) largest_batch: AtomicUsize,
@@ -58,9 +60,14 @@ impl Admit for Toy {
         let admitted = ids
             .into_iter()
             .filter(|claimed| !gone.contains(&claimed.id));
-        Ok(admitted
-            .map(|claimed| (claimed.clone(), claimed.id))
-            .collect())
+        let suspects = self.suspects.lock().unwrap();
+        let as_the_row_says = |mut claimed: Claimed| {
+            if suspects.contains(&claimed.id) {
+                claimed.lane = Lane::suspect();
+            }
+            (claimed.clone(), claimed.id)
+        };
+        Ok(admitted.map(as_the_row_says).collect())
     }
 
     async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, JobId)> {
@@ -76,6 +83,49 @@ impl Admit for Toy {
         self.put_back.lock().unwrap().extend(ids);
     }
 }
+
+/// What handlers did, and the gate that they wait at.
+#[derive(Clone)]
+pub(super) struct Log {
+    pub(super) started: Arc<Mutex<Vec<JobId>>>,
+    running: Arc<AtomicUsize>,
+    pub(super) most: Arc<AtomicUsize>,
+    pub(super) gate: Arc<Semaphore>,
+}
+
+impl Log {
+    pub(super) fn new() -> Self {
+        Self {
+            started: Arc::default(),
+            running: Arc::default(),
+            most: Arc::default(),
+            gate: Arc::new(Semaphore::new(0)),
+        }
+    }
+
+    /// A handler that notes its start, waits for the gate, and acks.
+    async fn handle(self, delivery: Delivery<JobId>) {
+        self.started.lock().unwrap().push(delivery.item);
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        self.gate.acquire().await.unwrap().forget();
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        delivery.hold.ack();
+    }
+
+    pub(super) fn handler(
+        &self,
+    ) -> impl Fn(Delivery<JobId>) -> BoxedHandler + Clone + Send + Sync + 'static {
+        let log = self.clone();
+        move |delivery| Box::pin(log.clone().handle(delivery))
+    }
+
+    pub(super) fn started(&self) -> Vec<JobId> {
+        self.started.lock().unwrap().clone()
+    }
+}
+
+type BoxedHandler = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A worker that runs until it is told to stop.
 pub(super) struct Worker {

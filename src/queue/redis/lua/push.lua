@@ -1,5 +1,6 @@
--- ARGV: per id: id, lane, set, delay in ms (-1: ready at once). Ids that the queue holds are skipped, but an
--- interactive push moves a ready bulk id over. A place that was lost (a set deleted by hand) counts as not held.
+-- ARGV: per id: id, lane, set, delay in ms (-1: ready at once). Ids that the queue holds are skipped, but a ready id
+-- moves to another lane, and from bulk to interactive. An expired lease counts as not held, and so does a place that
+-- was lost (a set deleted by hand).
 local now, woke = now_ms(), false
 for at = 1, #ARGV, 4 do
   local id, lane, set, wait = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
@@ -11,10 +12,13 @@ for at = 1, #ARGV, 4 do
     held = redis.call('ZSCORE', delayed_key, id)
     if not held then count_delayed(old_lane, -1) end
   elseif state == 'l' then
-    held = redis.call('ZSCORE', leases_key, id)
+    local ends = redis.call('ZSCORE', leases_key, id)
+    held = ends and tonumber(ends) > now
+    if not held then redis.call('ZREM', leases_key, id) end
   end
-  if held and state == 'r' and old_set == 'b' and set == 'i' and wait < 0 then
+  if held and state == 'r' and wait < 0 and (old_lane ~= lane or (old_set == 'b' and set == 'i')) then
     redis.call('ZREM', ready_key(old_lane, old_set), id)
+    if old_set == 'i' then set = 'i' end
     held = false
   end
   if not held then

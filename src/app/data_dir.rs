@@ -1,0 +1,63 @@
+//! The data folder of an embedded set-up: made if it isn't there, held by one process.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use super::AppError;
+
+/// A folder that this process holds; dropping it lets go.
+pub(super) struct DataDir {
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes the folder and takes its lock. The kernel lets go of it however the process ends.
+    pub(super) fn lock(path: &Path) -> Result<Self, AppError> {
+        let cannot = |error: std::io::Error| {
+            AppError::Config(format!(
+                "cannot use the data folder {}: {error}; choose another one with --data-dir",
+                path.display()
+            ))
+        };
+        std::fs::create_dir_all(path).map_err(cannot)?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join("gavel.lock"))
+            .map_err(cannot)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(AppError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(cannot(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_held_by_one_and_free_again_afterwards() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("data");
+        let held = DataDir::lock(&path).map_err(|e| e.to_string()).expect("free");
+        match DataDir::lock(&path) {
+            Err(AppError::Locked { path: named }) => assert_eq!(named, path),
+            Err(other) => panic!("not {other}"),
+            Ok(_) => panic!("held twice"),
+        }
+        drop(held);
+        assert!(DataDir::lock(&path).is_ok());
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_an_error_that_names_the_flag() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("data");
+        std::fs::write(&path, "in the way").expect("written");
+        let Err(error) = DataDir::lock(&path) else { panic!("locked a file") };
+        assert!(error.to_string().contains("--data-dir"), "{error}");
+    }
+}

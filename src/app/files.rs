@@ -1,0 +1,73 @@
+//! The YAML files that the settings name, read, resolved and checked.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::AppError;
+use crate::config::{self, Settings, yaml};
+use crate::judge::Providers;
+use crate::score::Criteria;
+
+/// Criteria and judges.
+pub(super) struct Files {
+    pub(super) criteria: Criteria,
+    pub(super) providers: Providers,
+}
+
+impl Files {
+    /// Reads both files. An error names the file, and the line where it can be found.
+    pub(super) fn read(settings: &Settings) -> Result<Self, AppError> {
+        Ok(Self { criteria: read_criteria(settings)?, providers: read_providers(settings)? })
+    }
+}
+
+/// Reads the criteria file alone (a reload).
+pub(super) fn read_criteria(settings: &Settings) -> Result<Criteria, AppError> {
+    let file = YamlFile::read(&settings.scoring_config, "scoring_config.yaml", config::SCORING_CONFIG)?;
+    let value = file.resolve(settings)?;
+    Criteria::from_value(&value).map_err(|error| file.fault(&error.path, &error.message))
+}
+
+fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
+    let file = YamlFile::read(&settings.llm_providers, "llm_providers.yaml", config::LLM_PROVIDERS)?;
+    let value = file.resolve(settings)?;
+    let key_file = |path: &str| {
+        std::fs::read_to_string(path)
+            .map(|key| key.trim().to_owned())
+            .map_err(|error| error.to_string())
+    };
+    Providers::from_value(&value, &key_file).map_err(|error| file.fault(&error.path, &error.message))
+}
+
+struct YamlFile {
+    name: String,
+    text: String,
+}
+
+impl YamlFile {
+    /// The file at `path`, or the built-in one where the path is empty.
+    fn read(path: &str, built_in_name: &str, built_in: &str) -> Result<Self, AppError> {
+        if path.is_empty() {
+            return Ok(Self {
+                name: format!("{built_in_name} (built in)"),
+                text: built_in.to_owned(),
+            });
+        }
+        let text = std::fs::read_to_string(Path::new(path))
+            .map_err(|error| AppError::Config(format!("cannot read {path}: {error}")))?;
+        Ok(Self { name: path.to_owned(), text })
+    }
+
+    fn resolve(&self, settings: &Settings) -> Result<Value, AppError> {
+        yaml::resolve(&self.name, &self.text, &config::env_with_default(settings))
+            .map_err(|error| AppError::Config(error.to_string()))
+    }
+
+    /// A fault at a key, with the key's line.
+    fn fault(&self, path: &str, message: &str) -> AppError {
+        let place = yaml::line_of(&self.text, path)
+            .map_or_else(|| self.name.clone(), |line| format!("{}:{line}", self.name));
+        AppError::Config(format!("{place}: {path}: {message}"))
+    }
+}

@@ -1,0 +1,47 @@
+//! What this process knows of its own health beside the store.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Health;
+use crate::enqueue::Enqueue;
+use crate::queue::Queue;
+
+/// One process's health.
+pub(super) struct ProcessHealth {
+    pub(super) enqueue: Arc<Enqueue>,
+    /// `None` where the queue is in this process and can't be away.
+    pub(super) queue: Option<Arc<dyn Queue>>,
+    pub(super) bad_reload: Arc<RwLock<Option<String>>>,
+    pub(super) draining: CancellationToken,
+}
+
+#[async_trait]
+impl Health for ProcessHealth {
+    async fn degraded(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let criteria = self.enqueue.current_criteria();
+        if !criteria.enabled {
+            found.push("scoring is disabled: set SCORING_ENABLED=true and reload".to_owned());
+        } else if let Err(problem) = self.enqueue.check_judge(&criteria.judge) {
+            found.push(problem.remedy);
+        }
+        if let Some(error) = &*self.bad_reload.read().unwrap_or_else(PoisonError::into_inner) {
+            found.push(format!("the last reload of the criteria failed, the ones before stay: {error}"));
+        }
+        if let Some(queue) = &self.queue
+            && let Err(error) = queue.ping().await
+        {
+            found.push(format!(
+                "the queue is away, workers take due work from the database meanwhile: {error}"
+            ));
+        }
+        found
+    }
+
+    fn draining(&self) -> bool {
+        self.draining.is_cancelled()
+    }
+}

@@ -1,0 +1,166 @@
+//! Keeps this worker's gate and the store's brakes in step: what an operator or another worker closed, closes here
+//! within a second; what this gate closed for good is written down for the others.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::job::{Lane, WaitReason};
+use crate::judge::gate::{Closed, Closure, Gate};
+use crate::store::{Brake, BrakeTarget, Store, StoreError};
+
+/// How often the two are compared.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// What is closed until somebody opens it, as this worker last read it.
+pub struct Brakes {
+    store: Arc<Store>,
+    gate: Arc<dyn Gate>,
+    clock: Arc<dyn Clock>,
+    worker_id: Uuid,
+    worker_name: String,
+    queue_paused: AtomicBool,
+    /// Judges whose brake in the store closed this gate.
+    braked: Mutex<BTreeSet<String>>,
+    /// Closures of this gate that are not yet in the store.
+    unwritten: Mutex<Vec<Closure>>,
+}
+
+impl Brakes {
+    /// Builds the keeper; reads nothing yet.
+    pub fn new(
+        store: Arc<Store>,
+        gate: Arc<dyn Gate>,
+        clock: Arc<dyn Clock>,
+        worker_id: Uuid,
+        worker_name: String,
+    ) -> Self {
+        Self {
+            store,
+            gate,
+            clock,
+            worker_id,
+            worker_name,
+            queue_paused: AtomicBool::new(false),
+            braked: Mutex::default(),
+            unwritten: Mutex::default(),
+        }
+    }
+
+    /// Whether an operator paused the whole queue.
+    pub fn queue_paused(&self) -> bool {
+        self.queue_paused.load(Ordering::Relaxed)
+    }
+
+    /// Lanes that a brake stops: time there doesn't count as waiting.
+    pub fn stopped_lanes(&self) -> Vec<Lane> {
+        self.braked().iter().map(Lane::of_judge).collect()
+    }
+
+    /// Compares twice a second until told to stop.
+    pub async fn run(&self, stop: CancellationToken) {
+        loop {
+            if let Err(error) = self.sync().await {
+                tracing::warn!(%error, "could not read the brakes; what is closed stays closed");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PERIOD) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Writes this gate's closures, applies the store's brakes, publishes what the gate knows.
+    pub async fn sync(&self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        self.write_closures(now).await?;
+        self.apply(&self.store.brakes(now).await?, now);
+        self.store.put_judges(self.worker_id, &self.gate.snapshot(), now).await
+    }
+
+    async fn write_closures(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        self.unwritten().extend(self.gate.take_closures());
+        loop {
+            // Kept until it is written: a database that is away must not open a lane.
+            let Some(closure) = self.unwritten().first().cloned() else {
+                return Ok(());
+            };
+            let brake = Brake {
+                target: BrakeTarget::Judge(closure.judge.clone()),
+                reason: reason_of(closure.why),
+                message: closure.message.clone(),
+                set_by: self.worker_name.clone(),
+                since: now,
+                until: closure.reopens_in.map(|delay| later(now, delay)),
+            };
+            self.store.set_brake(&brake).await?;
+            tracing::error!(judge = %closure.judge, reason = %brake.reason, "a judge's lane is closed");
+            self.unwritten().remove(0);
+        }
+    }
+
+    fn apply(&self, brakes: &[Brake], now: DateTime<Utc>) {
+        let mut paused = false;
+        let mut closed = BTreeSet::new();
+        for brake in brakes {
+            match &brake.target {
+                BrakeTarget::Queue => paused = true,
+                BrakeTarget::Judge(judge) => {
+                    let reopens_in = brake.until.and_then(|until| (until - now).to_std().ok());
+                    self.gate.close(judge, closed_by(brake.reason), reopens_in);
+                    closed.insert(judge.clone());
+                }
+            }
+        }
+        let mut braked = self.braked();
+        for judge in braked.difference(&closed) {
+            tracing::info!(%judge, "a judge's lane is open again");
+            self.gate.open(judge);
+        }
+        *braked = closed;
+        if self.queue_paused.swap(paused, Ordering::Relaxed) != paused {
+            tracing::info!(paused, "the queue's pause changed");
+        }
+    }
+
+    fn braked(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.braked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unwritten(&self) -> std::sync::MutexGuard<'_, Vec<Closure>> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn later(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {
+    TimeDelta::from_std(delay)
+        .ok()
+        .and_then(|delay| now.checked_add_signed(delay))
+        .unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+fn reason_of(why: Closed) -> WaitReason {
+    match why {
+        Closed::BreakerOpen => WaitReason::BreakerOpen,
+        Closed::Throttled => WaitReason::Throttled,
+        Closed::Exhausted => WaitReason::Exhausted,
+        Closed::Misconfigured => WaitReason::Misconfigured,
+        Closed::Paused => WaitReason::Paused,
+    }
+}
+
+fn closed_by(reason: WaitReason) -> Closed {
+    match reason {
+        WaitReason::BreakerOpen => Closed::BreakerOpen,
+        WaitReason::Throttled => Closed::Throttled,
+        WaitReason::Exhausted => Closed::Exhausted,
+        WaitReason::Misconfigured => Closed::Misconfigured,
+        WaitReason::Paused | WaitReason::Storage => Closed::Paused,
+    }
+}

@@ -1,0 +1,289 @@
+//! THE pipeline: one run of one claimed job, from its row to the record of its end.
+//!
+//! No transaction, lock or permit of ours spans the judge call: the claim is committed before, the record is written
+//! after. Every step may run twice; the fence in the record makes the effect happen once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::retry::ending_of_wait;
+use crate::clock::Clock;
+use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
+use crate::judge::{
+    Answer, AskContext, Asked, CallUsage, ErrorClass, Judge, JudgeError, Judges, Nonce,
+};
+use crate::score::session::{Rating, SessionRequest, SessionScore};
+use crate::score::{Criteria, Request, Scorecard};
+use crate::store::{Ending, Fence, NewSessionScore, Record, Store, StoreError};
+
+/// How long a job rests when the store failed for a passing reason.
+const STORAGE_REST: TimeDelta = TimeDelta::seconds(5);
+/// How many criteria definitions a worker keeps read; definitions never change.
+const CRITERIA_KEPT: usize = 256;
+
+/// What a run needs: the truth, the judges and the time.
+pub struct Pipeline {
+    store: Arc<Store>,
+    judges: Arc<Judges>,
+    clock: Arc<dyn Clock>,
+    worker_id: Uuid,
+    criteria: Mutex<HashMap<String, Arc<Criteria>>>,
+}
+
+impl Pipeline {
+    /// Builds the pipeline of one worker.
+    pub fn new(
+        store: Arc<Store>,
+        judges: Arc<Judges>,
+        clock: Arc<dyn Clock>,
+        worker_id: Uuid,
+    ) -> Self {
+        Self { store, judges, clock, worker_id, criteria: Mutex::default() }
+    }
+
+    /// Runs a claimed job once and says how it ended. Never fails: every trouble is an ending.
+    pub async fn process(&self, job: &Job) -> Record {
+        let mut spent = Spent { retries: job.retries, usage: no_usage() };
+        let ending = match self.judge_it(job, &mut spent).await {
+            Ok(ending) | Err(ending) => ending,
+        };
+        self.record(job, spent, ending)
+    }
+
+    /// The record of a run that was given up unfinished: the job goes back to the queue.
+    pub fn given_back(&self, job: &Job) -> Record {
+        self.record(job, Spent { retries: job.retries, usage: no_usage() }, Ending::Requeued)
+    }
+
+    /// The record of a run that panicked: a bug of ours, so no second try.
+    pub fn panicked(&self, job: &Job) -> Record {
+        let failure = Failure {
+            class: FailureClass::Internal,
+            message: "the run panicked; the log holds the place".to_owned(),
+        };
+        self.record(
+            job,
+            Spent { retries: job.retries, usage: no_usage() },
+            Ending::Failed(failure),
+        )
+    }
+
+    async fn judge_it(&self, job: &Job, spent: &mut Spent) -> Result<Ending, Ending> {
+        let criteria = self.criteria(&job.criteria_hash).await?;
+        let request = self.request(job).await?;
+        let judge = self.judge(job)?;
+        let nonce = Nonce::draw(&mut fastrand::Rng::new());
+        let questions = request
+            .questions(&criteria, &judge.limits(), &nonce)
+            .map_err(|error| failed(FailureClass::BadInput, error.to_string()))?;
+
+        let mut answers = Vec::with_capacity(questions.len());
+        for question in &questions {
+            let context = AskContext {
+                asked_for: job.job_id.0,
+                retries_spent: u32::try_from(spent.retries).unwrap_or(0),
+                skip_cache: job.force_rescore,
+            };
+            answers.push(self.answer(&judge, question, context, spent).await?);
+        }
+        Ok(match request.score(&criteria, &answers) {
+            Scorecard::Session(score) => scored_session(job, score)?,
+            Scorecard::Unscored(error) => judge_failed(&error),
+        })
+    }
+
+    /// Asks one question; an answer, or the ending of a run that must wait.
+    async fn answer(
+        &self,
+        judge: &Judge,
+        question: &crate::judge::Question,
+        context: AskContext,
+        spent: &mut Spent,
+    ) -> Result<Answer, Ending> {
+        match judge.ask(question, context).await {
+            Asked::Answered { answer, retries_spent, usage } => {
+                spent.add(retries_spent, usage);
+                Ok(answer)
+            }
+            Asked::Wait { why, retry_in, retries_spent, usage } => {
+                spent.add(retries_spent, usage);
+                Err(ending_of_wait(why, retry_in, self.clock.now()))
+            }
+        }
+    }
+
+    async fn criteria(&self, hash: &str) -> Result<Arc<Criteria>, Ending> {
+        if let Some(known) = self.known_criteria().get(hash) {
+            return Ok(known.clone());
+        }
+        let definition = self
+            .store
+            .criteria(hash)
+            .await
+            .map_err(|error| self.rest(&error))?
+            .ok_or_else(|| {
+                failed(FailureClass::BadInput, format!("criteria {hash} are not stored"))
+            })?;
+        let criteria = Criteria::from_value(&definition.content)
+            .map_err(|error| failed(FailureClass::BadInput, format!("criteria {hash}: {error}")))?;
+        let criteria = Arc::new(criteria);
+        let mut known = self.known_criteria();
+        if known.len() >= CRITERIA_KEPT {
+            known.clear();
+        }
+        known.insert(hash.to_owned(), criteria.clone());
+        Ok(criteria)
+    }
+
+    fn known_criteria(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Criteria>>> {
+        self.criteria.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The subject of a job, as its kind's request.
+    async fn request(&self, job: &Job) -> Result<Box<dyn Request>, Ending> {
+        match job.kind {
+            Kind::Session => {
+                let session_id = session_id(job)?;
+                let session = self
+                    .store
+                    .session(session_id)
+                    .await
+                    .map_err(|error| self.rest(&error))?
+                    .ok_or_else(|| {
+                        failed(
+                            FailureClass::BadInput,
+                            format!("session {session_id} is no longer stored"),
+                        )
+                    })?;
+                Ok(Box::new(SessionRequest {
+                    completed: session.status == crate::store::SessionStatus::Completed,
+                    alert_type: session.alert_type,
+                    agent: session.agent,
+                    alert_data: session.alert_data,
+                    conversation: session.conversation,
+                    final_analysis: session.final_analysis,
+                    tools: session.tools,
+                }))
+            }
+        }
+    }
+
+    fn judge(&self, job: &Job) -> Result<Arc<Judge>, Ending> {
+        let Some(name) = &job.judge else {
+            return Err(failed(FailureClass::BadInput, "the job names no judge".to_owned()));
+        };
+        self.judges
+            .get(name)
+            .map_err(|error| failed(FailureClass::Misconfigured, error.to_string()))
+    }
+
+    /// What a store error means for a run: rest and come again, or the end where the row itself is broken.
+    fn rest(&self, error: &StoreError) -> Ending {
+        match error {
+            StoreError::Unavailable { .. } | StoreError::Schema(_) => {
+                tracing::warn!(%error, "a run rests");
+                let until = self.clock.now() + STORAGE_REST;
+                Ending::Waiting {
+                    wait: Wait { reason: WaitReason::Storage, until: Some(until) },
+                    due_at: until,
+                }
+            }
+            StoreError::Unexpected { .. } | StoreError::BadCursor(_) => {
+                failed(FailureClass::Internal, error.to_string())
+            }
+        }
+    }
+
+    fn record(&self, job: &Job, spent: Spent, ending: Ending) -> Record {
+        Record {
+            fence: Fence {
+                job_id: job.job_id,
+                claim_no: job.claim_no,
+                worker_id: self.worker_id,
+            },
+            ending,
+            retries: spent.retries,
+            usage: spent.usage,
+            at: self.now(),
+        }
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+}
+
+/// What a run has used so far.
+struct Spent {
+    retries: i32,
+    usage: Usage,
+}
+
+impl Spent {
+    fn add(&mut self, retries_spent: u32, usage: CallUsage) {
+        self.retries = i32::try_from(retries_spent).unwrap_or(i32::MAX);
+        self.usage.tokens_in += usage.tokens_in;
+        self.usage.tokens_out += usage.tokens_out;
+        self.usage.cost_usd = match (self.usage.cost_usd, usage.cost_usd) {
+            (Some(before), Some(now)) => Some(before + now),
+            (None, _) | (_, None) => None,
+        };
+    }
+}
+
+fn no_usage() -> Usage {
+    Usage { tokens_in: 0, tokens_out: 0, cost_usd: Some(0.0) }
+}
+
+fn session_id(job: &Job) -> Result<Uuid, Ending> {
+    job.subject_id
+        .ok_or_else(|| failed(FailureClass::Internal, "a session job without a subject".to_owned()))
+}
+
+fn scored_session(job: &Job, score: SessionScore) -> Result<Ending, Ending> {
+    let score_id = Uuid::now_v7();
+    let result = json!({
+        "score_id": score_id,
+        "total_score": score.total_score,
+        "rating": Rating::of(score.total_score),
+        "flags": score.flags,
+    });
+    Ok(Ending::Scored {
+        score: Box::new(NewSessionScore {
+            score_id,
+            session_id: session_id(job)?,
+            criteria_hash: job.criteria_hash.clone(),
+            score,
+            triggered_by: job.triggered_by.clone(),
+        }),
+        result,
+    })
+}
+
+fn judge_failed(error: &JudgeError) -> Ending {
+    failed(class_of(error.class), error.message.clone())
+}
+
+fn failed(class: FailureClass, message: String) -> Ending {
+    Ending::Failed(Failure { class, message })
+}
+
+/// The job's word for a judge's class.
+fn class_of(class: ErrorClass) -> FailureClass {
+    match class {
+        ErrorClass::Transient => FailureClass::Transient,
+        ErrorClass::Throttled => FailureClass::Throttled,
+        ErrorClass::Exhausted => FailureClass::Exhausted,
+        ErrorClass::Misconfigured => FailureClass::Misconfigured,
+        ErrorClass::Capability => FailureClass::Capability,
+        ErrorClass::TooLarge => FailureClass::TooLarge,
+        ErrorClass::Truncated => FailureClass::Truncated,
+        ErrorClass::Refused => FailureClass::Refused,
+        ErrorClass::Rejected => FailureClass::Rejected,
+        ErrorClass::Unparsable => FailureClass::Unparsable,
+    }
+}

@@ -1,0 +1,186 @@
+//! Finds what was lost: jobs of dead workers, ids that the queue no longer holds, waits that took too long.
+//!
+//! Reads the store, pushes ids. Every push is idempotent, so that any number of workers may rescue at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio_util::sync::CancellationToken;
+
+use super::brakes::Brakes;
+use crate::clock::Clock;
+use crate::job::{JobId, Lane, Priority};
+use crate::queue::{Push, Queue};
+use crate::store::{DueJob, Store, StoreError};
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How often it looks while a window is being refilled.
+const BUSY_PERIOD: Duration = Duration::from_millis(100);
+/// A row that became due less than this ago is left to the push that its enqueue or its worker sends.
+const GRACE: TimeDelta = TimeDelta::seconds(2);
+/// Interactive ids that one look pushes again at most, per lane; the cursor goes on from there.
+const INTERACTIVE_PAGE: u32 = 1_000;
+
+/// The limits of a rescue.
+#[derive(Debug, Clone, Copy)]
+pub struct RescueLimits {
+    /// A worker that wasn't heard for this long is dead.
+    pub stale_after: Duration,
+    /// Losses in the lane `suspect` until a job fails as poison.
+    pub max_attempts: i32,
+    /// Longest time in state waiting.
+    pub max_wait: Duration,
+    /// Bulk ids per lane that lie in the queue.
+    pub bulk_window: usize,
+}
+
+/// Where the refill of one lane's set stands.
+type Position = Option<(DateTime<Utc>, JobId)>;
+
+/// Looks after what was lost, until told to stop.
+pub struct Rescue {
+    store: Arc<Store>,
+    queue: Arc<dyn Queue>,
+    clock: Arc<dyn Clock>,
+    brakes: Arc<Brakes>,
+    limits: RescueLimits,
+    positions: HashMap<(Lane, Priority), Position>,
+}
+
+impl Rescue {
+    /// Builds the rescuer of one worker.
+    pub fn new(
+        store: Arc<Store>,
+        queue: Arc<dyn Queue>,
+        clock: Arc<dyn Clock>,
+        brakes: Arc<Brakes>,
+        limits: RescueLimits,
+    ) -> Self {
+        Self { store, queue, clock, brakes, limits, positions: HashMap::new() }
+    }
+
+    /// Looks once a second, more often while it refills a window.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let period = match self.look().await {
+                Ok(Refill::Partial) => BUSY_PERIOD,
+                Ok(Refill::Done) => PERIOD,
+                Err(error) => {
+                    tracing::warn!(%error, "rescue could not look; it tries again");
+                    PERIOD
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Looks once.
+    async fn look(&mut self) -> Result<Refill, StoreError> {
+        let now = self.clock.now();
+        self.requeue_lost(now).await?;
+        self.expire_waits(now).await?;
+        let mut refill = Refill::Done;
+        for lane in self.store.lanes().await? {
+            for priority in [Priority::Interactive, Priority::Bulk] {
+                if self.refill(&lane, priority, now).await? == Refill::Partial {
+                    refill = Refill::Partial;
+                }
+            }
+        }
+        Ok(refill)
+    }
+
+    async fn requeue_lost(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let rescued = self
+            .store
+            .rescue_lost(self.limits.stale_after, self.limits.max_attempts, now)
+            .await?;
+        for job_id in &rescued.poisoned {
+            tracing::error!(%job_id, "a job ended as poison: each of its workers died");
+        }
+        if !rescued.requeued.is_empty() {
+            tracing::warn!(jobs = rescued.requeued.len(), "took jobs back from dead workers");
+            self.push(&rescued.requeued).await;
+        }
+        Ok(())
+    }
+
+    async fn expire_waits(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let max_wait = TimeDelta::from_std(self.limits.max_wait).unwrap_or(TimeDelta::MAX);
+        let Some(since) = now.checked_sub_signed(max_wait) else {
+            return Ok(());
+        };
+        let stopped = self.brakes.stopped_lanes();
+        if self.brakes.queue_paused() {
+            return Ok(());
+        }
+        for job_id in self.store.expire_waits(since, &stopped, now).await? {
+            tracing::warn!(%job_id, "a job waited too long and failed");
+        }
+        Ok(())
+    }
+
+    /// Pushes due ids of one lane's set again, as many as there is room for, from where the last look ended.
+    async fn refill(
+        &mut self,
+        lane: &Lane,
+        priority: Priority,
+        now: DateTime<Utc>,
+    ) -> Result<Refill, StoreError> {
+        let Some(room) = self.room(lane, priority).await else {
+            return Ok(Refill::Done);
+        };
+        if room == 0 {
+            return Ok(Refill::Done);
+        }
+        let position = self.positions.entry((lane.clone(), priority)).or_default();
+        let due = self.store.due(lane, priority, now - GRACE, *position, room).await?;
+        let full = due.len() >= room as usize;
+        *position = if full { due.last().map(|last| (last.due_at, last.job_id)) } else { None };
+        self.push(&due).await;
+        Ok(if full && priority == Priority::Bulk { Refill::Partial } else { Refill::Done })
+    }
+
+    /// How many ids may go in; `None` while the queue is away.
+    async fn room(&self, lane: &Lane, priority: Priority) -> Option<u32> {
+        match priority {
+            Priority::Interactive => Some(INTERACTIVE_PAGE),
+            Priority::Bulk => {
+                let depth = self.queue.depth(lane).await.ok()?;
+                u32::try_from(self.limits.bulk_window.saturating_sub(depth.bulk)).ok()
+            }
+        }
+    }
+
+    async fn push(&self, jobs: &[DueJob]) {
+        let pushes: Vec<Push> = jobs
+            .iter()
+            .map(|job| Push {
+                id: job.job_id,
+                lane: job.lane.clone(),
+                priority: job.priority,
+                due_at: None,
+            })
+            .collect();
+        if pushes.is_empty() {
+            return;
+        }
+        if let Err(error) = self.queue.push(&pushes).await {
+            // Workers take due work from the store meanwhile.
+            tracing::debug!(%error, ids = pushes.len(), "rescue could not push");
+        }
+    }
+}
+
+/// Whether a refill left more to push.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refill {
+    Done,
+    Partial,
+}

@@ -1,0 +1,80 @@
+//! What a judge's wait means for a job: a pure decision of (why, for how long, now).
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::job::{Wait, WaitReason};
+use crate::judge::gate::Closed;
+use crate::store::Ending;
+
+/// The ending of a run whose judge can't be asked now.
+///
+/// A pause belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. Every other
+/// wait is the row's, with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until
+/// somebody opens it, and then it goes first.
+pub fn ending_of_wait(why: Closed, retry_in: Option<Duration>, now: DateTime<Utc>) -> Ending {
+    let reason = match why {
+        Closed::Paused => return Ending::Requeued,
+        Closed::BreakerOpen => WaitReason::BreakerOpen,
+        Closed::Throttled => WaitReason::Throttled,
+        Closed::Exhausted => WaitReason::Exhausted,
+        Closed::Misconfigured => WaitReason::Misconfigured,
+    };
+    let until = retry_in.map(|delay| {
+        now + TimeDelta::from_std(delay).unwrap_or(TimeDelta::days(1)).min(TimeDelta::days(1))
+    });
+    Ending::Waiting { wait: Wait { reason, until }, due_at: until.unwrap_or(now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn a_paused_judge_sends_its_jobs_back_to_the_queue() {
+        let now = at("2026-01-01T00:00:00Z");
+        assert_eq!(ending_of_wait(Closed::Paused, None, now), Ending::Requeued);
+        assert_eq!(
+            ending_of_wait(Closed::Paused, Some(Duration::from_secs(5)), now),
+            Ending::Requeued
+        );
+    }
+
+    #[test]
+    fn every_other_wait_has_its_reason_and_its_end() {
+        let now = at("2026-01-01T00:00:00Z");
+        let cases = [
+            (Closed::BreakerOpen, WaitReason::BreakerOpen),
+            (Closed::Throttled, WaitReason::Throttled),
+            (Closed::Exhausted, WaitReason::Exhausted),
+            (Closed::Misconfigured, WaitReason::Misconfigured),
+        ];
+        for (why, reason) in cases {
+            let until = at("2026-01-01T00:00:30Z");
+            assert_eq!(
+                ending_of_wait(why, Some(Duration::from_secs(30)), now),
+                Ending::Waiting { wait: Wait { reason, until: Some(until) }, due_at: until },
+            );
+            assert_eq!(
+                ending_of_wait(why, None, now),
+                Ending::Waiting { wait: Wait { reason, until: None }, due_at: now },
+            );
+        }
+    }
+
+    #[test]
+    fn no_wait_is_planned_for_more_than_a_day() {
+        let now = at("2026-01-01T00:00:00Z");
+        let Ending::Waiting { due_at, .. } =
+            ending_of_wait(Closed::Throttled, Some(Duration::MAX), now)
+        else {
+            panic!("it waits");
+        };
+        assert_eq!(due_at, at("2026-01-02T00:00:00Z"));
+    }
+}
