@@ -268,11 +268,6 @@ impl Client {
         self.post(&format!("/api/v1/queue/{verb}")).await
     }
 
-    /// What lies in the queue.
-    pub async fn queue(&self) -> Result<Value, ClientError> {
-        self.get("/api/v1/queue").await
-    }
-
     /// The workers heard in the last day.
     pub async fn workers(&self) -> Result<Value, ClientError> {
         self.get("/api/v1/workers").await

@@ -82,25 +82,49 @@ async fn brake(global: &Global, common: &Common, name: &str, verb: &str) -> Resu
     common.reach.run(global, Needs::Existing, command).await
 }
 
-/// Prints the table of judges.
+/// Prints the table of judges: their brakes, and what live workers know of each.
 pub(super) fn print(judges: &Value) -> Result<(), CliError> {
-    let rows: Vec<Vec<String>> = list(judges, "/items")
-        .iter()
-        .map(|judge| {
-            vec![
-                cell(judge, "/name"),
-                cell(judge, "/breaker"),
-                cell(judge, "/closed"),
-                cell(judge, "/closed_until"),
-                cell(judge, "/in_flight"),
-                cell(judge, "/last_error"),
-            ]
-        })
-        .collect();
+    let mut rows = Vec::new();
+    for judge in list(judges, "/items") {
+        let gates = list(judge, "/gates");
+        let stopped = match cell(judge, "/brake/reason").as_str() {
+            "" => String::new(),
+            reason => format!(
+                "{reason} by {}: {}",
+                cell(judge, "/brake/set_by"),
+                cell(judge, "/brake/message")
+            ),
+        };
+        let known = |pointer: &str| {
+            let mut values: Vec<String> = gates.iter().map(|gate| cell(gate, pointer)).collect();
+            values.retain(|value| !value.is_empty());
+            values.sort();
+            values.dedup();
+            values.join("; ")
+        };
+        let in_flight: i64 = gates
+            .iter()
+            .filter_map(|gate| gate["in_flight"].as_i64())
+            .sum();
+        rows.push(vec![
+            cell(judge, "/name"),
+            if judge["configured"] == Value::Bool(false) {
+                cell(judge, "/remedy")
+            } else {
+                stopped
+            },
+            known("/breaker"),
+            known("/reason"),
+            known("/until"),
+            in_flight.to_string(),
+            known("/last_error"),
+        ]);
+    }
     let head = [
         "judge",
+        "stopped",
         "breaker",
-        "closed by",
+        "waits for",
         "until",
         "in flight",
         "last error",

@@ -5,7 +5,7 @@ mod completions;
 mod context;
 mod criteria;
 mod daemon;
-//mod demo;
+mod demo;
 mod doctor;
 mod healthcheck;
 mod import;
@@ -22,7 +22,7 @@ mod score;
 mod scoring;
 mod serve;
 mod sessions;
-//mod simulate_judge;
+mod simulate_judge;
 mod up;
 mod worker;
 
@@ -91,7 +91,7 @@ enum Command {
     /// Run everything in one process: API, worker, embedded database
     Up(up::Up),
     /// Score example sessions with a simulated judge, then serve the results
-    //Demo(demo::Demo),
+    Demo(demo::Demo),
     /// Run the API over Postgres and Redis
     Serve(serve::Serve),
     /// Run a worker over Postgres and Redis
@@ -117,7 +117,7 @@ enum Command {
     /// Ask a running server whether it is well; for container health checks
     Healthcheck(healthcheck::Healthcheck),
     /// Run a judge that makes up scores, for trying things out and for load tests
-    //SimulateJudge(simulate_judge::SimulateJudge),
+    SimulateJudge(simulate_judge::SimulateJudge),
     /// Print shell completions
     Completions(completions::Completions),
 }
@@ -148,7 +148,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
     let global = cli.global;
     match cli.command {
         Command::Up(command) => command.run(&global).await,
-        //Command::Demo(command) => command.run(&global).await,
+        Command::Demo(command) => command.run(&global).await,
         Command::Serve(command) => command.run(&global).await,
         Command::Worker(command) => command.run(&global).await,
         Command::Migrate(command) => command.run(&global).await,
@@ -161,7 +161,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Doctor(command) => command.run(&global).await,
         Command::Openapi(command) => command.run(),
         Command::Healthcheck(command) => command.run(&global).await,
-        //Command::SimulateJudge(command) => command.run(&global).await,
+        Command::SimulateJudge(command) => command.run(&global).await,
         Command::Completions(command) => command.run(),
     }
 }

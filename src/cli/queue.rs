@@ -1,7 +1,7 @@
 //! `gavel queue`: what is in it, and the brake of all judges at once.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
@@ -21,7 +21,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show workers, judges and what is queued
+    /// Show the queue's brake, workers and judges
     Status(Common),
     /// Start no more jobs; running ones finish
     Pause(Common),
@@ -65,34 +65,23 @@ async fn brake(global: &Global, common: &Common, verb: &str) -> Result<Exit, Cli
 }
 
 async fn status(reached: &Reached<'_>, as_json: bool) -> Result<Exit, CliError> {
-    let (queue, workers, known) = tokio::try_join!(
-        reached.client.queue(),
-        reached.client.workers(),
-        reached.client.judges()
-    )?;
+    let (workers, known) = tokio::try_join!(reached.client.workers(), reached.client.judges())?;
     if as_json {
-        output::json(
-            &json!({ "queue": queue, "workers": workers["items"], "judges": known["items"] }),
-        )?;
+        output::json(&json!({
+            "queue_brake": known["queue_brake"],
+            "workers": workers["items"],
+            "judges": known["items"],
+        }))?;
         return Ok(Exit::Done);
     }
-    if let Some(fields) = queue.as_object() {
-        for (name, value) in fields {
-            match value {
-                Value::Object(counts) => {
-                    let counts: Vec<String> = counts
-                        .iter()
-                        .map(|(name, n)| format!("{name} {n}"))
-                        .collect();
-                    output::line(&format!("{name}: {}", counts.join(", ")))?;
-                }
-                Value::Null => {}
-                other
-                @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                    output::line(&format!("{name}: {}", cell(other, "")))?
-                }
-            }
-        }
+    match cell(&known, "/queue_brake/reason").as_str() {
+        "" => output::line("the queue is open")?,
+        reason => output::line(&output::clean(&format!(
+            "the queue is {reason} by {} since {}: {}",
+            cell(&known, "/queue_brake/set_by"),
+            cell(&known, "/queue_brake/since"),
+            cell(&known, "/queue_brake/message")
+        )))?,
     }
     let rows: Vec<Vec<String>> = list(&workers, "/items")
         .iter()
