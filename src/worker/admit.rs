@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::WorkerParts;
 use super::brakes::Brakes;
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Lane, Priority, Usage};
@@ -21,7 +22,7 @@ use crate::store::{Ending, Fence, Record, Store, StoreError};
 const LANES_FRESH: Duration = Duration::from_secs(1);
 
 /// Admits ids by claiming their rows in the store.
-pub struct StoreAdmit {
+pub(super) struct StoreAdmit {
     store: Arc<Store>,
     gate: Arc<dyn Gate>,
     clock: Arc<dyn Clock>,
@@ -36,24 +37,16 @@ pub struct StoreAdmit {
 
 impl StoreAdmit {
     /// Builds the admission of one worker.
-    pub fn new(
-        store: Arc<Store>,
-        gate: Arc<dyn Gate>,
-        clock: Arc<dyn Clock>,
-        brakes: Arc<Brakes>,
-        worker_id: Uuid,
-        judges: Arc<Judges>,
-        judge_names: Vec<String>,
-    ) -> Self {
-        let mut configured: BTreeSet<Lane> = judge_names.into_iter().map(Lane::of_judge).collect();
+    pub(super) fn new(parts: &WorkerParts, brakes: Arc<Brakes>, worker_id: Uuid) -> Self {
+        let mut configured: BTreeSet<Lane> = parts.judge_names.iter().map(Lane::of_judge).collect();
         configured.insert(Lane::of_judge(Lane::NONE));
         Self {
-            store,
-            gate,
-            clock,
+            store: parts.store.clone(),
+            gate: parts.gate.clone(),
+            clock: parts.clock.clone(),
             brakes,
             worker_id,
-            judges,
+            judges: parts.judges.clone(),
             configured,
             seen: Mutex::default(),
         }
@@ -93,7 +86,9 @@ impl StoreAdmit {
     }
 
     async fn claim(&self, ids: &[JobId]) -> Result<Vec<Job>, StoreError> {
-        self.store.claim(ids, self.worker_id, self.clock.now()).await
+        self.store
+            .claim(ids, self.worker_id, self.clock.now())
+            .await
     }
 }
 
@@ -108,14 +103,22 @@ impl Admit for StoreAdmit {
 
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Job)>, Refused> {
         let job_ids: Vec<JobId> = ids.iter().map(|claimed| claimed.id).collect();
-        let mut jobs = self.claim(&job_ids).await.map_err(|error| {
-            Refused { reason: error.to_string() }
+        let mut jobs = self.claim(&job_ids).await.map_err(|error| Refused {
+            reason: error.to_string(),
         })?;
         Ok(ids
             .into_iter()
             .filter_map(|claimed| {
                 let found = jobs.iter().position(|job| job.job_id == claimed.id)?;
-                Some((claimed, jobs.swap_remove(found)))
+                let job = jobs.swap_remove(found);
+                // The row's lane counts: it may have become `suspect` since the id was pushed.
+                Some((
+                    Claimed {
+                        lane: job.lane.clone(),
+                        ..claimed
+                    },
+                    job,
+                ))
             })
             .collect())
     }
@@ -144,13 +147,25 @@ impl StoreAdmit {
     /// Nothing of the job ran, so nothing is spent: its row is as it was before the claim, but for `claim_no`.
     async fn put_back_one(&self, job: &Job) -> Result<(), StoreError> {
         let record = Record {
-            fence: Fence { job_id: job.job_id, claim_no: job.claim_no, worker_id: self.worker_id },
-            ending: Ending::Requeued,
+            fence: Fence {
+                job_id: job.job_id,
+                claim_no: job.claim_no,
+                worker_id: self.worker_id,
+            },
+            ending: Ending::NotStarted,
             retries: job.retries,
-            usage: Usage { cost_usd: Some(0.0), ..Usage::default() },
+            usage: Usage {
+                cost_usd: Some(0.0),
+                ..Usage::default()
+            },
             at: self.clock.now(),
         };
-        self.store.record(record).await?.committed().await.map(|_| ())
+        self.store
+            .record(record)
+            .await?
+            .committed()
+            .await
+            .map(|_| ())
     }
 
     async fn due(&self, max: usize) -> Result<Vec<(Claimed, Job)>, StoreError> {
@@ -168,8 +183,11 @@ impl StoreAdmit {
                     continue;
                 }
                 taken.extend(self.claim(&ids).await?.into_iter().map(|job| {
-                    let claimed =
-                        Claimed { id: job.job_id, lane: job.lane.clone(), priority: job.priority };
+                    let claimed = Claimed {
+                        id: job.job_id,
+                        lane: job.lane.clone(),
+                        priority: job.priority,
+                    };
                     (claimed, job)
                 }));
             }

@@ -15,7 +15,7 @@ use crate::queue::backend::{Delivery, Lease};
 use crate::store::{Ending, Record, RecordTicket, Recorded, Store};
 
 /// What every run of a worker shares.
-pub struct Handler {
+pub(super) struct Handler {
     pub(super) pipeline: Pipeline,
     pub(super) store: Arc<Store>,
     /// Runs whose end is handed over and not yet committed.
@@ -25,8 +25,10 @@ pub struct Handler {
 
 impl Handler {
     /// Runs one delivery to its end.
-    pub async fn handle(&self, delivery: Delivery<Job>) {
-        let Delivery { item: job, hold, .. } = delivery;
+    pub(super) async fn handle(&self, delivery: Delivery<Job>) {
+        let Delivery {
+            item: job, hold, ..
+        } = delivery;
         let started = tokio::time::Instant::now();
         let record = tokio::select! {
             biased;
@@ -72,7 +74,7 @@ fn lease_end(job: &Job, ending: &Ending) -> LeaseEnd {
             },
             *due_at,
         ),
-        Ending::Requeued => LeaseEnd::Release,
+        Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
     }
 }
 
@@ -94,6 +96,7 @@ async fn settle(ticket: RecordTicket, lease: Lease, end: LeaseEnd) {
 fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let (job_id, claim_no) = (job.job_id, job.claim_no);
+    metrics::counter!("gavel_runs_total", "kind" => job.kind.as_str(), "ending" => ending_name(&record.ending)).increment(1);
     match &record.ending {
         Ending::Scored { score, .. } => tracing::info!(
             %job_id, claim_no, took_ms, score_id = %score.score_id, total = score.score.total_score,
@@ -105,6 +108,18 @@ fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
         Ending::Waiting { wait, .. } => tracing::info!(
             %job_id, claim_no, took_ms, reason = %wait.reason, "waits"
         ),
-        Ending::Requeued => tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue"),
+        Ending::Requeued | Ending::NotStarted => {
+            tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue")
+        }
+    }
+}
+
+/// The ending as the metric names it.
+fn ending_name(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Scored { .. } => "scored",
+        Ending::Failed(failure) => failure.class.as_str(),
+        Ending::Waiting { .. } => "waiting",
+        Ending::Requeued | Ending::NotStarted => "requeued",
     }
 }

@@ -11,7 +11,7 @@ use crate::store::{Store, WorkerState};
 
 /// One worker's heartbeat.
 #[derive(Clone)]
-pub struct Heartbeat {
+pub(super) struct Heartbeat {
     store: Arc<Store>,
     worker_id: Uuid,
     name: String,
@@ -20,12 +20,22 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Builds it; beats nothing yet.
-    pub fn new(store: Arc<Store>, worker_id: Uuid, name: String, in_hand: InHand) -> Self {
-        Self { store, worker_id, name, in_hand }
+    pub(super) fn new(store: Arc<Store>, worker_id: Uuid, name: String, in_hand: InHand) -> Self {
+        Self {
+            store,
+            worker_id,
+            name,
+            in_hand,
+        }
     }
 
     /// Beats every `period` until `ended`; from `draining` on it says so.
-    pub async fn run(self, period: Duration, draining: CancellationToken, ended: CancellationToken) {
+    pub(super) async fn run(
+        self,
+        period: Duration,
+        draining: CancellationToken,
+        ended: CancellationToken,
+    ) {
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -43,11 +53,17 @@ impl Heartbeat {
     }
 
     /// Beats once. A beat that is missed is logged: the next one may arrive in time.
-    pub async fn beat(&self, state: WorkerState) {
+    pub(super) async fn beat(&self, state: WorkerState) {
         let in_hand = i32::try_from(self.in_hand.count()).unwrap_or(i32::MAX);
         let beat = self
             .store
-            .heartbeat(self.worker_id, &self.name, env!("CARGO_PKG_VERSION"), in_hand, state)
+            .heartbeat(
+                self.worker_id,
+                &self.name,
+                env!("CARGO_PKG_VERSION"),
+                in_hand,
+                state,
+            )
             .await;
         if let Err(error) = beat {
             tracing::warn!(%error, "missed a heartbeat");

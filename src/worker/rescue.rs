@@ -26,7 +26,7 @@ const INTERACTIVE_PAGE: u32 = 1_000;
 
 /// The limits of a rescue.
 #[derive(Debug, Clone, Copy)]
-pub struct RescueLimits {
+pub(super) struct RescueLimits {
     /// A worker that wasn't heard for this long is dead.
     pub stale_after: Duration,
     /// Losses in the lane `suspect` until a job fails as poison.
@@ -41,7 +41,7 @@ pub struct RescueLimits {
 type Position = Option<(DateTime<Utc>, JobId)>;
 
 /// Looks after what was lost, until told to stop.
-pub struct Rescue {
+pub(super) struct Rescue {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
@@ -52,18 +52,25 @@ pub struct Rescue {
 
 impl Rescue {
     /// Builds the rescuer of one worker.
-    pub fn new(
+    pub(super) fn new(
         store: Arc<Store>,
         queue: Arc<dyn Queue>,
         clock: Arc<dyn Clock>,
         brakes: Arc<Brakes>,
         limits: RescueLimits,
     ) -> Self {
-        Self { store, queue, clock, brakes, limits, positions: HashMap::new() }
+        Self {
+            store,
+            queue,
+            clock,
+            brakes,
+            limits,
+            positions: HashMap::new(),
+        }
     }
 
     /// Looks once a second, more often while it refills a window.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             let period = match self.look().await {
                 Ok(Refill::Partial) => BUSY_PERIOD,
@@ -105,7 +112,10 @@ impl Rescue {
             tracing::error!(%job_id, "a job ended as poison: each of its workers died");
         }
         if !rescued.requeued.is_empty() {
-            tracing::warn!(jobs = rescued.requeued.len(), "took jobs back from dead workers");
+            tracing::warn!(
+                jobs = rescued.requeued.len(),
+                "took jobs back from dead workers"
+            );
             self.push(&rescued.requeued).await;
         }
         Ok(())
@@ -140,11 +150,22 @@ impl Rescue {
             return Ok(Refill::Done);
         }
         let position = self.positions.entry((lane.clone(), priority)).or_default();
-        let due = self.store.due(lane, priority, now - GRACE, *position, room).await?;
+        let due = self
+            .store
+            .due(lane, priority, now - GRACE, *position, room)
+            .await?;
         let full = due.len() >= room as usize;
-        *position = if full { due.last().map(|last| (last.due_at, last.job_id)) } else { None };
+        *position = if full {
+            due.last().map(|last| (last.due_at, last.job_id))
+        } else {
+            None
+        };
         self.push(&due).await;
-        Ok(if full && priority == Priority::Bulk { Refill::Partial } else { Refill::Done })
+        Ok(if full && priority == Priority::Bulk {
+            Refill::Partial
+        } else {
+            Refill::Done
+        })
     }
 
     /// How many ids may go in; `None` while the queue is away.

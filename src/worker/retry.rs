@@ -13,7 +13,11 @@ use crate::store::Ending;
 /// A pause belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. Every other
 /// wait is the row's, with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until
 /// somebody opens it, and then it goes first.
-pub fn ending_of_wait(why: Closed, retry_in: Option<Duration>, now: DateTime<Utc>) -> Ending {
+pub(super) fn ending_of_wait(
+    why: Closed,
+    retry_in: Option<Duration>,
+    now: DateTime<Utc>,
+) -> Ending {
     let reason = match why {
         Closed::Paused => return Ending::Requeued,
         Closed::BreakerOpen => WaitReason::BreakerOpen,
@@ -22,9 +26,14 @@ pub fn ending_of_wait(why: Closed, retry_in: Option<Duration>, now: DateTime<Utc
         Closed::Misconfigured => WaitReason::Misconfigured,
     };
     let until = retry_in.map(|delay| {
-        now + TimeDelta::from_std(delay).unwrap_or(TimeDelta::days(1)).min(TimeDelta::days(1))
+        now + TimeDelta::from_std(delay)
+            .unwrap_or(TimeDelta::days(1))
+            .min(TimeDelta::days(1))
     });
-    Ending::Waiting { wait: Wait { reason, until }, due_at: until.unwrap_or(now) }
+    Ending::Waiting {
+        wait: Wait { reason, until },
+        due_at: until.unwrap_or(now),
+    }
 }
 
 #[cfg(test)]
@@ -58,11 +67,23 @@ mod tests {
             let until = at("2026-01-01T00:00:30Z");
             assert_eq!(
                 ending_of_wait(why, Some(Duration::from_secs(30)), now),
-                Ending::Waiting { wait: Wait { reason, until: Some(until) }, due_at: until },
+                Ending::Waiting {
+                    wait: Wait {
+                        reason,
+                        until: Some(until)
+                    },
+                    due_at: until
+                },
             );
             assert_eq!(
                 ending_of_wait(why, None, now),
-                Ending::Waiting { wait: Wait { reason, until: None }, due_at: now },
+                Ending::Waiting {
+                    wait: Wait {
+                        reason,
+                        until: None
+                    },
+                    due_at: now
+                },
             );
         }
     }
