@@ -28,9 +28,9 @@ pub mod history;
 
 // The shell
 pub mod app;
-//CLI pub mod cli;
-//CLI pub mod client;
+pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod config;
-//CLI pub mod lifecycle;
-//CLI pub mod telemetry;
+pub mod lifecycle;
+pub mod telemetry;
