@@ -15,6 +15,7 @@ use super::calls::{self, CallSender};
 use super::claim::Claimer;
 use super::db::{Conn, Db, Durability, Line, connect};
 use super::record::{self, Recording};
+use super::rescue::Rescuer;
 use super::sql::sql;
 use super::{Dialect, StoreError, migrations};
 
@@ -41,6 +42,7 @@ pub struct Store {
     pub(super) recorder: mpsc::Sender<Recording>,
     pub(super) call_log: CallSender,
     pub(super) claimer: Claimer,
+    pub(super) rescuer: Rescuer,
     closing: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -81,6 +83,7 @@ impl Store {
         ];
         Ok(Self {
             claimer: Claimer::new(line(Durability::Lazy)),
+            rescuer: Rescuer::new(line(Durability::Lazy)),
             db,
             accepter,
             recorder,
@@ -162,6 +165,7 @@ impl Store {
             }
         }
         self.claimer.close().await;
+        self.rescuer.close().await;
         self.db.close().await;
     }
 

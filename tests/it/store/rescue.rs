@@ -250,3 +250,24 @@ async fn only_waiting_counts_towards_the_longest_wait() {
         );
     }
 }
+
+#[tokio::test]
+async fn behind_a_long_backlog_the_jobs_of_a_dead_worker_are_found_at_once_each_time_it_dies() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let accepts = (0..10_010).map(|_| store.accept(new_job(None)));
+        futures::future::join_all(accepts).await;
+        let worker = Uuid::now_v7();
+        store.register_worker(worker, "host", "1").await.unwrap();
+        assert_eq!(rescue(store).await, Rescued::default());
+        for _ in 0..2 {
+            heartbeat(store, worker, WorkerState::Running).await;
+            let id = accept(store, new_job(None)).await;
+            claim(store, id, worker).await;
+            assert_eq!(rescue(store).await, Rescued::default());
+            heartbeat(store, worker, WorkerState::Stopped).await;
+            assert_eq!(rescue(store).await.requeued[0].job_id, id);
+            assert_eq!(rescue(store).await, Rescued::default());
+        }
+    }
+}
