@@ -15,6 +15,7 @@ use super::calls::{self, CallSender};
 use super::claim::Claimer;
 use super::db::{Conn, Db, Durability, Line, connect};
 use super::record::{self, Recording};
+use super::replies::Unwritten;
 use super::rescue::Rescuer;
 use super::sql::sql;
 use super::{Dialect, StoreError, migrations};
@@ -41,6 +42,7 @@ pub struct Store {
     pub(super) accepter: mpsc::Sender<Accepting>,
     pub(super) recorder: mpsc::Sender<Recording>,
     pub(super) call_log: CallSender,
+    pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
     pub(super) rescuer: Rescuer,
     closing: CancellationToken,
@@ -68,6 +70,7 @@ impl Store {
         let (accepter, accepts) = mpsc::channel(CHANNEL);
         let (recorder, records) = mpsc::channel(CHANNEL);
         let (call_log, logged) = CallSender::new();
+        let unwritten = Unwritten::default();
         let tasks = vec![
             tokio::spawn(accept::run(
                 accepts,
@@ -79,7 +82,12 @@ impl Store {
                 closing.clone(),
                 line(Durability::Full),
             )),
-            tokio::spawn(calls::run(logged, closing.clone(), line(Durability::Lazy))),
+            tokio::spawn(calls::run(
+                logged,
+                closing.clone(),
+                line(Durability::Lazy),
+                unwritten.clone(),
+            )),
         ];
         Ok(Self {
             claimer: Claimer::new(line(Durability::Lazy)),
@@ -88,6 +96,7 @@ impl Store {
             accepter,
             recorder,
             call_log,
+            unwritten,
             closing,
             tasks: Mutex::new(tasks),
         })

@@ -65,6 +65,7 @@ async fn an_expired_reply_is_a_miss_and_pruned() {
     for test in support::stores().await {
         let (old, new) = (CacheKey("old".to_owned()), CacheKey("new".to_owned()));
         test.store.put(old.clone(), reply(json!({}))).await;
+        assert!(test.store.get(&old).await.is_some());
         let age = "update judge_replies set expires_at = created_at";
         support::execute(&test.url, age).await.unwrap();
         test.store.put(new.clone(), reply(json!({}))).await;
