@@ -295,6 +295,7 @@ async fn pause(
         since: now,
         until: request.until,
     };
+    // An operator's pause takes the place of whatever brake there was.
     state.store.set_brake(&brake).await?;
     tracing::info!(target = ?brake.target, "paused");
     Ok(Json(Paused {

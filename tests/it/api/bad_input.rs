@@ -145,6 +145,16 @@ async fn a_body_that_is_not_declared_as_json_is_415() {
         }
         problem_of(asked.send().await.unwrap(), 415, "unsupported-media-type").await;
     }
+    let squeezed = server
+        .post(&score_path(session))
+        .json(&json!({}))
+        .header("content-encoding", "gzip");
+    problem_of(
+        squeezed.send().await.unwrap(),
+        415,
+        "unsupported-media-type",
+    )
+    .await;
     let session = server.session().await;
     let asked = server.post(&score_path(session)).body("{}");
     let charset = asked.header("content-type", "application/json; charset=utf-8");
