@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{self, Accepting};
 use super::calls::{self, CallSender};
 use super::claim::Claimer;
-use super::db::{Conn, Db, Durability, Line};
+use super::db::{Conn, Db, Durability, Line, connect};
 use super::record::{self, Recording};
+use super::rescue::Rescuer;
 use super::sql::sql;
 use super::{Dialect, StoreError, migrations};
 
@@ -41,6 +42,7 @@ pub struct Store {
     pub(super) recorder: mpsc::Sender<Recording>,
     pub(super) call_log: CallSender,
     pub(super) claimer: Claimer,
+    pub(super) rescuer: Rescuer,
     closing: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -81,6 +83,7 @@ impl Store {
         ];
         Ok(Self {
             claimer: Claimer::new(line(Durability::Lazy)),
+            rescuer: Rescuer::new(line(Durability::Lazy)),
             db,
             accepter,
             recorder,
@@ -162,6 +165,7 @@ impl Store {
             }
         }
         self.claimer.close().await;
+        self.rescuer.close().await;
         self.db.close().await;
     }
 
@@ -194,10 +198,12 @@ enum Migrating {
 }
 
 async fn answers(db: &Db) -> Result<(), StoreError> {
-    let mut conn: Conn = db
-        .reader()
-        .await
-        .map_err(|e| StoreError::of("connecting to the database", &e))?;
+    // Past Postgres's pool, which would try for a time of its own.
+    let opened = match db {
+        Db::Postgres { options, .. } => connect(options.as_ref().clone()).await,
+        Db::Sqlite { .. } => db.reader().await,
+    };
+    let mut conn: Conn = opened.map_err(|e| StoreError::of("connecting to the database", &e))?;
     conn.fetch(&sql!("select 1 as one"))
         .await
         .map(drop)
