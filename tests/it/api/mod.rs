@@ -218,7 +218,7 @@ impl Server {
             health: health.clone(),
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,
-            worker_stale_after: Duration::from_secs(5),
+            worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
             bind: setup.bind.unwrap_or(bound),
         })
