@@ -34,6 +34,12 @@ async fn unknown_routes_and_methods_are_problems() {
     problem_of(deleted, 405, "method-not-allowed").await;
     let undecodable = server.get("/api/v1/jobs/%ff").send().await.unwrap();
     problem_of(undecodable, 404, "not-found").await;
+    let nul = server
+        .get("/api/v1/scoring/criteria/%00")
+        .send()
+        .await
+        .unwrap();
+    problem_of(nul, 404, "not-found").await;
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ async fn no_body_deep_json_and_what_is_no_json_are_422() {
         "[".repeat(10_000),
         "]".repeat(10_000)
     );
-    for body in ["", "nonsense", "[]", "{\"status\":", &deep] {
+    for body in ["", "nonsense", "[]", "{\"status\"", &deep] {
         let put = server
             .request(Method::PUT, &path)
             .header("content-type", "application/json");
@@ -145,6 +145,16 @@ async fn a_body_that_is_not_declared_as_json_is_415() {
         }
         problem_of(asked.send().await.unwrap(), 415, "unsupported-media-type").await;
     }
+    let squeezed = server
+        .post(&score_path(session))
+        .json(&json!({}))
+        .header("content-encoding", "gzip");
+    problem_of(
+        squeezed.send().await.unwrap(),
+        415,
+        "unsupported-media-type",
+    )
+    .await;
     let session = server.session().await;
     let asked = server.post(&score_path(session)).body("{}");
     let charset = asked.header("content-type", "application/json; charset=utf-8");
@@ -236,6 +246,7 @@ async fn ids_limits_cursors_and_unknown_parameters_are_checked() {
             ("/api/v1/jobs?state=done", "/state"),
             ("/api/v1/jobs?kind=poem", "/kind"),
             ("/api/v1/workers?x=1", "/x"),
+            ("/api/v1/sessions?q=%00", "/q"),
         ];
         for (path, pointer) in cases {
             let problem = problem_of(
@@ -317,10 +328,12 @@ async fn criteria_are_added_and_read_and_variables_are_refused() {
 
         let leak = criteria("${SECRET}", "Judge it for ${USER}.");
         let problem = problem_of(add(leak).await.unwrap(), 422, "invalid-request").await;
-        assert_eq!(
-            pointers(&problem),
-            ["/judge_prompt", "/scoring/llm_provider"]
-        );
+        let mut found = pointers(&problem);
+        found.sort_unstable();
+        assert_eq!(found, ["/judge_prompt", "/scoring/llm_provider"]);
+        let nul = criteria("judge-b", "Judge\0it.");
+        let problem = problem_of(add(nul).await.unwrap(), 422, "invalid-request").await;
+        assert_eq!(pointers(&problem), ["/judge_prompt"]);
         let problem = problem_of(
             add(json!({ "scoring": {} })).await.unwrap(),
             422,

@@ -145,3 +145,27 @@ async fn workers_are_listed() {
         assert_eq!(worker["state"], "running");
     }
 }
+
+#[tokio::test]
+async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
+    let server = Server::with(Setup::default()).await;
+    let closure = gavel::store::Brake {
+        target: gavel::store::BrakeTarget::Judge("judge-a".to_owned()),
+        reason: WaitReason::Exhausted,
+        message: "quota used up".to_owned(),
+        set_by: "worker".to_owned(),
+        since: SystemClock.now(),
+        until: None,
+    };
+    assert!(server.store().set_brake(&closure).await.unwrap());
+    let list = server.json_of("/api/v1/judges").await;
+    assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "exhausted");
+    let pause = server
+        .post("/api/v1/judges/judge-a/pause")
+        .send()
+        .await
+        .unwrap();
+    json_of(pause, 200).await;
+    let list = server.json_of("/api/v1/judges").await;
+    assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "paused");
+}

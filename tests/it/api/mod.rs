@@ -5,6 +5,7 @@ mod auth;
 mod bad_input;
 mod brakes;
 mod document;
+mod fakes;
 mod jobs;
 mod lists;
 mod operate;
@@ -13,111 +14,28 @@ mod read_score;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use chrono::{DateTime, Utc};
-use gavel::api::{ApiState, Health, router};
+use gavel::api::{ApiState, router};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
 use gavel::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
 use gavel::job::{
-    Failure, FailureClass, Job, JobId, Kind, Lane, NewJob, Priority, Purpose, Usage, Wait,
-    WaitReason,
+    Failure, FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, Usage, Wait, WaitReason,
 };
-use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use gavel::score::Criteria;
 use gavel::score::session::{AlternativeApproach, Flag, MissingTool, SessionScore};
 use gavel::store::{Accepted, Ending, Fence, NewSessionScore, Record, Recorded, Store};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::support::{TestStore, sqlite};
-
-/// A queue that remembers what was pushed, and says when.
-#[derive(Default)]
-struct Pushed {
-    pushes: Mutex<Vec<Push>>,
-    arrived: Notify,
-}
-
-impl Pushed {
-    /// Waits for the next push that wasn't looked at yet.
-    async fn next(&self) -> Push {
-        loop {
-            let arrived = self.arrived.notified();
-            if let Some(push) = self.pushes.lock().unwrap().pop() {
-                return push;
-            }
-            arrived.await;
-        }
-    }
-}
-
-#[async_trait]
-impl Queue for Pushed {
-    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
-        self.pushes.lock().unwrap().extend_from_slice(ids);
-        self.arrived.notify_one();
-        Ok(())
-    }
-    async fn claim(&self, _owner: Uuid, _claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
-        Ok(Vec::new())
-    }
-    async fn ack(&self, _owner: Uuid, _ids: &[JobId]) -> Result<(), QueueError> {
-        Ok(())
-    }
-    async fn release(&self, _owner: Uuid, _ids: &[Claimed]) -> Result<(), QueueError> {
-        Ok(())
-    }
-    async fn later(
-        &self,
-        _owner: Uuid,
-        _push: &Push,
-        _when: DateTime<Utc>,
-    ) -> Result<(), QueueError> {
-        Ok(())
-    }
-    async fn renew(&self, _owner: Uuid, _ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
-        Ok(Vec::new())
-    }
-    async fn remove(&self, _ids: &[JobId]) -> Result<(), QueueError> {
-        Ok(())
-    }
-    async fn depth(&self, _lane: &Lane) -> Result<Depth, QueueError> {
-        Ok(Depth::default())
-    }
-    async fn woken(&self, _at_most: Duration) {}
-    async fn ping(&self) -> Result<(), QueueError> {
-        Ok(())
-    }
-    fn lease(&self) -> Duration {
-        Duration::from_secs(5)
-    }
-}
-
-/// A process whose health is set by the test.
-#[derive(Default)]
-struct Condition {
-    degraded: Mutex<Vec<String>>,
-    draining: AtomicBool,
-}
-
-#[async_trait]
-impl Health for Condition {
-    async fn degraded(&self) -> Vec<String> {
-        self.degraded.lock().unwrap().clone()
-    }
-    fn draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
-    }
-}
+use fakes::{Condition, Pushed};
 
 /// What a test may set before the server starts.
 struct Setup {
@@ -218,7 +136,7 @@ impl Server {
             health: health.clone(),
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,
-            worker_stale_after: Duration::from_secs(5),
+            worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
             bind: setup.bind.unwrap_or(bound),
         })

@@ -81,6 +81,9 @@ async fn a_bad_body_is_400_with_a_pointer() {
         let problem = problem_of(response, 400, "invalid-request").await;
         assert_eq!(pointers(&problem), [pointer], "{body}: {problem}");
     }
+    let misplaced = server.post(&format!("{}?force_rescore=true", score_path(session)));
+    let problem = problem_of(misplaced.send().await.unwrap(), 400, "invalid-request").await;
+    assert_eq!(pointers(&problem), ["/force_rescore"]);
     let response = server
         .post("/api/v1/scoring/sessions/42/score")
         .send()
