@@ -141,9 +141,7 @@ async fn insert(line: &mut Line, calls: &[CallRecord]) -> Result<(), StoreError>
     twice!("logging judge calls", async {
         let mut conn = line.take().await?;
         let result = conn.execute(&statement).await;
-        if !result.as_ref().is_err_and(super::error::is_passing) {
-            line.keep(conn);
-        }
+        line.give_back(conn, &result);
         result.map(drop)
     })
 }

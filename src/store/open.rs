@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{self, Accepting};
 use super::calls::{self, CallSender};
 use super::claim::Claimer;
-use super::db::{Conn, Db, Durability, Line};
+use super::db::{Conn, Db, Durability, Line, connect};
 use super::record::{self, Recording};
 use super::sql::sql;
 use super::{Dialect, StoreError, migrations};
@@ -194,10 +194,12 @@ enum Migrating {
 }
 
 async fn answers(db: &Db) -> Result<(), StoreError> {
-    let mut conn: Conn = db
-        .reader()
-        .await
-        .map_err(|e| StoreError::of("connecting to the database", &e))?;
+    // Past Postgres's pool, which would try for a time of its own.
+    let opened = match db {
+        Db::Postgres { options, .. } => connect(options.as_ref().clone()).await,
+        Db::Sqlite { .. } => db.reader().await,
+    };
+    let mut conn: Conn = opened.map_err(|e| StoreError::of("connecting to the database", &e))?;
     conn.fetch(&sql!("select 1 as one"))
         .await
         .map(drop)

@@ -98,3 +98,21 @@ pub async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
     }
     databases
 }
+
+/// A second store on the same database, as another process would have.
+pub async fn reopen(test: &TestStore) -> Arc<Store> {
+    Arc::new(Store::connect(options(&test.url)).await.unwrap())
+}
+
+/// Runs one statement on a database, past the store.
+pub async fn execute(url: &str, statement: &'static str) -> Result<(), sqlx::Error> {
+    if url.starts_with("postgres") {
+        let mut conn = sqlx::PgConnection::connect(url).await?;
+        conn.execute(statement).await?;
+        conn.close().await
+    } else {
+        let mut conn = sqlx::SqliteConnection::connect(url).await?;
+        conn.execute(statement).await?;
+        conn.close().await
+    }
+}
