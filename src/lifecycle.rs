@@ -114,8 +114,6 @@ async fn at(deadline: Option<Instant>) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use super::*;
 
     const DRAIN: Duration = Duration::from_secs(30);
