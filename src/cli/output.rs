@@ -41,7 +41,9 @@ pub(super) fn error(error: &CliError) {
 /// Writes a table with a line per row.
 pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let mut table = filled(head, rows);
-    table.remove_style(TableComponent::HorizontalLines);
+    table
+        .remove_style(TableComponent::HorizontalLines)
+        .remove_style(TableComponent::MiddleIntersections);
     line(&table.trim_fmt())
 }
 
