@@ -11,6 +11,7 @@
 )]
 
 mod api;
+mod cli;
 mod judge;
 mod queue;
 mod store;
