@@ -8,6 +8,8 @@
     reason = "a test may fail loudly"
 )]
 
+mod faults;
+mod flow;
 mod judge;
 mod queue;
 mod store;
