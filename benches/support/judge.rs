@@ -75,7 +75,7 @@ impl HeldJudge {
 async fn complete(State(shared): State<Arc<Shared>>, body: axum::body::Bytes) -> axum::Json<Value> {
     let at = Instant::now();
     let text = String::from_utf8_lossy(&body);
-    let begin = text.find("mark-").expect("each session has a mark");
+    let begin = text.find("mark-0").expect("each session has a mark");
     let mark = text[begin..begin + 37].to_owned();
     shared.calls.lock().unwrap().push((mark, at));
     shared.in_flight.fetch_add(1, Ordering::SeqCst);
