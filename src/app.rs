@@ -128,7 +128,7 @@ impl App {
             // The lock proves that whoever ran jobs here is gone: take them back at once.
             store.forget_workers().await.map_err(|error| AppError::Broken(error.to_string()))?;
         }
-        let queue = open_queue(&settings, &mode)?;
+        let queue = open_queue(&settings, &mode, clock.clone()).await?;
         let gate: Arc<dyn Gate> = Arc::new(MemoryGate::new(gate_options(&settings)));
         let judges = Arc::new(Judges::new(
             &files.providers,
@@ -353,10 +353,14 @@ async fn migrate(store: &Store, migrations: Migrations) -> Result<(), AppError> 
     }
 }
 
-fn open_queue(settings: &Settings, mode: &Mode) -> Result<Arc<dyn Queue>, AppError> {
+async fn open_queue(
+    settings: &Settings,
+    mode: &Mode,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Queue>, AppError> {
     let lease = Duration::from_secs_f64(settings.worker.lease_s);
     match mode {
-        Mode::Embedded { .. } => Ok(Arc::new(MemoryQueue::new(lease))),
+        Mode::Embedded { .. } => Ok(Arc::new(MemoryQueue::new(lease, clock))),
         Mode::Shared if settings.redis.url.is_empty() => Err(AppError::Config(
             "no queue: set REDIS_URL to redis://host:6379, or run everything in one process with `gavel up`".to_owned(),
         )),
@@ -366,7 +370,7 @@ fn open_queue(settings: &Settings, mode: &Mode) -> Result<Arc<dyn Queue>, AppErr
                 queue: settings.redis.queue.clone(),
                 lease,
             };
-            let queue = RedisQueue::connect(options)
+            let queue = RedisQueue::connect(options, clock).await
                 .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
             Ok(Arc::new(queue))
         }

@@ -13,6 +13,10 @@ pub trait Clock: Send + Sync {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the machine's clock"
+    )]
     fn now(&self) -> DateTime<Utc> {
         Utc::now().trunc_subsecs(6)
     }

@@ -1,16 +1,44 @@
 //! HTTP for programs: one file per noun. Never sees a judge, a queue or a worker: what it shows of them it reads from the store.
-//! (Skeleton: bodies to be written.)
+//!
+//! ```text
+//! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ handler ─▶ enqueue | store
+//! ```
+//!
+//! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
+//! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
+
+mod auth;
+mod body;
+mod criteria;
+mod guard;
+mod job_view;
+mod jobs;
+mod judges;
+mod layers;
+mod openapi;
+mod operate;
+mod params;
+pub mod problem;
+mod proxies;
+mod score_view;
+mod scoring;
+mod session_filter;
+mod sessions;
+mod wait;
 
 mod serve;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use axum::Router;
+use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::clock::Clock;
 use crate::config::{AuthSettings, HttpSettings};
 use crate::enqueue::Enqueue;
 use crate::store::Store;
+use problem::ApiError;
 
 pub use serve::{ServeError, serve};
 
@@ -22,6 +50,12 @@ pub trait Health: Send + Sync {
     /// Whether the process is stopping.
     fn draining(&self) -> bool;
 }
+
+/// Renders what the process counts, in Prometheus' text format.
+pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The names of the judges that the process's files list.
+pub type JudgeNames = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// What the handlers need.
 #[derive(Clone)]
@@ -38,6 +72,10 @@ pub struct ApiState {
     pub auth: AuthSettings,
     /// Beside the store.
     pub health: Arc<dyn Health>,
+    /// What `/metrics` answers; `None`: 404.
+    pub metrics: Option<Metrics>,
+    /// The judges that there are.
+    pub judges: JudgeNames,
     /// A worker is alive if it was heard within this time.
     pub worker_stale_after: std::time::Duration,
     /// `max_wait`: after this long in state waiting a job fails.
@@ -47,11 +85,28 @@ pub struct ApiState {
 }
 
 /// The whole API as one router; an error if the auth settings don't hold together (a bad token line, a public bind without tokens).
-pub fn router(_state: ApiState) -> Result<axum::Router, String> {
-    unimplemented!()
+pub fn router(state: ApiState) -> Result<Router, String> {
+    let guard = Arc::new(guard::Guard {
+        auth: auth::Auth::new(&state.auth, &state.http.trusted_proxies, state.bind)?,
+        hosts: guard::Hosts::new(state.bind, &state.http.allowed_hosts),
+    });
+    let (documented, _) = openapi::documented().split_for_parts();
+    let routes = documented
+        .with_state(state)
+        .merge(viewer())
+        .fallback(|| async { ApiError::NoRoute })
+        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
+    Ok(layers::around(routes, guard))
+}
+
+/// The viewer of the document, from the binary: it loads nothing from elsewhere, and sends the document nowhere.
+fn viewer() -> Router {
+    let config = Config::new(["/openapi.json"]).validator_url("none");
+    SwaggerUi::new("/docs").config(config).into()
 }
 
 /// The OpenAPI 3.1 document, pretty JSON.
 pub fn openapi_json() -> String {
-    unimplemented!()
+    let (_, document) = openapi::documented().split_for_parts();
+    document.to_pretty_json().unwrap_or_default()
 }

@@ -1,11 +1,47 @@
 //! The reply cache: the same question to the same judge under the same criteria is asked once in 24 h.
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{JudgeSpec, Question};
 
 /// SHA-256 over judge identity, parameters, criteria hash and the question before fencing, hex.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CacheKey(pub String);
+
+impl CacheKey {
+    /// The key of a question to a judge. Parameters that change what is answered are in it; the nonce, the key and how
+    /// many calls may be in flight are not.
+    pub(super) fn of(spec: &JudgeSpec, question: &Question) -> Self {
+        let entry = spec.entry();
+        let parameters = json!({
+            "path": entry.path,
+            "temperature": entry.temperature,
+            "max_output_tokens": entry.max_output_tokens,
+            "extra_body": entry.extra_body,
+        })
+        .to_string();
+        let mut hash = Sha256::new();
+        let fixed = [
+            &entry.base_url,
+            spec.model(),
+            &parameters,
+            &question.criteria_hash,
+            &question.template_hash,
+        ];
+        let parts = fixed
+            .into_iter()
+            .chain(question.evidence.iter().map(String::as_str));
+        for part in parts {
+            // Lengths first, so that no two questions read alike.
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        let digest: [u8; 32] = hash.finalize().into();
+        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
 
 /// What is kept of a reply that passed every check.
 #[derive(Debug, Clone, PartialEq)]

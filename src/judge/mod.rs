@@ -15,9 +15,10 @@ mod question;
 mod reply;
 mod retry;
 
-pub use ask::{AskContext, Asked, Judge, Judges};
+pub use ask::{AskContext, Asked, Judge, JudgeWiring, Judges};
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
+pub use retry::{Jitter, RetryOptions};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply};

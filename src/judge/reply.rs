@@ -1,1 +1,202 @@
-//! From a reply's text to a checked value.
+//! From a reply's text to a checked value, and the words that ask for a repair. It never calls and never retries.
+
+use serde_json::Value;
+
+use super::question::{Check, Fault};
+
+/// Faults shown to the model at most; a wholly wrong reply needs no list of a thousand.
+const MOST_FAULTS: usize = 20;
+
+/// Finds the reply's JSON object in the text and checks it.
+pub(super) fn parse(text: &str, check: &Check) -> Result<Value, Vec<Fault>> {
+    let mut best: Option<Vec<Fault>> = None;
+    for candidate in candidates(text) {
+        match check(&candidate) {
+            Ok(()) => return Ok(candidate),
+            Err(faults) => {
+                // What fails least is what the model meant; on a tie, what stands first.
+                if best.as_ref().is_none_or(|best| faults.len() < best.len()) {
+                    best = Some(faults);
+                }
+            }
+        }
+    }
+    Err(best.unwrap_or_else(|| {
+        vec![Fault {
+            pointer: String::new(),
+            message: "the reply is not JSON; expected one JSON object and nothing else".to_owned(),
+        }]
+    }))
+}
+
+/// What the model is told on its repair turn.
+pub(super) fn repair_prompt(faults: &[Fault]) -> String {
+    let mut prompt = String::from(
+        "Your reply above can't be used, for these reasons:\n",
+    );
+    for fault in faults.iter().take(MOST_FAULTS) {
+        let at = if fault.pointer.is_empty() {
+            "the reply"
+        } else {
+            &fault.pointer
+        };
+        prompt.push_str(&format!("- {at}: {}\n", fault.message));
+    }
+    if faults.len() > MOST_FAULTS {
+        prompt.push_str(&format!("- and {} more\n", faults.len() - MOST_FAULTS));
+    }
+    prompt.push_str(
+        "Keep your judgement as it is. Answer again with the whole corrected JSON object that matches the schema, and nothing else.",
+    );
+    prompt
+}
+
+/// One line on what is wrong, for the error's message: pointers and rules, none of the reply's own text beyond them.
+pub(super) fn summary(faults: &[Fault]) -> String {
+    match faults {
+        [] => "unknown fault".to_owned(),
+        [fault] => describe(fault),
+        [fault, rest @ ..] => format!("{} (and {} more)", describe(fault), rest.len()),
+    }
+}
+
+fn describe(fault: &Fault) -> String {
+    if fault.pointer.is_empty() {
+        fault.message.clone()
+    } else {
+        format!("{}: {}", fault.pointer, fault.message)
+    }
+}
+
+/// JSON values that the text may mean: the whole, each fenced block, the first balanced object.
+fn candidates(text: &str) -> impl Iterator<Item = Value> + '_ {
+    let whole = std::iter::once(text.trim());
+    whole
+        .chain(fenced(text))
+        .chain(first_object(text))
+        .filter_map(|text| serde_json::from_str::<Value>(text).ok())
+        // A bare number or string is JSON, but nobody asked for one.
+        .filter(|value| value.is_object() || value.is_array())
+}
+
+fn fenced(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```")
+        .skip(1)
+        .step_by(2)
+        .map(|block| match block.split_once('\n') {
+            Some((language, rest)) if language.trim().chars().all(char::is_alphanumeric) => rest,
+            _ => block,
+        })
+        .map(str::trim)
+}
+
+/// The first `{` whose braces balance, strings and escapes minded, and whose text is JSON.
+fn first_object(text: &str) -> Option<&str> {
+    // Bounded: prose full of braces must not cost the square of its length.
+    const MOST_STARTS: usize = 64;
+    text.match_indices('{')
+        .take(MOST_STARTS)
+        .filter_map(|(start, _)| balanced(text.get(start..)?))
+        .find(|candidate| serde_json::from_str::<serde::de::IgnoredAny>(candidate).is_ok())
+}
+
+fn balanced(text: &str) -> Option<&str> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => depth += 1,
+            b'}' if !in_string => {
+                depth -= 1;
+                if depth == 0 {
+                    return text.get(..=at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn wants_total() -> Check {
+        Arc::new(|value| {
+            let fault = |message: &str| {
+                Err(vec![Fault {
+                    pointer: "/total".to_owned(),
+                    message: message.to_owned(),
+                }])
+            };
+            match value.get("total").map(Value::as_u64) {
+                Some(Some(0..=100)) => Ok(()),
+                Some(Some(_)) => fault("must be at most 100"),
+                Some(None) => fault("must be an integer"),
+                None => fault("is missing"),
+            }
+        })
+    }
+
+    #[test]
+    fn a_json_object_is_found_however_the_model_wraps_it() {
+        let table = [
+            r#"{"total": 7}"#,
+            "  \n{\"total\": 7}\n",
+            "```json\n{\"total\": 7}\n```",
+            "Here you are:\n```\n{\"total\": 7}\n```\nGood luck!",
+            "```{\"total\": 7}```",
+            r#"I think {this} is right: {"total": 7} as asked. {"total": 8}"#,
+            r#"<think>{"a": </think>{"total": 7}"#,
+        ];
+        for text in table {
+            assert_eq!(parse(text, &wants_total()), Ok(json!({"total": 7})), "{text}");
+        }
+    }
+
+    #[test]
+    fn braces_and_quotes_inside_strings_dont_end_the_object() {
+        let text = r#"Sure: {"why": "a } brace, a \" quote, a { too", "total": 3} bye"#;
+        let value = parse(text, &wants_total());
+        assert_eq!(value.map(|value| value["total"].clone()), Ok(json!(3)));
+    }
+
+    #[test]
+    fn what_is_no_json_is_one_fault_at_the_whole() {
+        for text in ["", "I can't say.", "{\"total\": 7", "42", "\"text\"", "}{"] {
+            let faults = parse(text, &wants_total()).expect_err(text);
+            assert_eq!(faults.len(), 1);
+            assert_eq!(faults[0].pointer, "");
+            assert!(faults[0].message.contains("not JSON"));
+        }
+    }
+
+    #[test]
+    fn a_failed_check_names_its_pointer_and_the_repair_prompt_lists_it() {
+        let faults = parse(r#"{"total": 101}"#, &wants_total()).expect_err("out of range");
+        assert_eq!(summary(&faults), "/total: must be at most 100");
+        let prompt = repair_prompt(&faults);
+        assert!(prompt.contains("- /total: must be at most 100\n"));
+    }
+
+    #[test]
+    fn the_repair_prompt_stays_short_for_a_reply_full_of_faults() {
+        let faults: Vec<Fault> = (0..1_000)
+            .map(|at| Fault {
+                pointer: format!("/items/{at}"),
+                message: "must be text".to_owned(),
+            })
+            .collect();
+        let prompt = repair_prompt(&faults);
+        assert!(prompt.len() < 2_000);
+        assert!(prompt.contains("and 980 more"));
+        assert_eq!(summary(&faults), "/items/0: must be text (and 999 more)");
+    }
+}

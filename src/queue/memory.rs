@@ -1,1 +1,444 @@
-//! skeleton
+//! The queue in process: ordered sets behind one lock, for the embedded set-up and for tests.
+//!
+//! Delays and leases run on the runtime's clock, so a test that pauses time holds them. Nothing survives the process:
+//! the store does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use crate::clock::Clock;
+use crate::job::{JobId, Lane, Priority};
+
+/// Most ids that become ready in one step, so that nobody waits long for the lock.
+const SLICE: usize = 500;
+
+/// The queue in process.
+pub struct MemoryQueue {
+    sets: Mutex<Sets>,
+    ready: Notify,
+    lease: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryQueue {
+    /// An empty queue; `clock` turns due times into delays.
+    pub fn new(lease: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            sets: Mutex::new(Sets::default()),
+            ready: Notify::new(),
+            lease,
+            clock,
+        }
+    }
+
+    /// Forgets every id, as a server that comes back empty does. For tests.
+    pub fn forget_everything(&self) {
+        *self.sets() = Sets::default();
+    }
+
+    fn sets(&self) -> MutexGuard<'_, Sets> {
+        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When a due time has come, rounded up: an id that is early is refused by the store.
+    fn instant_of(&self, when: DateTime<Utc>) -> Instant {
+        let left = (when - self.clock.now()).to_std().unwrap_or_default();
+        let now = Instant::now();
+        if left.is_zero() {
+            return now;
+        }
+        let year = Duration::from_secs(365 * 24 * 3600);
+        now + left.min(year) + Duration::from_millis(1)
+    }
+}
+
+#[async_trait]
+impl Queue for MemoryQueue {
+    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
+        let now = Instant::now();
+        let mut sets = self.sets();
+        for push in ids {
+            let due = push.due_at.map(|when| self.instant_of(when));
+            sets.push(push, due.filter(|due| *due > now), now);
+        }
+        drop(sets);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+        let now = Instant::now();
+        let mut sets = self.sets();
+        let promoted = sets.promote(now);
+        let claimed = sets.claim(owner, claim, now + self.lease);
+        drop(sets);
+        if promoted > claimed.len() {
+            self.ready.notify_one();
+        }
+        Ok(claimed)
+    }
+
+    async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError> {
+        let mut sets = self.sets();
+        for id in ids {
+            sets.end_lease(owner, *id);
+        }
+        Ok(())
+    }
+
+    async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError> {
+        let mut sets = self.sets();
+        for claimed in ids.iter().rev() {
+            if let Some((lane, priority)) = sets.end_lease(owner, claimed.id) {
+                sets.ready_in_front(claimed.id, lane, priority);
+            }
+        }
+        drop(sets);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    async fn later(&self, owner: Uuid, push: &Push, when: DateTime<Utc>) -> Result<(), QueueError> {
+        let due = self.instant_of(when);
+        let mut sets = self.sets();
+        if sets.end_lease(owner, push.id).is_some() {
+            sets.delay(push.id, push.lane.clone(), push.priority, due);
+        }
+        drop(sets);
+        // Whoever sleeps may sleep past the new due time.
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    async fn renew(&self, owner: Uuid, ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
+        let ends = Instant::now() + self.lease;
+        let mut sets = self.sets();
+        Ok(ids
+            .iter()
+            .copied()
+            .filter(|id| !sets.renew(owner, *id, ends))
+            .collect())
+    }
+
+    async fn remove(&self, ids: &[JobId]) -> Result<(), QueueError> {
+        let mut sets = self.sets();
+        for id in ids {
+            sets.take_out(*id);
+        }
+        Ok(())
+    }
+
+    async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
+        Ok(self.sets().depth(lane))
+    }
+
+    async fn woken(&self, at_most: Duration) {
+        let latest = Instant::now() + at_most;
+        let until = {
+            let mut sets = self.sets();
+            if sets.promote(Instant::now()) > 0 {
+                return;
+            }
+            sets.next_event().map_or(latest, |event| event.min(latest))
+        };
+        // Elapsed or notified: the caller looks either way.
+        drop(tokio::time::timeout_at(until, self.ready.notified()).await);
+    }
+
+    async fn ping(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
+
+    fn lease(&self) -> Duration {
+        self.lease
+    }
+}
+
+/// Where an id is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Ready(i64),
+    Delayed(Instant),
+    Leased { owner: Uuid, ends: Instant },
+}
+
+struct Entry {
+    lane: Lane,
+    priority: Priority,
+    place: Place,
+}
+
+#[derive(Default)]
+struct LaneSets {
+    interactive: BTreeMap<i64, JobId>,
+    bulk: BTreeMap<i64, JobId>,
+    delayed: usize,
+    turn: u8,
+}
+
+impl LaneSets {
+    fn set(&mut self, priority: Priority) -> &mut BTreeMap<i64, JobId> {
+        match priority {
+            Priority::Interactive => &mut self.interactive,
+            Priority::Bulk => &mut self.bulk,
+        }
+    }
+
+    /// The next id by the rule of turns: interactive first, but every tenth from bulk if there is any.
+    fn next(&mut self, bulk_left: usize) -> Option<(JobId, Priority)> {
+        let can_bulk = bulk_left > 0 && !self.bulk.is_empty();
+        let priority = if can_bulk && (self.turn == 9 || self.interactive.is_empty()) {
+            Priority::Bulk
+        } else {
+            Priority::Interactive
+        };
+        let (_, id) = self.set(priority).pop_first()?;
+        self.turn = (self.turn + 1) % 10;
+        Some((id, priority))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.interactive.is_empty() && self.bulk.is_empty() && self.delayed == 0
+    }
+}
+
+#[derive(Default)]
+struct Sets {
+    ids: HashMap<JobId, Entry>,
+    lanes: BTreeMap<Lane, LaneSets>,
+    delayed: BTreeSet<(Instant, JobId)>,
+    leases: BTreeSet<(Instant, JobId)>,
+    front: i64,
+    back: i64,
+    turn: usize,
+}
+
+impl Sets {
+    fn push(&mut self, push: &Push, due: Option<Instant>, now: Instant) {
+        let mut priority = push.priority;
+        if let Some(entry) = self.ids.get(&push.id) {
+            let moves = match entry.place {
+                Place::Ready(_) => {
+                    // `Interactive` sorts first: a push never lowers.
+                    priority = priority.min(entry.priority);
+                    due.is_none() && (entry.lane != push.lane || entry.priority != priority)
+                }
+                Place::Delayed(_) => false,
+                Place::Leased { ends, .. } => ends <= now,
+            };
+            if !moves {
+                return;
+            }
+            self.take_out(push.id);
+        }
+        match due {
+            Some(due) => self.delay(push.id, push.lane.clone(), priority, due),
+            None => self.ready_at_back(push.id, push.lane.clone(), priority),
+        }
+    }
+
+    /// Makes ready what is due and whose lease has expired, a slice of each; answers how many.
+    fn promote(&mut self, now: Instant) -> usize {
+        let mut promoted = 0;
+        while promoted < SLICE
+            && let Some((due, id)) = self.delayed.first().copied()
+            && due <= now
+        {
+            if let Some(entry) = self.take_out(id) {
+                self.ready_at_back(id, entry.lane, entry.priority);
+                promoted += 1;
+            }
+        }
+        let mut expired = Vec::new();
+        while expired.len() < SLICE
+            && let Some((ends, id)) = self.leases.first().copied()
+            && ends <= now
+        {
+            expired.extend(self.take_out(id).map(|entry| (id, entry)));
+        }
+        promoted += expired.len();
+        for (id, entry) in expired.into_iter().rev() {
+            self.ready_in_front(id, entry.lane, entry.priority);
+        }
+        promoted
+    }
+
+    fn claim(&mut self, owner: Uuid, claim: &Claim, ends: Instant) -> Vec<Claimed> {
+        let mut claimed = Vec::new();
+        let lanes = claim.lanes.len();
+        if lanes == 0 {
+            return claimed;
+        }
+        let start = self.turn % lanes;
+        self.turn = self.turn.wrapping_add(1);
+        let mut bulk_left = claim.max_bulk;
+        // Each lane gets its share; what a lane leaves over goes to the others, in the same order.
+        for round in 0..2 {
+            for at in 0..lanes {
+                let lane = &claim.lanes[(start + at) % lanes];
+                let left = claim.max - claimed.len();
+                let share = if round == 0 {
+                    left.div_ceil(lanes - at)
+                } else {
+                    left
+                };
+                let taken = self.take(lane, share, &mut bulk_left, owner, ends);
+                claimed.extend(taken);
+            }
+        }
+        claimed
+    }
+
+    fn take(
+        &mut self,
+        lane: &Lane,
+        share: usize,
+        bulk_left: &mut usize,
+        owner: Uuid,
+        ends: Instant,
+    ) -> Vec<Claimed> {
+        let mut taken = Vec::new();
+        let Some(sets) = self.lanes.get_mut(lane) else {
+            return taken;
+        };
+        while taken.len() < share
+            && let Some((id, priority)) = sets.next(*bulk_left)
+        {
+            if priority == Priority::Bulk {
+                *bulk_left -= 1;
+            }
+            if let Some(entry) = self.ids.get_mut(&id) {
+                entry.place = Place::Leased { owner, ends };
+            }
+            self.leases.insert((ends, id));
+            taken.push(Claimed {
+                id,
+                lane: lane.clone(),
+                priority,
+            });
+        }
+        self.forget_if_empty(lane);
+        taken
+    }
+
+    /// Takes the id out if this owner holds it; answers its lane and set.
+    fn end_lease(&mut self, owner: Uuid, id: JobId) -> Option<(Lane, Priority)> {
+        self.held(owner, id)?;
+        self.take_out(id).map(|entry| (entry.lane, entry.priority))
+    }
+
+    fn renew(&mut self, owner: Uuid, id: JobId, ends: Instant) -> bool {
+        let Some(old) = self.held(owner, id) else {
+            return false;
+        };
+        self.leases.remove(&(old, id));
+        self.leases.insert((ends, id));
+        if let Some(entry) = self.ids.get_mut(&id) {
+            entry.place = Place::Leased { owner, ends };
+        }
+        true
+    }
+
+    /// When the owner's lease of this id ends; `None` if it holds none.
+    fn held(&self, owner: Uuid, id: JobId) -> Option<Instant> {
+        match self.ids.get(&id)?.place {
+            Place::Leased {
+                owner: holder,
+                ends,
+            } if holder == owner => Some(ends),
+            Place::Leased { .. } | Place::Ready(_) | Place::Delayed(_) => None,
+        }
+    }
+
+    fn take_out(&mut self, id: JobId) -> Option<Entry> {
+        let entry = self.ids.remove(&id)?;
+        match entry.place {
+            Place::Ready(at) => {
+                if let Some(sets) = self.lanes.get_mut(&entry.lane) {
+                    sets.set(entry.priority).remove(&at);
+                }
+            }
+            Place::Delayed(due) => {
+                self.delayed.remove(&(due, id));
+                if let Some(sets) = self.lanes.get_mut(&entry.lane) {
+                    sets.delayed -= 1;
+                }
+            }
+            Place::Leased { ends, .. } => {
+                self.leases.remove(&(ends, id));
+            }
+        }
+        self.forget_if_empty(&entry.lane);
+        Some(entry)
+    }
+
+    fn ready_at_back(&mut self, id: JobId, lane: Lane, priority: Priority) {
+        self.back += 1;
+        self.ready(id, lane, priority, self.back);
+    }
+
+    fn ready_in_front(&mut self, id: JobId, lane: Lane, priority: Priority) {
+        self.front -= 1;
+        self.ready(id, lane, priority, self.front);
+    }
+
+    fn ready(&mut self, id: JobId, lane: Lane, priority: Priority, at: i64) {
+        let sets = self.lanes.entry(lane.clone()).or_default();
+        sets.set(priority).insert(at, id);
+        let place = Place::Ready(at);
+        self.ids.insert(
+            id,
+            Entry {
+                lane,
+                priority,
+                place,
+            },
+        );
+    }
+
+    fn delay(&mut self, id: JobId, lane: Lane, priority: Priority, due: Instant) {
+        self.lanes.entry(lane.clone()).or_default().delayed += 1;
+        self.delayed.insert((due, id));
+        let place = Place::Delayed(due);
+        self.ids.insert(
+            id,
+            Entry {
+                lane,
+                priority,
+                place,
+            },
+        );
+    }
+
+    fn depth(&self, lane: &Lane) -> Depth {
+        self.lanes
+            .get(lane)
+            .map(|sets| Depth {
+                interactive: sets.interactive.len(),
+                bulk: sets.bulk.len(),
+                delayed: sets.delayed,
+            })
+            .unwrap_or_default()
+    }
+
+    /// When the next id becomes ready by itself.
+    fn next_event(&self) -> Option<Instant> {
+        let due = self.delayed.first().map(|(due, _)| *due);
+        let ends = self.leases.first().map(|(ends, _)| *ends);
+        due.into_iter().chain(ends).min()
+    }
+
+    fn forget_if_empty(&mut self, lane: &Lane) {
+        if self.lanes.get(lane).is_some_and(LaneSets::is_empty) {
+            self.lanes.remove(lane);
+        }
+    }
+}

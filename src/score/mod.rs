@@ -2,6 +2,7 @@
 
 pub mod criteria;
 pub mod session;
+mod template;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 

@@ -1,8 +1,9 @@
-//! `scoring_criteria_definitions`: every criteria version that was ever used or added. (Skeleton.)
+//! `scoring_criteria_definitions`: every criteria version that was ever used or added. None is ever changed.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
+use super::sql::{Row, decode, sql};
 use super::{Store, StoreError};
 use crate::job::Kind;
 use crate::score::Criteria;
@@ -24,22 +25,87 @@ pub struct CriteriaDefinition {
     pub mean_total: Option<f64>,
 }
 
+macro_rules! select_definitions {
+    () => {
+        "select d.criteria_hash, d.kind, d.criteria_content, d.created_at,
+            (select count(*) from session_scores s
+             where s.criteria_hash = d.criteria_hash and s.purpose = 'score') as scores,
+            (select cast(avg(s.total_score) as double precision) from session_scores s
+             where s.criteria_hash = d.criteria_hash and s.purpose = 'score' and not s.simulated) as mean_total
+         from scoring_criteria_definitions d"
+    };
+}
+
 impl Store {
     /// Stores a definition; one that is there stays as it is. Answers whether it was new.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
     pub async fn put_criteria(
         &self,
-        _kind: Kind,
-        _criteria: &Criteria,
-        _now: DateTime<Utc>,
+        kind: Kind,
+        criteria: &Criteria,
+        now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        unimplemented!()
+        let statement = sql!(
+            "insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
+             values ($1, $2, $3, $4) on conflict (criteria_hash) do nothing",
+            &criteria.hash.0,
+            kind.as_str(),
+            &criteria.content,
+            now
+        );
+        let inserted = self
+            .db
+            .execute("storing a criteria definition", &statement)
+            .await?;
+        Ok(inserted > 0)
     }
+
     /// Reads one definition.
-    pub async fn criteria(&self, _hash: &str) -> Result<Option<CriteriaDefinition>, StoreError> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn criteria(&self, hash: &str) -> Result<Option<CriteriaDefinition>, StoreError> {
+        const ATTEMPTED: &str = "reading a criteria definition";
+        let statement = sql!(
+            concat!(select_definitions!(), " where d.criteria_hash = $1"),
+            hash
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.first()
+            .map(definition)
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
+
     /// Lists definitions, newest first; at most 1,000.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
     pub async fn criteria_list(&self) -> Result<Vec<CriteriaDefinition>, StoreError> {
-        unimplemented!()
+        const ATTEMPTED: &str = "listing criteria definitions";
+        let statement = sql!(concat!(
+            select_definitions!(),
+            " order by d.created_at desc, d.criteria_hash limit 1000"
+        ));
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(definition)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
+}
+
+fn definition(row: &Row) -> sqlx::Result<CriteriaDefinition> {
+    Ok(CriteriaDefinition {
+        criteria_hash: row.get("criteria_hash")?,
+        kind: row.text_enum("kind")?,
+        content: row
+            .json("criteria_content")?
+            .ok_or_else(|| decode("criteria_content", "it is null"))?,
+        created_at: row.get("created_at")?,
+        scores: row.get("scores")?,
+        mean_total: row.get("mean_total")?,
+    })
 }

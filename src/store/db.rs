@@ -1,8 +1,21 @@
-//! The pool of either kind, migrations, and the macro that runs one SQL text on both. (Skeleton.)
+//! The pools of either kind, and the connections that flushers keep for themselves.
+//!
+//! A statement that fails for a passing reason is tried once more by [`twice`]; nothing here retries longer than that.
 
+use std::str::FromStr as _;
 use std::time::Duration;
 
-use super::StoreError;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{
+    ConnectOptions as _, Connection as _, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection,
+    SqlitePool, Transaction,
+};
+
+use super::error::is_passing;
+use super::sql::{Row, Sql};
+use super::{StoreError, StoreOptions};
 
 /// Which database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,49 +26,351 @@ pub enum Dialect {
     Sqlite,
 }
 
-/// How to open a store.
-#[derive(Debug, Clone)]
-pub struct StoreOptions {
-    /// `postgres://…`, `sqlite:///path/file.db` or `sqlite::memory:`.
-    pub url: String,
-    /// Connections of the general pool (the flushers have their own).
-    pub max_connections: u32,
-    /// How long to keep trying to reach the database at start.
-    pub connect_timeout: Duration,
+/// How long a writer waits for SQLite's one writing connection, or for another process's lock.
+const BUSY: Duration = Duration::from_secs(10);
+/// How long a statement waits for a connection of the general pool.
+const ACQUIRE: Duration = Duration::from_secs(5);
+/// How long one statement, or one group's transaction, may take before its connection is given up.
+pub(super) const STATEMENT: Duration = Duration::from_secs(60);
+/// The pause before the second try.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The pools of one database.
+#[derive(Clone)]
+pub(super) enum Db {
+    Postgres {
+        pool: PgPool,
+        options: Box<PgConnectOptions>,
+    },
+    Sqlite {
+        /// One connection: SQLite has one writer.
+        write: SqlitePool,
+        /// The same pool for a database in memory.
+        read: SqlitePool,
+        options: Box<SqliteConnectOptions>,
+        in_memory: bool,
+    },
 }
 
-/// The store.
-pub struct Store {
-    _todo: (),
+/// How durable a line's commits are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// A commit is on the disk when it is answered.
+    Full,
+    /// A commit may be lost in a crash of the database (never in one of ours); nothing is torn.
+    Lazy,
 }
 
-impl Store {
-    /// Opens the pool, trying for `connect_timeout`. Doesn't look at the schema.
-    pub async fn connect(_options: StoreOptions) -> Result<Self, StoreError> {
-        unimplemented!()
+impl Db {
+    pub(super) fn new(options: &StoreOptions) -> Result<Self, StoreError> {
+        let url = options.url.as_str();
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            let connect = PgConnectOptions::from_str(url)
+                .map_err(|e| bad_url(&e))?
+                .application_name("gavel")
+                .disable_statement_logging();
+            let pool = PgPoolOptions::new()
+                .max_connections(options.max_connections.max(1))
+                .acquire_timeout(ACQUIRE)
+                .connect_lazy_with(connect.clone());
+            return Ok(Self::Postgres {
+                pool,
+                options: Box::new(connect),
+            });
+        }
+        let in_memory = url.contains(":memory:") || url.contains("mode=memory");
+        let connect = SqliteConnectOptions::from_str(url)
+            .map_err(|e| bad_url(&e))?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY)
+            .foreign_keys(true)
+            .disable_statement_logging();
+        let pool = |connections: u32, options: SqliteConnectOptions| {
+            SqlitePoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(BUSY * 3)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .connect_lazy_with(options)
+        };
+        let write = pool(1, connect.clone());
+        let read = if in_memory {
+            write.clone()
+        } else {
+            pool(options.max_connections.max(1), connect.clone())
+        };
+        Ok(Self::Sqlite {
+            write,
+            read,
+            options: Box::new(connect),
+            in_memory,
+        })
     }
-    /// Which database this is.
-    pub fn dialect(&self) -> Dialect {
-        unimplemented!()
+
+    pub(super) fn dialect(&self) -> Dialect {
+        match self {
+            Self::Postgres { .. } => Dialect::Postgres,
+            Self::Sqlite { .. } => Dialect::Sqlite,
+        }
     }
-    /// Applies what is pending; answers the versions applied.
-    pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
-        unimplemented!()
+
+    /// Runs a statement that only reads.
+    pub(super) async fn read(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async { self.reader().await?.fetch(sql).await })
     }
-    /// Takes back the newest `n` migrations; answers their versions.
-    pub async fn revert(&self, _n: u32) -> Result<Vec<i64>, StoreError> {
-        unimplemented!()
+
+    /// Runs a statement that writes; answers what it returns.
+    pub(super) async fn write(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async { self.writer().await?.fetch(sql).await })
     }
-    /// The versions that are not applied yet; an error if the database knows newer ones than this binary.
-    pub async fn pending_migrations(&self) -> Result<Vec<i64>, StoreError> {
-        unimplemented!()
+
+    /// Runs a statement that writes; answers how many rows it touched.
+    pub(super) async fn execute(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<u64, StoreError> {
+        twice!(attempted, async { self.writer().await?.execute(sql).await })
     }
-    /// Whether the database answers.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        unimplemented!()
+
+    pub(super) async fn reader(&self) -> sqlx::Result<Conn> {
+        Ok(match self {
+            Self::Postgres { pool, .. } => Conn::Pooled(pool.acquire().await?),
+            Self::Sqlite { read, .. } => Conn::Sqlite(read.acquire().await?),
+        })
     }
-    /// Writes what the groupers hold, ends their tasks and closes the pool. Later calls fail as unavailable.
-    pub async fn close(&self) {
-        unimplemented!()
+
+    pub(super) async fn writer(&self) -> sqlx::Result<Conn> {
+        Ok(match self {
+            Self::Postgres { pool, .. } => Conn::Pooled(pool.acquire().await?),
+            Self::Sqlite { write, .. } => Conn::Sqlite(write.acquire().await?),
+        })
+    }
+
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Postgres { pool, .. } => pool.close().await,
+            Self::Sqlite { write, read, .. } => {
+                read.close().await;
+                write.close().await;
+            }
+        }
+    }
+}
+
+/// One connection, wherever it came from.
+pub(super) enum Conn {
+    Own(Box<PgConnection>),
+    Pooled(PoolConnection<Postgres>),
+    Sqlite(PoolConnection<Sqlite>),
+}
+
+impl Conn {
+    fn link(&mut self) -> Link<'_> {
+        match self {
+            Self::Own(conn) => Link::Postgres(conn),
+            Self::Pooled(conn) => Link::Postgres(conn),
+            Self::Sqlite(conn) => Link::Sqlite(conn),
+        }
+    }
+
+    pub(super) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+        self.link().fetch(sql).await
+    }
+
+    pub(super) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
+        self.link().execute(sql).await
+    }
+
+    /// Begins a transaction, which is rolled back when dropped. On SQLite it takes the write lock at once, since a
+    /// transaction that reads first can't take it later without failing.
+    pub(super) async fn begin(&mut self) -> sqlx::Result<Tx<'_>> {
+        Ok(match self {
+            Self::Own(conn) => Tx::Postgres(conn.begin().await?),
+            Self::Pooled(conn) => Tx::Postgres(sqlx::Connection::begin(&mut **conn).await?),
+            Self::Sqlite(conn) => {
+                Tx::Sqlite(sqlx::Connection::begin_with(&mut **conn, "begin immediate").await?)
+            }
+        })
+    }
+}
+
+/// A transaction of either kind.
+pub(super) enum Tx<'c> {
+    Postgres(Transaction<'c, Postgres>),
+    Sqlite(Transaction<'c, Sqlite>),
+}
+
+impl Tx<'_> {
+    fn link(&mut self) -> Link<'_> {
+        match self {
+            Self::Postgres(tx) => Link::Postgres(tx),
+            Self::Sqlite(tx) => Link::Sqlite(tx),
+        }
+    }
+
+    pub(super) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+        self.link().fetch(sql).await
+    }
+
+    pub(super) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
+        self.link().execute(sql).await
+    }
+
+    pub(super) async fn commit(self) -> sqlx::Result<()> {
+        match self {
+            Self::Postgres(tx) => tx.commit().await,
+            Self::Sqlite(tx) => tx.commit().await,
+        }
+    }
+}
+
+enum Link<'c> {
+    Postgres(&'c mut PgConnection),
+    Sqlite(&'c mut SqliteConnection),
+}
+
+impl Link<'_> {
+    async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
+        Ok(match self {
+            Self::Postgres(conn) => sql
+                .postgres()
+                .fetch_all(conn)
+                .await?
+                .into_iter()
+                .map(Row::Postgres)
+                .collect(),
+            Self::Sqlite(conn) => sql
+                .sqlite()
+                .fetch_all(conn)
+                .await?
+                .into_iter()
+                .map(Row::Sqlite)
+                .collect(),
+        })
+    }
+
+    async fn execute(self, sql: &Sql) -> sqlx::Result<u64> {
+        Ok(match self {
+            Self::Postgres(conn) => sql.postgres().execute(conn).await?.rows_affected(),
+            Self::Sqlite(conn) => sql.sqlite().execute(conn).await?.rows_affected(),
+        })
+    }
+}
+
+/// A connection that one task keeps for itself: on Postgres a session of its own, opened when first needed and again
+/// after an error; on SQLite a turn of the one writing connection.
+///
+/// On Postgres sequential scans are off here: a plan made while a table was empty must not outlive its emptiness.
+pub(super) struct Line {
+    db: Db,
+    durability: Durability,
+    kept: Option<Conn>,
+}
+
+impl Line {
+    pub(super) fn new(db: Db, durability: Durability) -> Self {
+        Self {
+            db,
+            durability,
+            kept: None,
+        }
+    }
+
+    /// Takes the connection, or opens one. Whoever took it gives it back with [`Line::keep`] if it is still good;
+    /// otherwise, and if the caller was cancelled half way, it is dropped.
+    pub(super) async fn take(&mut self) -> sqlx::Result<Conn> {
+        if let Some(conn) = self.kept.take() {
+            return Ok(conn);
+        }
+        match &self.db {
+            Db::Sqlite { .. } => self.db.writer().await,
+            Db::Postgres { options, .. } => {
+                let commit = match self.durability {
+                    Durability::Full => "on",
+                    Durability::Lazy => "off",
+                };
+                let options = options
+                    .as_ref()
+                    .clone()
+                    .options([("enable_seqscan", "off"), ("synchronous_commit", commit)]);
+                let conn = tokio::time::timeout(ACQUIRE, options.connect())
+                    .await
+                    .map_err(|_| timed_out("connecting"))??;
+                Ok(Conn::Own(Box::new(conn)))
+            }
+        }
+    }
+
+    /// Keeps a connection that is still good. SQLite's goes back to its pool, for the next writer.
+    pub(super) fn keep(&mut self, conn: Conn) {
+        if matches!(conn, Conn::Own(_)) {
+            self.kept = Some(conn);
+        }
+    }
+
+    /// Closes the connection in good order.
+    pub(super) async fn close(&mut self) {
+        if let Some(Conn::Own(conn)) = self.kept.take() {
+            // It is going away: an error in saying so changes nothing.
+            let _ = conn.close().await;
+        }
+    }
+}
+
+/// Does something, and once more if it failed for a passing reason. Each try ends after [`STATEMENT`].
+///
+/// A macro, since a future that borrows can't be both made twice and proved `Send` today.
+macro_rules! twice {
+    ($attempted:expr, $work:expr) => {{
+        let result = match $crate::store::db::within($work).await {
+            Err(error) if $crate::store::db::worth_another_try($attempted, &error).await => {
+                $crate::store::db::within($work).await
+            }
+            other => other,
+        };
+        result.map_err(|error| $crate::store::StoreError::of($attempted, &error))
+    }};
+}
+pub(super) use twice;
+
+/// Whether an error may pass; if so, after the pause that it takes.
+pub(super) async fn worth_another_try(attempted: &'static str, error: &sqlx::Error) -> bool {
+    let worth = is_passing(error) && !matches!(error, sqlx::Error::PoolClosed);
+    if worth {
+        tracing::debug!(attempted, %error, "a database statement failed, trying once more");
+        tokio::time::sleep(PAUSE).await;
+    }
+    worth
+}
+
+/// Bounds one try in time; the future that is dropped takes its connection with it.
+pub(super) async fn within<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    tokio::time::timeout(STATEMENT, work)
+        .await
+        .unwrap_or_else(|_| Err(timed_out("waiting for the database")))
+}
+
+fn timed_out(what: &str) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(
+        std::io::ErrorKind::TimedOut,
+        format!("{what} took too long"),
+    ))
+}
+
+fn bad_url(error: &sqlx::Error) -> StoreError {
+    StoreError::Unexpected {
+        attempted: "reading the database url",
+        reason: error.to_string(),
     }
 }

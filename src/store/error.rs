@@ -1,7 +1,7 @@
 //! What can go wrong in the store, by what the caller does next.
 
 /// A store error.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database can't be reached or failed for a passing reason, twice: 503 + Retry-After at the API, back off in a worker.
     #[error("database unavailable while {attempted}: {reason}")]
@@ -25,4 +25,75 @@ pub enum StoreError {
     /// A cursor that this list didn't give.
     #[error("cursor: {0}")]
     BadCursor(String),
+}
+
+impl StoreError {
+    /// Sorts a driver's error into one of ours. A missing table is a schema that wasn't migrated.
+    pub(super) fn of(attempted: &'static str, error: &sqlx::Error) -> Self {
+        if is_passing(error) {
+            return Self::Unavailable {
+                attempted,
+                reason: error.to_string(),
+            };
+        }
+        if is_missing_table(error) {
+            return Self::Schema(format!(
+                "{attempted}: {error}; run `gavel migrate` on this database"
+            ));
+        }
+        Self::Unexpected {
+            attempted,
+            reason: error.to_string(),
+        }
+    }
+
+    pub(super) fn closed(attempted: &'static str) -> Self {
+        Self::Unavailable {
+            attempted,
+            reason: "the store is closed".to_owned(),
+        }
+    }
+}
+
+/// Whether the same statement may work a moment later: a lost connection, a conflict between transactions, a busy file.
+pub(super) fn is_passing(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed
+        | sqlx::Error::BeginFailed => true,
+        sqlx::Error::Database(error) => {
+            let code = error.code().unwrap_or_default();
+            match code.parse::<u32>() {
+                // SQLite's codes are short numbers: busy, locked, I/O error, full, can't open; the low byte is the class.
+                Ok(number) if code.len() < 5 => matches!(number & 0xff, 5 | 6 | 10 | 13 | 14),
+                Ok(_) | Err(_) => is_passing_sqlstate(&code),
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Whether a unique index refused the row.
+pub(super) fn is_unique_violation(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+}
+
+/// Connection exceptions, rollbacks (serialization, deadlock), resources, operator intervention, a lock not to be had,
+/// and a server that has become read-only (a failover).
+fn is_passing_sqlstate(code: &str) -> bool {
+    ["08", "40", "53", "57"]
+        .iter()
+        .any(|class| code.starts_with(class))
+        || matches!(code, "55P03" | "25006")
+}
+
+fn is_missing_table(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|e| {
+        e.code().as_deref() == Some("42P01") || e.message().contains("no such table")
+    })
 }

@@ -1,114 +1,16 @@
-//! `scoring_jobs`: accept, claim, record, rescue. (Skeleton.)
+//! Reading jobs, and what people do to them: raise, cancel, retry.
+//!
+//! The legal moves of a job's state are held by the `where` of each statement, never by a read before it.
 
-use std::time::Duration;
-
-use chrono::{DateTime, Utc};
-use serde_json::Value;
+use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
-use super::{Cursor, NewSessionScore, Page, Store, StoreError};
-use crate::job::{Failure, Job, JobId, JobState, Kind, Lane, NewJob, Priority, Usage, Wait};
-
-/// What accepting did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Accepted {
-    /// The row is committed.
-    New,
-    /// Another job is active for this subject; nothing was inserted.
-    Active(JobId),
-}
-
-/// Who may record a run's end: compare-and-set on (job_id, claim_no, worker_id, state running).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fence {
-    /// The job.
-    pub job_id: JobId,
-    /// The claim that this run holds.
-    pub claim_no: i64,
-    /// The worker that runs it.
-    pub worker_id: Uuid,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Ending {
-    /// With a session's score; `result` is the job's result as the API shows it.
-    Scored {
-        /// The score's rows.
-        score: Box<NewSessionScore>,
-        /// The body kept on the job.
-        result: Value,
-    },
-    /// For good. The last good score stays.
-    Failed(Failure),
-    /// With a wait; due again at `due_at`.
-    Waiting {
-        /// Why and until when.
-        wait: Wait,
-        /// When it may be claimed.
-        due_at: DateTime<Utc>,
-    },
-    /// Not finished: drained, or its lane was paused. Back to `queued`, due at once.
-    Requeued,
-}
-
-/// One run's end, to be recorded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Record {
-    /// Who says so.
-    pub fence: Fence,
-    /// How it ended.
-    pub ending: Ending,
-    /// Judge retries spent over all runs.
-    pub retries: i32,
-    /// What this run's calls used; added to the row's.
-    pub usage: Usage,
-    /// When it ended.
-    pub at: DateTime<Utc>,
-}
-
-/// What recording did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
-    /// It is committed.
-    Applied,
-    /// The fence didn't hold: another worker has the job, or it was cancelled. Nothing was written.
-    Stale,
-}
-
-/// Resolves when the record is committed (or found stale).
-pub struct RecordTicket {
-    _todo: (),
-}
-
-impl RecordTicket {
-    /// Waits for the commit. The recorder keeps trying while the database is away; `Unavailable` only after `close`.
-    pub async fn committed(self) -> Result<Recorded, StoreError> {
-        unimplemented!()
-    }
-}
-
-/// A row that is due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DueJob {
-    /// The job.
-    pub job_id: JobId,
-    /// Its lane.
-    pub lane: Lane,
-    /// Its set.
-    pub priority: Priority,
-    /// Since when.
-    pub due_at: DateTime<Utc>,
-}
-
-/// What a look for lost jobs did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rescued {
-    /// Back to `queued`; to be pushed.
-    pub requeued: Vec<DueJob>,
-    /// Failed as `poison`.
-    pub poisoned: Vec<JobId>,
-}
+use super::error::{is_passing, is_unique_violation};
+use super::job_row::{job, job_columns, jobs};
+use super::page::bounded;
+use super::sql::{Row, Sql, sql};
+use super::{Accepted, Cursor, Page, Store, StoreError};
+use crate::job::{Job, JobId, JobState, Kind, Priority};
 
 /// Which jobs; every field narrows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -140,99 +42,6 @@ pub struct JobCounts {
     pub cancelled: i64,
 }
 
-impl Store {
-    /// Inserts a job; returns when the row is committed. Grouped: what gathers while a commit runs goes into the next one.
-    pub async fn accept(&self, _job: NewJob) -> Result<Accepted, StoreError> {
-        unimplemented!()
-    }
-    /// Reads one job.
-    pub async fn job(&self, _id: JobId) -> Result<Option<Job>, StoreError> {
-        unimplemented!()
-    }
-    /// Lists jobs, newest first. `limit` 1-500.
-    pub async fn jobs(
-        &self,
-        _filter: &JobFilter,
-        _after: Option<&Cursor>,
-        _limit: u32,
-    ) -> Result<Page<Job>, StoreError> {
-        unimplemented!()
-    }
-    /// How many jobs of each state.
-    pub async fn job_counts(&self, _now: DateTime<Utc>) -> Result<JobCounts, StoreError> {
-        unimplemented!()
-    }
-    /// Where a queued job stands in its lane, 1 = next; counts to 10,000, `None` if it isn't queued.
-    pub async fn position(&self, _job: &Job) -> Result<Option<i64>, StoreError> {
-        unimplemented!()
-    }
-    /// Raises a queued or waiting job to interactive, and sets `force_rescore` if `force`. `None`: it is neither now.
-    pub async fn raise(&self, _id: JobId, _force: Force) -> Result<Option<Job>, StoreError> {
-        unimplemented!()
-    }
-    /// Cancels an active job. `None`: no such job; else the job as it is now (unchanged if it had ended).
-    pub async fn cancel(&self, _id: JobId, _now: DateTime<Utc>) -> Result<Option<Job>, StoreError> {
-        unimplemented!()
-    }
-    /// failed -> queued with counters reset. `Active`: another job is active for its subject.
-    /// The outer `None`: no such job, or it isn't `failed`.
-    pub async fn retry(
-        &self,
-        _id: JobId,
-        _now: DateTime<Utc>,
-    ) -> Result<Option<Accepted>, StoreError> {
-        unimplemented!()
-    }
-    /// Claims what may be claimed of `ids` (queued or waiting, due) in one statement; the rest is left out.
-    pub async fn claim(
-        &self,
-        _ids: &[JobId],
-        _worker_id: Uuid,
-        _now: DateTime<Utc>,
-    ) -> Result<Vec<Job>, StoreError> {
-        unimplemented!()
-    }
-    /// Hands a run's end to the recorder (waits for a place in its bounded channel) and answers a ticket for the commit.
-    pub async fn record(&self, _record: Record) -> Result<RecordTicket, StoreError> {
-        unimplemented!()
-    }
-    /// Takes running jobs of workers whose heartbeat is older than `stale_after` (by the database's clock), or that are
-    /// not registered at all, in slices of 500: losses + 1; from the second loss in a row on into the lane `suspect`; a
-    /// job lost in that lane gets attempts + 1, and at `max_attempts` fails as `poison`.
-    pub async fn rescue_lost(
-        &self,
-        _stale_after: Duration,
-        _max_attempts: i32,
-        _now: DateTime<Utc>,
-    ) -> Result<Rescued, StoreError> {
-        unimplemented!()
-    }
-    /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`.
-    pub async fn due(
-        &self,
-        _lane: &Lane,
-        _priority: Priority,
-        _before: DateTime<Utc>,
-        _after: Option<(DateTime<Utc>, JobId)>,
-        _limit: u32,
-    ) -> Result<Vec<DueJob>, StoreError> {
-        unimplemented!()
-    }
-    /// The lanes in which unfinished jobs lie.
-    pub async fn lanes(&self) -> Result<Vec<Lane>, StoreError> {
-        unimplemented!()
-    }
-    /// Fails jobs that have been `waiting` since before `since` as `wait_expired`, but those in lanes `except`.
-    pub async fn expire_waits(
-        &self,
-        _since: DateTime<Utc>,
-        _except: &[Lane],
-        _now: DateTime<Utc>,
-    ) -> Result<Vec<JobId>, StoreError> {
-        unimplemented!()
-    }
-}
-
 /// Whether an existing score and cached replies are passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
@@ -240,4 +49,300 @@ pub enum Force {
     Yes,
     /// As the job says.
     AsIs,
+}
+
+/// Counts stop here.
+const COUNTED: i64 = 10_000;
+/// The list's name in its cursors.
+const LIST: char = 'j';
+
+impl Store {
+    /// Reads one job.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        const ATTEMPTED: &str = "reading a job";
+        let statement = sql!(
+            concat!(
+                "select ",
+                job_columns!(),
+                " from scoring_jobs where job_id = $1"
+            ),
+            id.0
+        );
+        one(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+    }
+
+    /// Lists jobs, newest first. `limit` 1-500.
+    ///
+    /// # Errors
+    /// `BadCursor` for a position that this list didn't give.
+    pub async fn jobs(
+        &self,
+        filter: &JobFilter,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<Job>, StoreError> {
+        const ATTEMPTED: &str = "listing jobs";
+        let limit = bounded(limit);
+        let mut statement = sql!(concat!(
+            "select ",
+            job_columns!(),
+            " from scoring_jobs where 1 = 1"
+        ));
+        filter.narrow(&mut statement);
+        if let Some(cursor) = after {
+            statement.push(" and job_id < ").push_arg(cursor.id(LIST)?);
+        }
+        statement
+            .push(" order by job_id desc limit ")
+            .push_arg(i64::from(limit) + 1);
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let items = jobs(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(Page::of(items, limit, |job| {
+            Cursor::of_id(LIST, job.job_id.0)
+        }))
+    }
+
+    /// How many jobs of each state.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn job_counts(&self, now: DateTime<Utc>) -> Result<JobCounts, StoreError> {
+        const ATTEMPTED: &str = "counting jobs";
+        let statement = sql!(
+            "select
+               (select count(*) from (select 1 from scoring_jobs where finished_at is null and state = 'queued' limit $1) a) as queued,
+               (select count(*) from (select 1 from scoring_jobs where finished_at is null and state = 'running' limit $1) b) as running,
+               (select count(*) from (select 1 from scoring_jobs where waiting_since is not null and finished_at is null
+                                      and state = 'waiting' limit $1) c) as waiting,
+               (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'succeeded' limit $1) d) as succeeded,
+               (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'failed' limit $1) e) as failed,
+               (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'cancelled' limit $1) f) as cancelled",
+            COUNTED,
+            now - TimeDelta::hours(24)
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let counts = |row: &Row| {
+            Ok::<_, sqlx::Error>(JobCounts {
+                queued: row.get("queued")?,
+                running: row.get("running")?,
+                waiting: row.get("waiting")?,
+                succeeded: row.get("succeeded")?,
+                failed: row.get("failed")?,
+                cancelled: row.get("cancelled")?,
+            })
+        };
+        rows.first()
+            .map_or(Ok(JobCounts::default()), counts)
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Where a queued job stands in its lane, 1 = next; counts to 10,000, `None` if it isn't queued. Interactive jobs
+    /// stand before bulk ones.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn position(&self, job: &Job) -> Result<Option<i64>, StoreError> {
+        const ATTEMPTED: &str = "finding a job's place in its lane";
+        if job.state != JobState::Queued {
+            return Ok(None);
+        }
+        let mut statement = sql!(
+            "select count(*) as ahead from (
+                select 1 from scoring_jobs
+                where finished_at is null and lane = $1 and state = 'queued'
+                  and (priority = $2 and (due_at, job_id) < ($3, $4)",
+            job.lane.as_str(),
+            job.priority.as_str(),
+            job.due_at,
+            job.job_id.0
+        );
+        match job.priority {
+            Priority::Interactive => {}
+            Priority::Bulk => {
+                statement.push(" or priority = 'interactive'");
+            }
+        }
+        statement
+            .push(") limit ")
+            .push_arg(COUNTED - 1)
+            .push(") ahead_of_it");
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let ahead: i64 = rows
+            .first()
+            .map_or(Ok(0), |row| row.get("ahead"))
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(Some(ahead + 1))
+    }
+
+    /// Raises a queued or waiting job to interactive, and sets `force_rescore` if `force`. `None`: it is neither now.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn raise(&self, id: JobId, force: Force) -> Result<Option<Job>, StoreError> {
+        const ATTEMPTED: &str = "raising a job";
+        let force = match force {
+            Force::Yes => true,
+            Force::AsIs => false,
+        };
+        let statement = sql!(
+            concat!(
+                "update scoring_jobs set priority = 'interactive', force_rescore = (force_rescore or $2)
+                 where job_id = $1 and state in ('queued', 'waiting') returning ",
+                job_columns!()
+            ),
+            id.0,
+            force
+        );
+        one(ATTEMPTED, &self.db.write(ATTEMPTED, &statement).await?)
+    }
+
+    /// Cancels an active job. `None`: no such job; else the job as it is now (unchanged if it had ended).
+    ///
+    /// A running job ends at once: what its worker records later is stale.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn cancel(&self, id: JobId, now: DateTime<Utc>) -> Result<Option<Job>, StoreError> {
+        const ATTEMPTED: &str = "cancelling a job";
+        let statement = sql!(
+            concat!(
+                "update scoring_jobs set state = 'cancelled', finished_at = $2, wait_reason = null, wait_until = null,
+                    waiting_since = null
+                 where job_id = $1 and state in ('queued', 'waiting', 'running') returning ",
+                job_columns!()
+            ),
+            id.0,
+            now
+        );
+        match one(ATTEMPTED, &self.db.write(ATTEMPTED, &statement).await?)? {
+            Some(job) => Ok(Some(job)),
+            None => self.job(id).await,
+        }
+    }
+
+    /// failed -> queued with counters reset. `Active`: another job is active for its subject.
+    /// The outer `None`: no such job, or it isn't `failed`.
+    ///
+    /// The job is interactive from then on, and back in its judge's lane. What it has spent stays on the row, and so does
+    /// `claim_no`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn retry(
+        &self,
+        id: JobId,
+        now: DateTime<Utc>,
+    ) -> Result<Option<Accepted>, StoreError> {
+        const ROUNDS: usize = 5;
+        for _ in 0..ROUNDS {
+            match self.retry_once(id, now).await? {
+                Retried::Queued => return Ok(Some(Accepted::New)),
+                Retried::NotFailed => return Ok(None),
+                Retried::Refused => {}
+            }
+            if let Some(active) = self.active_beside(id).await? {
+                return Ok(Some(Accepted::Active(active)));
+            }
+        }
+        Err(StoreError::Unavailable {
+            attempted: RETRYING,
+            reason: "other jobs for the same subject came and went meanwhile".to_owned(),
+        })
+    }
+
+    async fn retry_once(&self, id: JobId, now: DateTime<Utc>) -> Result<Retried, StoreError> {
+        let statement = sql!(
+            "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
+                priority = 'interactive', attempts = 0, losses = 0, retries = 0, due_at = $2, worker_id = null,
+                wait_reason = null, wait_until = null, waiting_since = null, error_class = null, error = null, result = null
+             where job_id = $1 and state = 'failed' returning job_id",
+            id.0,
+            now
+        );
+        let mut first = true;
+        loop {
+            let result = match self.db.writer().await {
+                Ok(mut conn) => super::db::within(conn.fetch(&statement)).await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(rows) if !rows.is_empty() => return Ok(Retried::Queued),
+                // After a lost answer the row may be queued by our own first try.
+                Ok(_) if !first && self.is_queued_since(id, now).await? => {
+                    return Ok(Retried::Queued);
+                }
+                Ok(_) => return Ok(Retried::NotFailed),
+                Err(error) if is_unique_violation(&error) => return Ok(Retried::Refused),
+                Err(error) if first && is_passing(&error) => first = false,
+                Err(error) => return Err(StoreError::of(RETRYING, &error)),
+            }
+        }
+    }
+
+    async fn is_queued_since(&self, id: JobId, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "select job_id from scoring_jobs where job_id = $1 and state = 'queued' and due_at = $2",
+            id.0,
+            now
+        );
+        Ok(!self.db.read(RETRYING, &statement).await?.is_empty())
+    }
+
+    /// The job that is active for the subject of job `id`.
+    async fn active_beside(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
+        let statement = sql!(
+            "select a.job_id from scoring_jobs j
+             join scoring_jobs a on a.kind = j.kind and a.subject_id = j.subject_id
+             where j.job_id = $1 and a.finished_at is null and a.purpose = 'score'",
+            id.0
+        );
+        let rows = self.db.read(RETRYING, &statement).await?;
+        rows.first()
+            .map(|row| row.get("job_id").map(JobId))
+            .transpose()
+            .map_err(|e| StoreError::of(RETRYING, &e))
+    }
+}
+
+const RETRYING: &str = "retrying a job";
+
+/// What one try to queue a failed job again did.
+enum Retried {
+    Queued,
+    NotFailed,
+    /// By the index of active jobs.
+    Refused,
+}
+
+impl JobFilter {
+    fn narrow(&self, statement: &mut Sql) {
+        if let Some(state) = self.state {
+            statement.push(" and state = ").push_arg(state.as_str());
+            // Implied, and what the indexes of unfinished and of finished rows are made of.
+            statement.push(if state.is_terminal() {
+                " and finished_at is not null"
+            } else {
+                " and finished_at is null"
+            });
+        }
+        if let Some(kind) = self.kind {
+            statement.push(" and kind = ").push_arg(kind.as_str());
+        }
+        if let Some(subject_id) = self.subject_id {
+            statement.push(" and subject_id = ").push_arg(subject_id);
+        }
+        if let Some(judge) = &self.judge {
+            statement.push(" and judge = ").push_arg(judge);
+        }
+    }
+}
+
+fn one(attempted: &'static str, rows: &[Row]) -> Result<Option<Job>, StoreError> {
+    rows.first()
+        .map(job)
+        .transpose()
+        .map_err(|e| StoreError::of(attempted, &e))
 }

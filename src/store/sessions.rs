@@ -1,12 +1,15 @@
-//! `alert_sessions`: what agents did, as it came in. (Skeleton.)
+//! `alert_sessions`: what agents did, as it came in. Putting a session never asks for a score.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{Cursor, Page, Store, StoreError};
+use super::job_row::{job, job_columns};
+use super::sql::{Row, Sql, json_without_nul, sql};
+use super::{Store, StoreError};
 use crate::job::{Job, text_enum};
-use crate::score::session::{Message, Rating};
+use crate::score::session::Message;
 
 text_enum! {
     /// Where an agent's session stands, as TARSy names it.
@@ -103,105 +106,217 @@ pub struct ScoringView {
     pub current_score: Option<(Uuid, String)>,
 }
 
-/// Which sessions by their score.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scored {
-    /// Those with a current score.
-    Yes,
-    /// Those without.
-    No,
-    /// Those with an active job.
-    Running,
-    /// Those whose newest job failed.
-    Failed,
-}
-
-/// Which sessions; every field narrows.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct SessionFilter {
-    /// Prefix of id, alert type, agent or author, case-insensitive.
-    pub q: Option<String>,
-    /// Where the session stands.
-    pub status: Option<SessionStatus>,
-    /// By its score.
-    pub scored: Option<Scored>,
-    /// By the current score's rating.
-    pub rating: Option<Rating>,
-    /// Current score at least.
-    pub min_score: Option<u8>,
-    /// Current score at most.
-    pub max_score: Option<u8>,
-    /// The current score's criteria hash.
-    pub criteria_hash: Option<String>,
-    /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
-    pub criteria_not: Option<String>,
-    /// Has this label.
-    pub tag: Option<String>,
-    /// The agent's name, whole.
-    pub agent: Option<String>,
-    /// The alert type, whole.
-    pub alert_type: Option<String>,
-    /// Completed (else first seen) at or after.
-    pub from: Option<DateTime<Utc>>,
-    /// Completed (else first seen) before.
-    pub to: Option<DateTime<Utc>>,
-    /// Only these.
-    pub ids: Vec<Uuid>,
-}
-
-/// One line of the list of sessions.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SessionSummary {
-    /// The session's id.
-    pub session_id: Uuid,
-    /// Where it came from.
-    pub source: String,
-    /// Where it stands.
-    pub status: SessionStatus,
-    /// What kind of alert it was.
-    pub alert_type: Option<String>,
-    /// The agent's name.
-    pub agent: Option<String>,
-    /// Who started it.
-    pub author: Option<String>,
-    /// Labels.
-    pub tags: Vec<String>,
-    /// When it began.
-    pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
-    pub completed_at: Option<DateTime<Utc>>,
-    /// When gavel first saw it.
-    pub created_at: DateTime<Utc>,
-    /// The current score: id, total, criteria hash, simulated, when.
-    pub score: Option<(Uuid, u8, String, bool, DateTime<Utc>)>,
-    /// The active job's id and state.
-    pub active_job: Option<(crate::job::JobId, crate::job::JobState)>,
-}
-
 impl Store {
     /// Inserts or replaces a session; scores and jobs stay.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
     pub async fn put_session(
         &self,
-        _session: &SessionRecord,
-        _now: DateTime<Utc>,
+        session: &SessionRecord,
+        now: DateTime<Utc>,
     ) -> Result<PutOutcome, StoreError> {
-        unimplemented!()
+        const ATTEMPTED: &str = "storing a session";
+        let statement = put_statement(session, now)?;
+        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let revision: Option<i64> = rows
+            .first()
+            .map(|row| row.get("revision"))
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(match revision {
+            None => PutOutcome::Unchanged,
+            Some(1) => PutOutcome::New,
+            Some(_) => PutOutcome::Updated,
+        })
     }
+
     /// Reads a session, whole.
-    pub async fn session(&self, _id: Uuid) -> Result<Option<SessionRecord>, StoreError> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn session(&self, id: Uuid) -> Result<Option<SessionRecord>, StoreError> {
+        const ATTEMPTED: &str = "reading a session";
+        let statement = sql!(
+            "select session_id, source, status, alert_type, agent, author, alert_data, conversation, final_analysis, tools,
+                tags, started_at, completed_at
+             from alert_sessions where session_id = $1",
+            id
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.first()
+            .map(session)
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
+
     /// Reads what enqueue must know. `None`: no such session.
-    pub async fn scoring_view(&self, _id: Uuid) -> Result<Option<ScoringView>, StoreError> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn scoring_view(&self, id: Uuid) -> Result<Option<ScoringView>, StoreError> {
+        const ATTEMPTED: &str = "reading what is known of a session's score";
+        // One statement, so that the three come from one moment: a score row beside the newest of its jobs.
+        let statement = sql!(
+            concat!(
+                "with known as (
+                    select s.status as session_status, s.message_count, c.score_id as current_score_id,
+                        c.criteria_hash as current_criteria_hash, c.scored_at as current_scored_at
+                    from alert_sessions s
+                    left join session_scores c
+                        on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
+                    where s.session_id = $1
+                 ), active as (
+                    select job_id as shown_id from scoring_jobs
+                    where kind = 'session' and subject_id = $1 and finished_at is null and purpose = 'score'
+                 ), failed as (
+                    select job_id as shown_id from scoring_jobs
+                    where kind = 'session' and subject_id = $1 and purpose = 'score' and state = 'failed'
+                      and finished_at > coalesce((select current_scored_at from known), $2)
+                    order by finished_at desc, job_id desc limit 1
+                 )
+                 select session_status, message_count, current_score_id, current_criteria_hash, ",
+                job_columns!(),
+                " from known left join scoring_jobs
+                    on job_id in (select shown_id from active union all select shown_id from failed)"
+            ),
+            id,
+            DateTime::<Utc>::UNIX_EPOCH
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        view(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
-    /// Lists sessions, newest first (completed, else first seen). `limit` 1-500.
-    pub async fn sessions(
-        &self,
-        _filter: &SessionFilter,
-        _after: Option<&Cursor>,
-        _limit: u32,
-    ) -> Result<Page<SessionSummary>, StoreError> {
-        unimplemented!()
+}
+
+fn view(rows: &[Row]) -> sqlx::Result<Option<ScoringView>> {
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let current_score = first
+        .get::<Option<Uuid>>("current_score_id")?
+        .zip(first.get::<Option<String>>("current_criteria_hash")?);
+    let mut view = ScoringView {
+        status: first.text_enum("session_status")?,
+        has_conversation: first.get::<i64>("message_count")? > 0,
+        active_job: None,
+        last_failed_job: None,
+        current_score,
+    };
+    for row in rows {
+        if row.get::<Option<Uuid>>("job_id")?.is_none() {
+            continue;
+        }
+        let job = job(row)?;
+        if job.state.is_terminal() {
+            view.last_failed_job = Some(job);
+        } else {
+            view.active_job = Some(job);
+        }
     }
+    Ok(Some(view))
+}
+
+fn put_statement(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError> {
+    let conversation = json_text(&session.conversation)?;
+    let alert_data = json_text(&session.alert_data)?;
+    let hash = content_hash(session, &conversation, &alert_data);
+    let lower = |text: &Option<String>| text.as_deref().map(str::to_lowercase);
+    let labels = |texts: &[String]| Value::from(texts.to_vec());
+    Ok(sql!(
+        "insert into alert_sessions (session_id, source, status, alert_type, agent, author, alert_type_lower, agent_lower,
+            author_lower, alert_data, conversation, message_count, final_analysis, tools, tags, started_at, completed_at,
+            created_at, updated_at, listed_at, content_hash, revision)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $18, $19, $20, 1)
+         on conflict (session_id) do update set source = excluded.source, status = excluded.status,
+            alert_type = excluded.alert_type, agent = excluded.agent, author = excluded.author,
+            alert_type_lower = excluded.alert_type_lower, agent_lower = excluded.agent_lower,
+            author_lower = excluded.author_lower, alert_data = excluded.alert_data,
+            conversation = excluded.conversation, message_count = excluded.message_count,
+            final_analysis = excluded.final_analysis, tools = excluded.tools, tags = excluded.tags,
+            started_at = excluded.started_at, completed_at = excluded.completed_at, updated_at = excluded.updated_at,
+            listed_at = coalesce(excluded.completed_at, alert_sessions.created_at),
+            content_hash = excluded.content_hash, revision = alert_sessions.revision + 1
+         where alert_sessions.content_hash <> excluded.content_hash
+         returning revision",
+        session.session_id,
+        &session.source,
+        session.status.as_str(),
+        session.alert_type.as_deref(),
+        session.agent.as_deref(),
+        session.author.as_deref(),
+        lower(&session.alert_type),
+        lower(&session.agent),
+        lower(&session.author),
+        alert_data,
+        conversation,
+        i64::try_from(session.conversation.len()).unwrap_or(i64::MAX),
+        session.final_analysis.as_deref(),
+        labels(&session.tools),
+        labels(&session.tags),
+        session.started_at,
+        session.completed_at,
+        now,
+        session.completed_at.unwrap_or(now),
+        hash
+    ))
+}
+
+/// SHA-256 over everything that a put may change. Each part goes in with its length, so that none can pass for another.
+fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -> String {
+    let mut hash = Sha256::new();
+    let mut part = |text: Option<&str>| {
+        hash.update([u8::from(text.is_some())]);
+        let text = text.unwrap_or_default();
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    };
+    let time = |at: Option<DateTime<Utc>>| at.map(|at| at.timestamp_micros().to_string());
+    part(Some(&session.source));
+    part(Some(session.status.as_str()));
+    part(session.alert_type.as_deref());
+    part(session.agent.as_deref());
+    part(session.author.as_deref());
+    part(Some(alert_data));
+    part(Some(conversation));
+    part(session.final_analysis.as_deref());
+    part(time(session.started_at).as_deref());
+    part(time(session.completed_at).as_deref());
+    for list in [&session.tools, &session.tags] {
+        part(Some(&list.len().to_string()));
+        for text in list {
+            part(Some(text));
+        }
+    }
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// JSON for a text column, NUL characters replaced as in every other value.
+fn json_text(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_value(value)
+        .map(|value| json_without_nul(value).to_string())
+        .map_err(|e| StoreError::Unexpected {
+            attempted: "writing a session as JSON",
+            reason: e.to_string(),
+        })
+}
+
+fn session(row: &Row) -> sqlx::Result<SessionRecord> {
+    Ok(SessionRecord {
+        session_id: row.get("session_id")?,
+        source: row.get("source")?,
+        status: row.text_enum("status")?,
+        alert_type: row.get("alert_type")?,
+        agent: row.get("agent")?,
+        author: row.get("author")?,
+        alert_data: row.json_text("alert_data")?,
+        conversation: row.json_text("conversation")?,
+        final_analysis: row.get("final_analysis")?,
+        tools: row.json_as("tools")?,
+        tags: row.json_as("tags")?,
+        started_at: row.get("started_at")?,
+        completed_at: row.get("completed_at")?,
+    })
 }

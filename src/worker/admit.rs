@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use super::brakes::Brakes;
 use crate::clock::Clock;
-use crate::job::{Job, JobId, Lane, Priority};
+use crate::job::{Job, JobId, Lane, Priority, Usage};
 use crate::judge::Judges;
 use crate::judge::gate::Gate;
 use crate::queue::Claimed;
 use crate::queue::backend::{Admit, Refused};
-use crate::store::{Store, StoreError};
+use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long the list of lanes in the store is believed.
 const LANES_FRESH: Duration = Duration::from_secs(1);
@@ -109,8 +109,7 @@ impl Admit for StoreAdmit {
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Job)>, Refused> {
         let job_ids: Vec<JobId> = ids.iter().map(|claimed| claimed.id).collect();
         let mut jobs = self.claim(&job_ids).await.map_err(|error| {
-            tracing::warn!(%error, ids = job_ids.len(), "could not claim rows; the ids go back");
-            Refused
+            Refused { reason: error.to_string() }
         })?;
         Ok(ids
             .into_iter()
@@ -119,6 +118,14 @@ impl Admit for StoreAdmit {
                 Some((claimed, jobs.swap_remove(found)))
             })
             .collect())
+    }
+
+    async fn put_back(&self, unstarted: Vec<(Claimed, Job)>) {
+        for (_, job) in unstarted {
+            if let Err(error) = self.put_back_one(&job).await {
+                tracing::warn!(job_id = %job.job_id, %error, "could not put a claimed row back; rescue will");
+            }
+        }
     }
 
     async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, Job)> {
@@ -134,6 +141,18 @@ impl Admit for StoreAdmit {
 }
 
 impl StoreAdmit {
+    /// Nothing of the job ran, so nothing is spent: its row is as it was before the claim, but for `claim_no`.
+    async fn put_back_one(&self, job: &Job) -> Result<(), StoreError> {
+        let record = Record {
+            fence: Fence { job_id: job.job_id, claim_no: job.claim_no, worker_id: self.worker_id },
+            ending: Ending::Requeued,
+            retries: job.retries,
+            usage: Usage { cost_usd: Some(0.0), ..Usage::default() },
+            at: self.clock.now(),
+        };
+        self.store.record(record).await?.committed().await.map(|_| ())
+    }
+
     async fn due(&self, max: usize) -> Result<Vec<(Claimed, Job)>, StoreError> {
         let now = self.clock.now();
         let mut taken = Vec::new();

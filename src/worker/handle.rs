@@ -46,7 +46,7 @@ impl Handler {
             }
             Err(error) => {
                 tracing::error!(job_id = %job.job_id, %error, "could not hand over a run's end; it will run again");
-                lease.release().await;
+                lease.release();
             }
         }
     }
@@ -79,14 +79,14 @@ fn lease_end(job: &Job, ending: &Ending) -> LeaseEnd {
 async fn settle(ticket: RecordTicket, lease: Lease, end: LeaseEnd) {
     match ticket.committed().await {
         Ok(Recorded::Applied) => match end {
-            LeaseEnd::Ack => lease.ack().await,
-            LeaseEnd::Later(push, when) => lease.later(&push, when).await,
-            LeaseEnd::Release => lease.release().await,
+            LeaseEnd::Ack => lease.ack(),
+            LeaseEnd::Later(push, when) => lease.later(push, when),
+            LeaseEnd::Release => lease.release(),
         },
-        Ok(Recorded::Stale) => lease.ack().await,
+        Ok(Recorded::Stale) => lease.ack(),
         Err(error) => {
             tracing::error!(%error, "a run's end was not recorded; it will run again");
-            lease.release().await;
+            lease.release();
         }
     }
 }

@@ -135,11 +135,12 @@ pub async fn run(
     });
     tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
     let ran = backend::run_worker(
-        backend::Options {
+        backend::WorkerOptions {
             name: options.name.clone(),
             owner: worker_id,
             concurrency: options.concurrency,
             in_hand,
+            shutdown: soft,
         },
         queue,
         Arc::new(admit),
@@ -147,7 +148,6 @@ pub async fn run(
             let handler = handler.clone();
             async move { handler.handle(delivery).await }
         },
-        soft,
     )
     .await;
     settling.close();

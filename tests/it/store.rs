@@ -1,1 +1,15 @@
-//! (to be written)
+//! The store: every rule on both databases.
+
+mod accept;
+mod brakes;
+mod claim;
+mod fixtures;
+mod jobs;
+mod judge_memory;
+mod migrations;
+mod outage;
+mod record;
+mod rescue;
+mod scores;
+mod sessions;
+mod workers;

@@ -1,1 +1,114 @@
 //! Providers and their wire types: one folder each.
+//!
+//! A provider makes one HTTP call and says how it ended, in terms that don't name the provider. It never retries, never
+//! waits for a gate and never keeps a reply.
+
+mod http;
+pub(in crate::judge) mod openai;
+pub mod simulated;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::JudgeError;
+use super::providers::{EntryType, JudgeSpec};
+
+/// Makes one call.
+#[async_trait]
+pub(in crate::judge) trait Provider: Send + Sync {
+    /// Calls once. An error of class capability means that the next call leaves out what was refused.
+    async fn call(&self, request: &CallRequest) -> Result<ProviderReply, JudgeError>;
+}
+
+/// One call.
+#[derive(Clone)]
+pub(in crate::judge) struct CallRequest {
+    pub(in crate::judge) messages: Vec<Message>,
+    pub(in crate::judge) schema_name: &'static str,
+    pub(in crate::judge) schema: Value,
+    pub(in crate::judge) max_output_tokens: u32,
+    pub(in crate::judge) timeout: Duration,
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::judge) struct Message {
+    pub(in crate::judge) role: Role,
+    pub(in crate::judge) content: String,
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::judge) enum Role {
+    User,
+    Assistant,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::judge) struct ProviderReply {
+    pub(in crate::judge) text: String,
+    pub(in crate::judge) stop: Stop,
+    /// The model as reported, else as asked.
+    pub(in crate::judge) model: String,
+    /// `None` if the provider reported none: then nobody knows what it cost.
+    pub(in crate::judge) usage: Option<Tokens>,
+    pub(in crate::judge) simulated: bool,
+    pub(in crate::judge) status: u16,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::judge) enum Stop {
+    /// It was done.
+    Complete,
+    /// The output cap cut it off.
+    Truncated,
+    /// It declined, or a filter did.
+    Refused(String),
+    /// A reason that nobody has told us of.
+    Unknown(String),
+}
+
+/// Tokens as reported; `cached` are part of `input`, hidden reasoning is part of `output`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::judge) struct Tokens {
+    pub(in crate::judge) input: i64,
+    pub(in crate::judge) cached: i64,
+    pub(in crate::judge) output: i64,
+}
+
+/// Builds providers; those of one process share HTTP clients and what was learned about servers.
+#[derive(Default)]
+pub(in crate::judge) struct ProviderMaker {
+    clients: BTreeMap<http::Route, http::Client>,
+    learned: Arc<openai::Learned>,
+}
+
+impl ProviderMaker {
+    /// The provider of a judge.
+    pub(in crate::judge) fn make(
+        &mut self,
+        spec: &JudgeSpec,
+        clock: &Arc<dyn crate::clock::Clock>,
+    ) -> Arc<dyn Provider> {
+        let route = http::Route::to(&spec.entry().base_url);
+        let client = self
+            .clients
+            .entry(route)
+            .or_insert_with(|| http::Client::new(route))
+            .clone();
+        match spec.entry().entry_type {
+            EntryType::OpenAi => Arc::new(openai::OpenAi::new(
+                spec,
+                client,
+                Arc::clone(&self.learned),
+                Arc::clone(clock),
+            )),
+        }
+    }
+}

@@ -1,12 +1,21 @@
-//! Kind `session`: an agent's investigation of an alert, 0-100. Source of the rules: rules/session.md. (Skeleton.)
+//! Kind `session`: an agent's investigation of an alert, 0-100, by one question to one judge.
+//!
+//! [`prompt`] renders the evidence and fills the template, [`fence`] keeps evidence from passing for instructions,
+//! [`schema`] says what is asked back, [`reply`] checks what came. Whatever a session or a reply holds, nothing here panics.
+
+mod fence;
+mod prompt;
+mod reply;
+mod schema;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{BadRequest, Criteria, Request, Scorecard};
-use crate::judge::{Answer, Limits, Nonce, Question};
+use crate::judge::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply};
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -63,9 +72,9 @@ pub enum Flag {
     NotCompleted,
     /// The conversation was trimmed to fit the context window.
     InputTrimmed,
-    /// The total isn't the sum of the breakdown; both are kept.
+    /// The total isn't the sum of the breakdown, rounded; both are kept.
     BreakdownMismatch,
-    /// The reply held the total alone.
+    /// The reply held the total without its reasoning or without its breakdown.
     ReplyPartial,
     /// The reply took a repair turn.
     ReplyRepaired,
@@ -100,9 +109,9 @@ pub struct AlternativeApproach {
 pub struct SessionScore {
     /// 0-100.
     pub total_score: u8,
-    /// Dimension -> points; empty if the reply held the total alone.
+    /// Dimension -> points; empty if the reply held none.
     pub score_breakdown: BTreeMap<String, f64>,
-    /// The judge's reasons.
+    /// The judge's reasons; empty if the reply held none.
     pub score_reasoning: String,
     /// Tools that the agent lacked.
     pub missing_tools: Vec<MissingTool>,
@@ -171,16 +180,102 @@ impl Rating {
 }
 
 impl Request for SessionRequest {
+    /// One question. The context window isn't looked at: a judge that can't take the prompt says so (`too_large`).
     fn questions(
         &self,
-        _criteria: &Criteria,
+        criteria: &Criteria,
         _limits: &Limits,
-        _nonce: &Nonce,
+        nonce: &Nonce,
     ) -> Result<Vec<Question>, BadRequest> {
-        unimplemented!()
+        if self.conversation.is_empty() {
+            return Err(BadRequest {
+                pointer: "/conversation".to_owned(),
+                message: "is empty, so there is nothing to judge; put the session again with its messages"
+                    .to_owned(),
+            });
+        }
+        let schema = schema::of(&criteria.dimensions);
+        let evidence = prompt::Evidence::of(self);
+        let dimensions = criteria.dimensions.clone();
+        Ok(vec![Question {
+            kind: "session",
+            template_hash: prompt::template_hash(criteria, &schema),
+            criteria_hash: criteria.hash.0.clone(),
+            prompt: prompt::fill(&criteria.judge_prompt, &evidence, &schema, nonce),
+            evidence: vec![evidence.conversation, evidence.alert],
+            schema_name: "session_score",
+            schema,
+            check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
+        }])
     }
 
-    fn score(&self, _criteria: &Criteria, _answers: &[Answer]) -> Scorecard {
-        unimplemented!()
+    /// A score from the one answer; the judge's error, or a reply that doesn't pass the checks, leaves it unscored.
+    fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard {
+        match answers.first() {
+            Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
+                Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer)),
+                Err(faults) => Scorecard::Unscored(unparsable(answer, &faults)),
+            },
+            Some(Err(error)) => Scorecard::Unscored(error.clone()),
+            None => Scorecard::Unscored(JudgeError {
+                class: ErrorClass::Unparsable,
+                message: "the judge gave no answer".to_owned(),
+                status: None,
+                retry_after: None,
+                raw_reply: None,
+            }),
+        }
     }
 }
+
+impl SessionRequest {
+    fn session_score(&self, parsed: reply::Parsed, answer: &Reply) -> SessionScore {
+        let mut flags = Vec::new();
+        if !self.completed {
+            flags.push(Flag::NotCompleted);
+        }
+        if parsed.sum_differs() {
+            flags.push(Flag::BreakdownMismatch);
+        }
+        if parsed.is_partial() {
+            flags.push(Flag::ReplyPartial);
+        }
+        if answer.repaired {
+            flags.push(Flag::ReplyRepaired);
+        }
+        flags.sort_unstable();
+        SessionScore {
+            total_score: parsed.total,
+            score_breakdown: parsed.breakdown.unwrap_or_default(),
+            score_reasoning: parsed.reasoning.unwrap_or_default(),
+            missing_tools: parsed.missing_tools,
+            alternative_approaches: parsed.alternative_approaches,
+            flags,
+            judge_provider: answer.provider.clone(),
+            judge_model: answer.model.clone(),
+            simulated: answer.simulated,
+        }
+    }
+}
+
+/// Why a reply made no score; its text goes into the call log, never into the message.
+fn unparsable(answer: &Reply, faults: &[Fault]) -> JudgeError {
+    let faults: Vec<String> = faults
+        .iter()
+        .map(|fault| format!("{}: {}", reply::shown(&fault.pointer), fault.message))
+        .collect();
+    JudgeError {
+        class: ErrorClass::Unparsable,
+        message: format!(
+            "the reply of judge {} is not a score: {}",
+            answer.provider,
+            faults.join("; ")
+        ),
+        status: None,
+        retry_after: None,
+        raw_reply: Some(answer.value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -106,3 +106,13 @@ pub async fn stores() -> Vec<TestStore> {
     }
     stores
 }
+
+/// The addresses of empty databases of every kind there is to test on.
+pub async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
+    let (url, dir) = sqlite_database();
+    let mut databases = vec![(url, Some(dir))];
+    if let Some(url) = postgres_database().await {
+        databases.push((url, None));
+    }
+    databases
+}

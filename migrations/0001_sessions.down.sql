@@ -1,0 +1,2 @@
+drop table scoring_criteria_definitions;
+drop table alert_sessions;

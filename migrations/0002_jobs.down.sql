@@ -1,0 +1,2 @@
+drop table workers;
+drop table scoring_jobs;

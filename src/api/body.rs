@@ -1,0 +1,300 @@
+//! Reads JSON bodies: size, time, media type, depth and shape, each with its own answer. Never logs a body.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
+use serde_path_to_error::{Path, Segment};
+
+use super::ApiState;
+use super::problem::{ApiError, Refusal};
+
+/// How long a body may take to arrive.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
+const DISCARD_BYTES: usize = 32 << 20;
+
+/// A JSON body of the scoring routes of sessions: faults are 400, and no body at all is the default.
+pub(super) struct ScoringJson<T>(pub(super) T);
+
+/// A JSON body anywhere else: faults are 422.
+pub(super) struct ApiJson<T>(pub(super) T);
+
+/// A JSON body that may be left out: faults are 422.
+pub(super) struct OptionalJson<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<ApiState> for ScoringJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let body = read(request, state, Refusal::BadRequest).await?;
+        Ok(Self(body.unwrap_or_default()))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<ApiState> for ApiJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        match read(request, state, Refusal::Unprocessable).await? {
+            Some(body) => Ok(Self(body)),
+            None => Err(empty(Refusal::Unprocessable)),
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<ApiState> for OptionalJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let body = read(request, state, Refusal::Unprocessable).await?;
+        Ok(Self(body.unwrap_or_default()))
+    }
+}
+
+/// A body that is JSON by its declaration and not too deep, unread: faults are 422.
+pub(super) struct JsonText(pub(super) String);
+
+impl FromRequest<ApiState> for JsonText {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let refusal = Refusal::Unprocessable;
+        let Some(bytes) = bytes(request, state, refusal).await? else {
+            return Err(empty(refusal));
+        };
+        String::from_utf8(bytes)
+            .map(Self)
+            .map_err(|_| ApiError::fault(refusal, "", "the body is not UTF-8"))
+    }
+}
+
+fn empty(refusal: Refusal) -> ApiError {
+    ApiError::fault(refusal, "", "the body is empty: send a JSON object")
+}
+
+/// Reads and checks a body; `None` if there is none.
+async fn read<T: DeserializeOwned>(
+    request: Request,
+    state: &ApiState,
+    refusal: Refusal,
+) -> Result<Option<T>, ApiError> {
+    match bytes(request, state, refusal).await? {
+        Some(bytes) => parse(&bytes, refusal).map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn bytes(
+    request: Request,
+    state: &ApiState,
+    refusal: Refusal,
+) -> Result<Option<Vec<u8>>, ApiError> {
+    let (parts, body) = request.into_parts();
+    let max = state.http.max_body_bytes;
+    let bytes = tokio::time::timeout(READ_TIMEOUT, collect(body, &parts.headers, max, refusal))
+        .await
+        .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))??;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    check_media_type(&parts.headers)?;
+    check_depth(&bytes, state.http.max_json_depth, refusal)?;
+    Ok(Some(bytes))
+}
+
+async fn collect(
+    body: Body,
+    headers: &HeaderMap,
+    max: usize,
+    refusal: Refusal,
+) -> Result<Vec<u8>, ApiError> {
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let too_large = ApiError::TooLarge { pointer: "", max };
+    // A client that asks first has sent nothing yet: answering at once spares it the upload.
+    if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
+        return Err(too_large);
+    }
+    let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(max));
+    let mut seen = 0;
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let Ok(chunk) = chunk else {
+            return Err(ApiError::fault(refusal, "", "the body broke off"));
+        };
+        seen += chunk.len();
+        if seen <= max {
+            bytes.extend_from_slice(&chunk);
+        } else if seen > max.saturating_add(DISCARD_BYTES) {
+            break;
+        }
+    }
+    if seen > max {
+        return Err(too_large);
+    }
+    Ok(bytes)
+}
+
+/// `application/json`, or any type that ends in `+json`.
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let declared = headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let essence = declared
+        .as_deref()
+        .and_then(|text| text.split(';').next())
+        .map(|text| text.trim().to_ascii_lowercase());
+    let json = essence.is_some_and(|essence| {
+        essence == "application/json"
+            || (essence.starts_with("application/") && essence.ends_with("+json"))
+    });
+    if json {
+        Ok(())
+    } else {
+        Err(ApiError::UnsupportedMediaType(declared))
+    }
+}
+
+/// Counts brackets outside of strings, before anything recursive sees the text.
+fn check_depth(bytes: &[u8], max: usize, refusal: Refusal) -> Result<(), ApiError> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                if depth > max {
+                    return Err(ApiError::fault(
+                        refusal,
+                        "",
+                        format!(
+                            "the JSON is nested deeper than {max} levels (http.max_json_depth)"
+                        ),
+                    ));
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiError> {
+    // A derived reader would take an array for the fields in order.
+    if bytes
+        .trim_ascii_start()
+        .first()
+        .is_some_and(|byte| *byte != b'{')
+    {
+        return Err(ApiError::fault(
+            refusal,
+            "",
+            "the body must be a JSON object",
+        ));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let pointer = match error.inner().classify() {
+            serde_json::error::Category::Data => pointer(error.path()),
+            serde_json::error::Category::Syntax
+            | serde_json::error::Category::Eof
+            | serde_json::error::Category::Io => String::new(),
+        };
+        ApiError::fault(refusal, pointer, error.inner().to_string())
+    })?;
+    json.end()
+        .map_err(|error| ApiError::fault(refusal, "", error.to_string()))?;
+    Ok(value)
+}
+
+/// A path as a JSON pointer (RFC 6901).
+fn pointer(path: &Path) -> String {
+    let mut pointer = String::new();
+    for segment in path.iter() {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => {
+                pointer.push('/');
+                pointer.push_str(&escape(key));
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// A key as a part of a JSON pointer.
+pub(super) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Probe {
+        #[serde(default)]
+        #[expect(dead_code, reason = "only its faults matter")]
+        list: Vec<Item>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Item {
+        #[expect(dead_code, reason = "only its faults matter")]
+        n: u8,
+    }
+
+    fn fault_of(text: &str) -> (String, String) {
+        match parse::<Probe>(text.as_bytes(), Refusal::Unprocessable) {
+            Err(ApiError::Invalid { faults, .. }) => {
+                (faults[0].pointer.clone(), faults[0].message.clone())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_fault_is_found_by_its_pointer() {
+        let cases = [
+            (
+                r#"{"list":[{"n":1},{"n":"x"}]}"#,
+                "/list/1/n",
+                "invalid type",
+            ),
+            (
+                r#"{"list":[{"n":1,"a/b":2}]}"#,
+                "/list/0/a~1b",
+                "unknown field",
+            ),
+            (r#"{"other":1}"#, "/other", "unknown field"),
+            (r#"{"list":[{}]}"#, "/list/0", "missing field"),
+            (r#"{"list":"#, "", "EOF"),
+            (r#"{} {}"#, "", "trailing"),
+        ];
+        for (text, pointer, message) in cases {
+            let fault = fault_of(text);
+            assert_eq!(fault.0, pointer, "{text}: {}", fault.1);
+            assert!(fault.1.contains(message), "{text}: {}", fault.1);
+        }
+    }
+
+    #[test]
+    fn depth_counts_brackets_outside_of_strings_alone() {
+        let deep = |text: &str| check_depth(text.as_bytes(), 2, Refusal::BadRequest).is_err();
+        assert!(!deep(r#"[["[[[["]]"#));
+        assert!(!deep(r#"[["\"[[[["],[],[]]"#));
+        assert!(deep("[[[]]]"));
+        assert!(deep(r#"{"a":{"b":[]}}"#));
+    }
+}

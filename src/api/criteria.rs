@@ -1,0 +1,238 @@
+//! Criteria versions: list, read, add. Adding a definition never makes it current: that is what the criteria file does.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::ApiState;
+use super::body::{ApiJson, escape};
+use super::params::{Params, Segment};
+use super::problem::{ApiError, Fault, Problem, Refusal};
+use crate::job::Kind;
+use crate::score::Criteria;
+use crate::store::CriteriaDefinition;
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_criteria, add_criteria))
+        .routes(routes!(get_criteria))
+}
+
+/// One version of the criteria.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct CriteriaView {
+    /// Its identity: 64 hex digits.
+    pub(super) criteria_hash: String,
+    /// What it is for.
+    pub(super) kind: Kind,
+    /// Whether new requests get it.
+    pub(super) is_current: bool,
+    /// When it was first stored; null for current criteria that nothing was scored with yet.
+    pub(super) created_at: Option<DateTime<Utc>>,
+    /// How many scores were made with it.
+    pub(super) scores: i64,
+    /// Mean total of its real (not simulated) scores.
+    pub(super) mean_total: Option<f64>,
+}
+
+/// One version with its content.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct CriteriaDetail {
+    /// The version.
+    #[serde(flatten)]
+    pub(super) version: CriteriaView,
+    /// The resolved definition.
+    #[schema(value_type = Object)]
+    pub(super) content: Value,
+}
+
+/// Every version, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct CriteriaList {
+    /// The versions; at most 1,000.
+    pub(super) items: Vec<CriteriaView>,
+    /// Always null: there is one page.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// What adding did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct CriteriaAdded {
+    /// The definition's identity.
+    pub(super) criteria_hash: String,
+    /// Whether it wasn't stored before.
+    pub(super) is_new: bool,
+    /// Whether new requests get it.
+    pub(super) is_current: bool,
+    /// The judge that it names.
+    pub(super) judge: String,
+}
+
+fn view(stored: &CriteriaDefinition, current: &Criteria) -> CriteriaView {
+    CriteriaView {
+        criteria_hash: stored.criteria_hash.clone(),
+        kind: stored.kind,
+        is_current: stored.criteria_hash == current.hash.0,
+        created_at: Some(stored.created_at),
+        scores: stored.scores,
+        mean_total: stored.mean_total,
+    }
+}
+
+/// The current criteria before their first use: loaded, and not stored yet.
+fn unused(current: &Criteria) -> CriteriaView {
+    CriteriaView {
+        criteria_hash: current.hash.0.clone(),
+        kind: Kind::Session,
+        is_current: true,
+        created_at: None,
+        scores: 0,
+        mean_total: None,
+    }
+}
+
+/// Lists criteria versions, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/criteria", tag = "criteria",
+    responses((status = 200, description = "The versions", body = CriteriaList)),
+)]
+async fn list_criteria(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<CriteriaList>, ApiError> {
+    params.finish()?;
+    let current = state.enqueue.current_criteria();
+    let stored = state.store.criteria_list().await?;
+    let mut items: Vec<CriteriaView> = stored.iter().map(|row| view(row, &current)).collect();
+    if !items.iter().any(|item| item.is_current) {
+        items.insert(0, unused(&current));
+    }
+    Ok(Json(CriteriaList {
+        items,
+        next_cursor: None,
+    }))
+}
+
+/// Reads one version with its content.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
+    params(("criteria_hash" = String, Path, description = "64 hex digits")),
+    responses(
+        (status = 200, description = "The version", body = CriteriaDetail),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_criteria(
+    State(state): State<ApiState>,
+    Segment(hash): Segment,
+    params: Params,
+) -> Result<Json<CriteriaDetail>, ApiError> {
+    params.finish()?;
+    let current = state.enqueue.current_criteria();
+    if let Some(stored) = state.store.criteria(&hash).await? {
+        return Ok(Json(CriteriaDetail {
+            version: view(&stored, &current),
+            content: stored.content,
+        }));
+    }
+    if hash == current.hash.0 {
+        return Ok(Json(CriteriaDetail {
+            version: unused(&current),
+            content: current.content.clone(),
+        }));
+    }
+    Err(ApiError::CriteriaNotFound(hash))
+}
+
+/// Checks and stores a definition, without making it current.
+#[utoipa::path(
+    post, path = "/api/v1/scoring/criteria", tag = "criteria",
+    request_body(content = Object, description = "The definition, as the criteria file has it, in JSON; no `${VARIABLE}`"),
+    responses(
+        (status = 200, description = "It was stored before", body = CriteriaAdded),
+        (status = 201, description = "Stored", body = CriteriaAdded),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn add_criteria(
+    State(state): State<ApiState>,
+    params: Params,
+    ApiJson(definition): ApiJson<Value>,
+) -> Result<Response, ApiError> {
+    params.finish()?;
+    let mut faults = Vec::new();
+    find_variables(&definition, &mut String::new(), &mut faults);
+    if !faults.is_empty() {
+        return Err(ApiError::Invalid {
+            refusal: Refusal::Unprocessable,
+            faults,
+        });
+    }
+    let criteria = Criteria::from_value(&definition).map_err(|error| {
+        let pointer = format!("/{}", error.path.replace('.', "/"));
+        let pointer = pointer.trim_end_matches('/');
+        ApiError::fault(Refusal::Unprocessable, pointer, error.message)
+    })?;
+    let is_new = state
+        .store
+        .put_criteria(Kind::Session, &criteria, state.clock.now())
+        .await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let added = CriteriaAdded {
+        is_current: criteria.hash == state.enqueue.current_criteria().hash,
+        criteria_hash: criteria.hash.0,
+        is_new,
+        judge: criteria.judge,
+    };
+    Ok((status, Json(added)).into_response())
+}
+
+/// Text with `${` would be read as a variable of the server's environment in a file: here it is refused, not filled in.
+fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<Fault>) {
+    let mut note = |text: &str, pointer: &str| {
+        if text.contains("${") {
+            faults.push(Fault {
+                pointer: pointer.to_owned(),
+                message: "holds ${: variables are not filled in here, send the value itself"
+                    .to_owned(),
+            });
+        }
+    };
+    let children: Vec<(String, &Value)> = match value {
+        Value::String(text) => {
+            note(text, pointer);
+            return;
+        }
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(i, item)| (i.to_string(), item))
+            .collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| {
+                note(name, &format!("{pointer}/{}", escape(name)));
+                (escape(name), field)
+            })
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => return,
+    };
+    for (name, child) in children {
+        let length = pointer.len();
+        pointer.push('/');
+        pointer.push_str(&name);
+        find_variables(child, pointer, faults);
+        pointer.truncate(length);
+    }
+}

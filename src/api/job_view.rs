@@ -1,0 +1,311 @@
+//! A job as clients see it, and why it waits. Reads brakes, judges and workers from the store; asks no gate.
+
+use chrono::{DateTime, Duration, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::ApiState;
+use crate::job::{FailureClass, Job, JobId, JobState, Kind, Priority, Usage, WaitReason};
+use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
+
+/// Tokens and money.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct UsageView {
+    /// Prompt tokens, cached ones included.
+    pub(super) tokens_in: i64,
+    /// Tokens of the replies.
+    pub(super) tokens_out: i64,
+    /// USD; null where a model has no price.
+    pub(super) cost_usd: Option<f64>,
+}
+
+impl From<Usage> for UsageView {
+    fn from(usage: Usage) -> Self {
+        Self {
+            tokens_in: usage.tokens_in,
+            tokens_out: usage.tokens_out,
+            cost_usd: usage.cost_usd,
+        }
+    }
+}
+
+/// Where to go from a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct JobLinks {
+    /// The job.
+    #[serde(rename = "self")]
+    pub(super) this: String,
+    /// The session that is scored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<String>,
+    /// The session's current score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) score: Option<String>,
+    /// POST there to cancel; while the job is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cancel: Option<String>,
+    /// POST there to retry; once the job failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry: Option<String>,
+}
+
+impl JobLinks {
+    fn of(job: &Job) -> Self {
+        let this = job_path(job.job_id);
+        Self {
+            session: job.subject_id.map(|id| format!("/api/v1/sessions/{id}")),
+            score: job.subject_id.map(score_path),
+            cancel: (!job.state.is_terminal()).then(|| format!("{this}/cancel")),
+            retry: (job.state == JobState::Failed).then(|| format!("{this}/retry")),
+            this,
+        }
+    }
+}
+
+/// The path of a job.
+pub(super) fn job_path(id: JobId) -> String {
+    format!("/api/v1/jobs/{id}")
+}
+
+/// The path of a session's score.
+pub(super) fn score_path(session_id: Uuid) -> String {
+    format!("/api/v1/scoring/sessions/{session_id}/score")
+}
+
+/// A job in short: what a 202 answers, and what a problem names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct JobRef {
+    /// The job's id.
+    pub(super) job_id: Uuid,
+    /// The session that is scored.
+    pub(super) session_id: Option<Uuid>,
+    /// Where it stands.
+    pub(super) state: JobState,
+    /// Where to go from here.
+    pub(super) links: JobLinks,
+}
+
+impl JobRef {
+    /// The short form of a job.
+    pub(super) fn of(job: &Job) -> Self {
+        Self {
+            job_id: job.job_id.0,
+            session_id: job.subject_id,
+            state: job.state,
+            links: JobLinks::of(job),
+        }
+    }
+}
+
+/// Why a job is not running yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct WaitView {
+    /// `queued` (others go first), `no_worker` (none is alive), or what closed its lane: `paused`, `breaker_open`,
+    /// `throttled`, `exhausted`, `misconfigured`, `storage`.
+    pub(super) reason: String,
+    /// When it is tried again; null where that isn't known, or somebody must act first.
+    pub(super) until: Option<DateTime<Utc>>,
+    /// Its place in its lane, 1 = next, counted to 10,000; null if it isn't queued, and in lists.
+    pub(super) position: Option<i64>,
+}
+
+/// Why a job failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct JobErrorView {
+    /// The class.
+    pub(super) class: FailureClass,
+    /// What happened.
+    pub(super) message: String,
+    /// What a person can do about it.
+    pub(super) remedy: String,
+}
+
+/// A job's times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct JobTimes {
+    /// When it was asked for.
+    pub(super) created_at: DateTime<Utc>,
+    /// When it may be claimed.
+    pub(super) due_at: DateTime<Utc>,
+    /// When it was last claimed.
+    pub(super) started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub(super) finished_at: Option<DateTime<Utc>>,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct JobView {
+    /// The job's id.
+    pub(super) job_id: Uuid,
+    /// What is scored.
+    pub(super) kind: Kind,
+    /// The session's id for kind `session`.
+    pub(super) subject_id: Option<Uuid>,
+    /// Where it stands.
+    pub(super) state: JobState,
+    /// Why it isn't running yet; null once it runs or has ended.
+    pub(super) wait: Option<WaitView>,
+    /// Runs that ended with the worker's death, alone in a worker.
+    pub(super) attempts: i32,
+    /// Judge calls spent beyond the first.
+    pub(super) retries: i32,
+    /// Why it failed.
+    pub(super) error: Option<JobErrorView>,
+    /// The kind's result.
+    #[schema(value_type = Option<Object>)]
+    pub(super) result: Option<Value>,
+    /// Whether a simulated judge made the result.
+    pub(super) simulated: bool,
+    /// What its judge calls used so far.
+    pub(super) usage: UsageView,
+    /// Who waits for it.
+    pub(super) priority: Priority,
+    /// The judge that it needs.
+    pub(super) judge: Option<String>,
+    /// The criteria pinned when it was asked for.
+    pub(super) criteria_hash: String,
+    /// Who asked.
+    pub(super) triggered_by: String,
+    /// Whether an existing score and cached replies are passed over.
+    pub(super) force_rescore: bool,
+    /// Where to go from here.
+    pub(super) links: JobLinks,
+    /// Its times.
+    pub(super) times: JobTimes,
+}
+
+impl JobView {
+    /// A job with the reason of its wait, as the lanes stand.
+    pub(super) fn of(job: &Job, lanes: &Lanes, position: Option<i64>) -> Self {
+        Self {
+            job_id: job.job_id.0,
+            kind: job.kind,
+            subject_id: job.subject_id,
+            state: job.state,
+            wait: lanes.wait_of(job, position),
+            attempts: job.attempts,
+            retries: job.retries,
+            error: job.failure.as_ref().map(|failure| JobErrorView {
+                class: failure.class,
+                message: failure.message.clone(),
+                remedy: failure.class.remedy().to_owned(),
+            }),
+            result: job.result.clone(),
+            simulated: job.simulated,
+            usage: job.usage.into(),
+            priority: job.priority,
+            judge: job.judge.clone(),
+            criteria_hash: job.criteria_hash.clone(),
+            triggered_by: job.triggered_by.clone(),
+            force_rescore: job.force_rescore,
+            links: JobLinks::of(job),
+            times: JobTimes {
+                created_at: job.created_at,
+                due_at: job.due_at,
+                started_at: job.started_at,
+                finished_at: job.finished_at,
+            },
+        }
+    }
+
+    /// One job, with its place in its lane if it is queued.
+    pub(super) async fn load(state: &ApiState, job: &Job) -> Result<Self, StoreError> {
+        let lanes = Lanes::load(state, std::slice::from_ref(job)).await?;
+        let position = match job.state {
+            JobState::Queued => state.store.position(job).await?,
+            JobState::Running
+            | JobState::Waiting
+            | JobState::Succeeded
+            | JobState::Failed
+            | JobState::Cancelled => None,
+        };
+        Ok(Self::of(job, &lanes, position))
+    }
+}
+
+/// What may hold a job back: brakes, what live workers' gates say, and whether there is a live worker at all.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    brakes: Vec<Brake>,
+    judges: Vec<JudgeRow>,
+    worker_alive: bool,
+}
+
+impl Lanes {
+    /// Reads them, unless none of the jobs is held back.
+    pub(super) async fn load(state: &ApiState, jobs: &[Job]) -> Result<Self, StoreError> {
+        let held = |job: &Job| matches!(job.state, JobState::Queued | JobState::Waiting);
+        if !jobs.iter().any(held) {
+            return Ok(Self::default());
+        }
+        let now = state.clock.now();
+        let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
+        let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
+        Ok(Self {
+            brakes: state.store.brakes(now).await?,
+            judges: state.store.judges(heard_since).await?,
+            worker_alive: state
+                .store
+                .workers(state.worker_stale_after)
+                .await?
+                .iter()
+                .any(|worker| worker.alive),
+        })
+    }
+
+    fn wait_of(&self, job: &Job, position: Option<i64>) -> Option<WaitView> {
+        let reason = |reason: WaitReason| reason.as_str().to_owned();
+        let held = match job.state {
+            JobState::Queued | JobState::Waiting => self.brake_of(job.judge.as_deref()),
+            JobState::Running | JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
+                return None;
+            }
+        };
+        let (reason, until) = if let Some(brake) = held {
+            (reason(brake.reason), brake.until)
+        } else if let Some(wait) = job.wait.as_ref().filter(|_| job.state == JobState::Waiting) {
+            (reason(wait.reason), wait.until)
+        } else if !self.worker_alive {
+            ("no_worker".to_owned(), None)
+        } else if let Some((why, until)) = self.closed(job.judge.as_deref()) {
+            (reason(why), until)
+        } else {
+            ("queued".to_owned(), None)
+        };
+        Some(WaitView {
+            reason,
+            until,
+            position,
+        })
+    }
+
+    /// The brake that stops a judge's lane: the queue's own, else the judge's.
+    fn brake_of(&self, judge: Option<&str>) -> Option<&Brake> {
+        let stops = |target: &BrakeTarget| match target {
+            BrakeTarget::Queue => true,
+            BrakeTarget::Judge(name) => Some(name.as_str()) == judge,
+        };
+        self.brakes
+            .iter()
+            .filter(|brake| stops(&brake.target))
+            .min_by_key(|brake| brake.target.clone())
+    }
+
+    /// Why no live worker would take a job of that judge: all gates that know the judge are closed. The first to open counts.
+    fn closed(&self, judge: Option<&str>) -> Option<(WaitReason, Option<DateTime<Utc>>)> {
+        let gates: Vec<&JudgeRow> = self
+            .judges
+            .iter()
+            .filter(|row| Some(row.name.as_str()) == judge)
+            .collect();
+        if gates.iter().any(|row| row.closed.is_none()) {
+            return None;
+        }
+        gates
+            .iter()
+            .min_by_key(|row| row.closed_until.unwrap_or(DateTime::<Utc>::MAX_UTC))
+            .and_then(|row| row.closed.map(|why| (why, row.closed_until)))
+    }
+}

@@ -1,0 +1,389 @@
+//! Brakes, and what is behind a wait: judges, workers, pause and resume. Closes lanes in the store; workers obey.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::Json;
+use axum::extract::State;
+use chrono::{DateTime, Duration, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::ApiState;
+use super::auth::Caller;
+use super::body::OptionalJson;
+use super::params::{Params, Segment};
+use super::problem::{ApiError, Problem, Refusal};
+use crate::job::WaitReason;
+use crate::store::{Brake, BrakeTarget, JudgeRow, WorkerRow, WorkerState};
+
+/// The longest message of a pause, characters.
+const MAX_MESSAGE: usize = 500;
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_judges))
+        .routes(routes!(pause_judge))
+        .routes(routes!(resume_judge))
+        .routes(routes!(pause_queue))
+        .routes(routes!(resume_queue))
+        .routes(routes!(list_workers))
+}
+
+/// A lane, or all of them, closed until somebody opens it or `until` passes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct BrakeView {
+    /// `paused` by an operator, `exhausted` or `misconfigured` by a worker that met it.
+    pub(super) reason: WaitReason,
+    /// The operator's or the provider's words.
+    pub(super) message: String,
+    /// Who set it.
+    pub(super) set_by: String,
+    /// Since when.
+    pub(super) since: DateTime<Utc>,
+    /// When it opens by itself; null: somebody must resume it.
+    pub(super) until: Option<DateTime<Utc>>,
+}
+
+impl From<&Brake> for BrakeView {
+    fn from(brake: &Brake) -> Self {
+        Self {
+            reason: brake.reason,
+            message: brake.message.clone(),
+            set_by: brake.set_by.clone(),
+            since: brake.since,
+            until: brake.until,
+        }
+    }
+}
+
+/// What one worker's gate knows of a judge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct GateView {
+    /// The worker.
+    pub(super) worker_id: Uuid,
+    /// `closed` (calls go out), `open` or `half_open`.
+    pub(super) breaker: String,
+    /// Why it lets nothing through now; null if it does.
+    pub(super) reason: Option<WaitReason>,
+    /// When it lets calls through again, if known.
+    pub(super) until: Option<DateTime<Utc>>,
+    /// Transient failures in a row.
+    pub(super) failures_in_row: i32,
+    /// Calls in flight.
+    pub(super) in_flight: i32,
+    /// The last error's text.
+    pub(super) last_error: Option<String>,
+    /// When the worker said so.
+    pub(super) updated_at: DateTime<Utc>,
+}
+
+impl From<JudgeRow> for GateView {
+    fn from(row: JudgeRow) -> Self {
+        Self {
+            worker_id: row.worker_id,
+            breaker: row.breaker,
+            reason: row.closed,
+            until: row.closed_until,
+            failures_in_row: row.failures_in_row,
+            in_flight: row.in_flight,
+            last_error: row.last_error,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+/// One judge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct JudgeView {
+    /// Its name: a provider entry, or `entry:model`.
+    pub(super) name: String,
+    /// Whether it could be asked.
+    pub(super) configured: bool,
+    /// What to do if it isn't.
+    pub(super) remedy: Option<String>,
+    /// The brake that stops its lane, if any.
+    pub(super) brake: Option<BrakeView>,
+    /// What live workers know of it.
+    pub(super) gates: Vec<GateView>,
+}
+
+/// Every judge, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct JudgeList {
+    /// The judges.
+    pub(super) items: Vec<JudgeView>,
+    /// The brake that stops every lane, if any.
+    pub(super) queue_brake: Option<BrakeView>,
+    /// Always null: there is one page.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// Why something is paused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct PauseRequest {
+    /// For those who wonder why nothing moves; at most 500 characters.
+    pub(super) message: Option<String>,
+    /// When it resumes by itself; left out: when somebody resumes it.
+    pub(super) until: Option<DateTime<Utc>>,
+}
+
+/// What is paused now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct Paused {
+    /// The brake that is set.
+    pub(super) brake: BrakeView,
+}
+
+/// What resuming did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct Resumed {
+    /// Whether there was a brake.
+    pub(super) released: bool,
+}
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct WorkerView {
+    /// Unique per start.
+    pub(super) worker_id: Uuid,
+    /// Host and process.
+    pub(super) name: String,
+    /// The binary's version.
+    pub(super) version: String,
+    /// When it started.
+    pub(super) started_at: DateTime<Utc>,
+    /// When it was last heard.
+    pub(super) heartbeat_at: DateTime<Utc>,
+    /// Jobs in hand.
+    pub(super) in_hand: i32,
+    /// What it does.
+    pub(super) state: WorkerState,
+    /// Whether it was heard within its time, and hasn't stopped.
+    pub(super) alive: bool,
+}
+
+impl From<WorkerRow> for WorkerView {
+    fn from(row: WorkerRow) -> Self {
+        Self {
+            worker_id: row.worker_id,
+            name: row.name,
+            version: row.version,
+            started_at: row.started_at,
+            heartbeat_at: row.heartbeat_at,
+            in_hand: row.in_hand,
+            state: row.state,
+            alive: row.alive,
+        }
+    }
+}
+
+/// Workers heard in the last 24 h, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct WorkerList {
+    /// The workers.
+    pub(super) items: Vec<WorkerView>,
+    /// Always null: there is one page.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// Lists judges: those configured here, those that live workers know, and those that are stopped.
+#[utoipa::path(
+    get, path = "/api/v1/judges", tag = "brakes",
+    responses((status = 200, description = "The judges", body = JudgeList)),
+)]
+async fn list_judges(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<JudgeList>, ApiError> {
+    params.finish()?;
+    let brakes = state.store.brakes(state.clock.now()).await?;
+    let mut gates: BTreeMap<String, Vec<GateView>> = BTreeMap::new();
+    for row in rows_of_live_workers(&state).await? {
+        gates.entry(row.name.clone()).or_default().push(row.into());
+    }
+    let brake_of = |target: &BrakeTarget| brakes.iter().find(|brake| brake.target == *target);
+    let items = names(&state, &brakes, gates.keys())
+        .into_iter()
+        .map(|name| {
+            let problem = state.enqueue.check_judge(&name).err();
+            JudgeView {
+                configured: problem.is_none(),
+                remedy: problem.map(|problem| problem.remedy),
+                brake: brake_of(&BrakeTarget::Judge(name.clone())).map(BrakeView::from),
+                gates: gates.remove(&name).unwrap_or_default(),
+                name,
+            }
+        })
+        .collect();
+    Ok(Json(JudgeList {
+        items,
+        queue_brake: brake_of(&BrakeTarget::Queue).map(BrakeView::from),
+        next_cursor: None,
+    }))
+}
+
+async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
+    let now = state.clock.now();
+    let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
+    let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
+    Ok(state.store.judges(heard_since).await?)
+}
+
+fn names<'a>(
+    state: &ApiState,
+    brakes: &[Brake],
+    seen: impl Iterator<Item = &'a String>,
+) -> BTreeSet<String> {
+    let stopped = brakes.iter().filter_map(|brake| match &brake.target {
+        BrakeTarget::Judge(name) => Some(name.clone()),
+        BrakeTarget::Queue => None,
+    });
+    (state.judges)()
+        .into_iter()
+        .chain(seen.cloned())
+        .chain(stopped)
+        .collect()
+}
+
+/// The brake's target, if there is such a judge.
+async fn target(state: &ApiState, name: String) -> Result<BrakeTarget, ApiError> {
+    // Some providers take any model: what could be asked is known, listed or not.
+    if state.enqueue.check_judge(&name).is_err() {
+        let brakes = state.store.brakes(state.clock.now()).await?;
+        let rows = rows_of_live_workers(state).await?;
+        let known = names(state, &brakes, rows.iter().map(|row| &row.name));
+        if !known.contains(&name) {
+            return Err(ApiError::JudgeNotFound {
+                name,
+                known: known.into_iter().collect(),
+            });
+        }
+    }
+    Ok(BrakeTarget::Judge(name))
+}
+
+async fn pause(
+    state: &ApiState,
+    target: BrakeTarget,
+    caller: &Caller,
+    request: PauseRequest,
+) -> Result<Json<Paused>, ApiError> {
+    let now = state.clock.now();
+    let refuse = |pointer: &str, message: &str| {
+        Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
+    };
+    let message = request.message.unwrap_or_default().trim().to_owned();
+    if message.chars().count() > MAX_MESSAGE || message.chars().any(char::is_control) {
+        return refuse(
+            "/message",
+            "must be at most 500 characters, without control characters",
+        );
+    }
+    if request.until.is_some_and(|until| until <= now) {
+        return refuse("/until", "has passed already");
+    }
+    let brake = Brake {
+        target,
+        reason: WaitReason::Paused,
+        message,
+        set_by: caller.name(Refusal::Unprocessable)?,
+        since: now,
+        until: request.until,
+    };
+    state.store.set_brake(&brake).await?;
+    tracing::info!(target = ?brake.target, "paused");
+    Ok(Json(Paused {
+        brake: BrakeView::from(&brake),
+    }))
+}
+
+async fn resume(state: &ApiState, target: &BrakeTarget) -> Result<Json<Resumed>, ApiError> {
+    let released = state.store.release_brake(target, state.clock.now()).await?;
+    tracing::info!(?target, released, "resumed");
+    Ok(Json(Resumed { released }))
+}
+
+/// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on.
+#[utoipa::path(
+    post, path = "/api/v1/judges/{name}/pause", tag = "brakes",
+    params(("name" = String, Path, description = "The judge")),
+    request_body(content = Option<PauseRequest>, description = "May be left out"),
+    responses(
+        (status = 200, description = "It is paused", body = Paused),
+        (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn pause_judge(
+    State(state): State<ApiState>,
+    Segment(name): Segment,
+    caller: Caller,
+    OptionalJson(request): OptionalJson<PauseRequest>,
+) -> Result<Json<Paused>, ApiError> {
+    let target = target(&state, name).await?;
+    pause(&state, target, &caller, request).await
+}
+
+/// Resumes a judge, whoever stopped it.
+#[utoipa::path(
+    post, path = "/api/v1/judges/{name}/resume", tag = "brakes",
+    params(("name" = String, Path, description = "The judge")),
+    responses(
+        (status = 200, description = "It is not stopped", body = Resumed),
+        (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn resume_judge(
+    State(state): State<ApiState>,
+    Segment(name): Segment,
+) -> Result<Json<Resumed>, ApiError> {
+    let target = target(&state, name).await?;
+    resume(&state, &target).await
+}
+
+/// Pauses the queue: no job starts until it is resumed.
+#[utoipa::path(
+    post, path = "/api/v1/queue/pause", tag = "brakes",
+    request_body(content = Option<PauseRequest>, description = "May be left out"),
+    responses(
+        (status = 200, description = "It is paused", body = Paused),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn pause_queue(
+    State(state): State<ApiState>,
+    caller: Caller,
+    OptionalJson(request): OptionalJson<PauseRequest>,
+) -> Result<Json<Paused>, ApiError> {
+    pause(&state, BrakeTarget::Queue, &caller, request).await
+}
+
+/// Resumes the queue. Judges that are paused by themselves stay so.
+#[utoipa::path(
+    post, path = "/api/v1/queue/resume", tag = "brakes",
+    responses((status = 200, description = "It is not paused", body = Resumed)),
+)]
+async fn resume_queue(State(state): State<ApiState>) -> Result<Json<Resumed>, ApiError> {
+    resume(&state, &BrakeTarget::Queue).await
+}
+
+/// Lists workers heard in the last 24 h, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/workers", tag = "brakes",
+    responses((status = 200, description = "The workers", body = WorkerList)),
+)]
+async fn list_workers(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<WorkerList>, ApiError> {
+    params.finish()?;
+    let workers = state.store.workers(state.worker_stale_after).await?;
+    Ok(Json(WorkerList {
+        items: workers.into_iter().map(WorkerView::from).collect(),
+        next_cursor: None,
+    }))
+}

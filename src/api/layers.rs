@@ -1,0 +1,115 @@
+//! What surrounds every handler: request ids, one span and one log line per request, panics, problem documents, gzip.
+//!
+//! Bodies and query strings are never logged; the path, the status and the duration are.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Json, Router};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tracing::Instrument as _;
+use uuid::Uuid;
+
+use super::guard::{Guard, guard};
+use super::problem::{ApiError, MEDIA_TYPE, Problem};
+
+/// The header of request ids, in and out.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The longest id that is taken over from a client.
+const MAX_REQUEST_ID: usize = 128;
+
+/// Puts the layers around a router, the outermost last.
+pub(super) fn around(router: Router, guarded: Arc<Guard>) -> Router {
+    router
+        .layer(from_fn_with_state(guarded, guard))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn(finish))
+        .layer(CompressionLayer::new())
+        .layer(from_fn(observe))
+}
+
+/// The request's id, for the problem document.
+#[derive(Debug, Clone)]
+struct RequestId(String);
+
+/// Names the request, opens its span, and says how it ended.
+async fn observe(mut request: Request, next: Next) -> Response {
+    let id = request_id(request.headers());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("none", MatchedPath::as_str)
+        .to_owned();
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let span = tracing::info_span!("request", request_id = %id, %method, path = %path);
+    let started = Instant::now();
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let (status, elapsed) = (response.status().as_u16(), started.elapsed());
+    span.in_scope(|| {
+        let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        if matches!(route.as_str(), "/livez" | "/readyz" | "/metrics") {
+            tracing::debug!(status, duration_ms, "answered");
+        } else {
+            tracing::info!(status, duration_ms, "answered");
+        }
+    });
+    metrics::histogram!(
+        "gavel_http_request_seconds",
+        "method" => method.to_string(), "route" => route, "status" => status.to_string()
+    )
+    .record(elapsed.as_secs_f64());
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// The client's id if it is short and printable, else a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    headers
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| !id.is_empty() && id.len() <= MAX_REQUEST_ID)
+        .filter(|id| id.bytes().all(|byte| byte.is_ascii_graphic()))
+        .map_or_else(|| Uuid::now_v7().to_string(), ToOwned::to_owned)
+}
+
+/// Writes problem documents, which only here learn their path and id, and says that answers are not to be kept.
+async fn finish(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let id = request.extensions().get::<RequestId>().cloned();
+    let mut response = next.run(request).await;
+    if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
+        problem.instance = Some(path);
+        problem.request_id = id.map(|RequestId(id)| id);
+        let (parts, _) = response.into_parts();
+        let mut headers = parts.headers;
+        headers.remove(header::CONTENT_LENGTH);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        response = (parts.status, Json(problem)).into_response();
+        // What the error said in headers (Retry-After, Allow ..) wins over what `Json` says.
+        response.headers_mut().extend(headers);
+    }
+    response
+        .headers_mut()
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .entry(header::X_CONTENT_TYPE_OPTIONS)
+        .or_insert(HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A caught panic. Its message stays out of the log: it may hold what was being handled.
+fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
+    ApiError::Internal("a handler panicked".to_owned()).into_response()
+}

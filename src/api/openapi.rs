@@ -1,0 +1,137 @@
+//! The OpenAPI 3.1 document: what the handlers say of themselves, and what is true of all of them.
+
+use axum::http::Method;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::Ref;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Content, Info, License, OpenApi, OpenApiBuilder, RefOr, Response, ResponseBuilder, Tag,
+};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::auth::{Scope, scope_of};
+use super::problem::{ALL, MEDIA_TYPE};
+use super::{ApiState, criteria, jobs, judges, operate, scoring, sessions};
+
+/// The name of the security scheme.
+const BEARER: &str = "bearer";
+
+/// Every documented route.
+pub(super) fn documented() -> OpenApiRouter<ApiState> {
+    let mut routes = OpenApiRouter::with_openapi(frame())
+        .merge(scoring::routes())
+        .merge(sessions::routes())
+        .merge(criteria::routes())
+        .merge(jobs::routes())
+        .merge(judges::routes())
+        .merge(operate::routes());
+    complete(routes.get_openapi_mut());
+    routes
+}
+
+fn frame() -> OpenApi {
+    let mut info = Info::new("Gavel", env!("CARGO_PKG_VERSION"));
+    info.description = Some(describe());
+    info.license = Some(License::new("MIT OR Apache-2.0"));
+    let tags = [
+        ("scoring", "Ask for a session's score and read it"),
+        ("sessions", "What is scored"),
+        ("criteria", "What it is scored by"),
+        ("jobs", "The work in between"),
+        ("brakes", "Judges, workers, pause and resume"),
+        ("operate", "Health, metrics and this document"),
+    ];
+    let tag = |(name, description): (&str, &str)| {
+        let mut tag = Tag::new(name);
+        tag.description = Some(description.to_owned());
+        tag
+    };
+    OpenApiBuilder::new()
+        .info(info)
+        .tags(Some(tags.map(tag)))
+        .build()
+}
+
+/// The document's preface: what holds everywhere, and the table of problems.
+fn describe() -> String {
+    let mut text = String::from(
+        "Scores the work of AI agents with a judge LLM.\n\n\
+         Times are RFC 3339 in UTC, durations end in `_s` or `_ms`, money in `_usd`. Lists answer `items` and \
+         `next_cursor`. A 202 means that the job is stored; poll its Location, or send `Prefer: wait=N`. Every answer \
+         carries `x-request-id`.\n\nErrors are problem documents (RFC 9457); their `type` is `urn:gavel:problem:` and:\n\n\
+         | type | status | when, and what to do |\n| --- | --- | --- |\n",
+    );
+    for kind in ALL {
+        let statuses: Vec<String> = kind.statuses.iter().map(ToString::to_string).collect();
+        text.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            kind.slug,
+            statuses.join(", "),
+            kind.meaning
+        ));
+    }
+    text
+}
+
+/// Adds what is true of every route: the scope it needs and the problems that the layers answer.
+fn complete(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_default();
+    let mut scheme = Http::new(HttpAuthScheme::Bearer);
+    scheme.description = Some(
+        "A configured token. Scopes: admin includes enqueue, enqueue includes read.".to_owned(),
+    );
+    components
+        .security_schemes
+        .insert(BEARER.to_owned(), SecurityScheme::Http(scheme).into());
+    for (path, item) in &mut document.paths.paths {
+        let operations = [
+            (Method::GET, item.get.as_mut()),
+            (Method::PUT, item.put.as_mut()),
+            (Method::POST, item.post.as_mut()),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                complete_operation(operation, scope_of(&method, path));
+            }
+        }
+    }
+}
+
+fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
+    let mut problems = vec![
+        ("421", "host-not-allowed"),
+        ("431", "headers-too-large"),
+        ("500", "internal"),
+    ];
+    if let Some(scope) = scope {
+        problems.extend([("401", "unauthorized"), ("503", "database-unavailable")]);
+        problems.push(match scope {
+            Scope::Read => ("403", "forbidden: needs the scope read"),
+            Scope::Enqueue => ("403", "forbidden: needs the scope enqueue; cross-site"),
+            Scope::Admin => ("403", "forbidden: needs the scope admin; cross-site"),
+        });
+        operation.security = Some(vec![SecurityRequirement::new(BEARER, [scope.as_str()])]);
+    }
+    if operation.request_body.is_some() {
+        problems.extend([
+            ("408", "body-timeout"),
+            ("413", "payload-too-large"),
+            ("415", "unsupported-media-type"),
+        ]);
+    }
+    for (status, description) in problems {
+        operation
+            .responses
+            .responses
+            .entry(status.to_owned())
+            .or_insert_with(|| RefOr::T(problem(description)));
+    }
+}
+
+fn problem(description: &str) -> Response {
+    let content = Content::new(Some(Ref::from_schema_name("Problem")));
+    ResponseBuilder::new()
+        .description(description)
+        .content(MEDIA_TYPE, content)
+        .build()
+}

@@ -1,0 +1,164 @@
+//! For those who operate it: is it alive, is it ready, what does it count. No token needed, but for `/metrics`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::ApiState;
+use super::params::Params;
+use super::problem::{ApiError, Problem};
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(livez))
+        .routes(routes!(readyz))
+        .routes(routes!(prometheus))
+        .routes(routes!(openapi_document))
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct Check {
+    /// What.
+    pub(super) name: &'static str,
+    /// Whether it is well.
+    pub(super) ok: bool,
+    /// What is not, with its remedy.
+    pub(super) detail: Option<String>,
+}
+
+/// Whether requests should come here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct Readiness {
+    /// `ok`, `degraded` (it answers, but something is amiss) or `unavailable` (503).
+    pub(super) status: &'static str,
+    /// Why it isn't `ok`.
+    pub(super) reasons: Vec<String>,
+    /// What was looked at; only with `verbose`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) checks: Option<Vec<Check>>,
+    /// The binary's version; only with `verbose`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<&'static str>,
+}
+
+/// Whether the process runs. Looks at nothing else: a restart mends nothing outside of it.
+#[utoipa::path(get, path = "/livez", tag = "operate", responses((status = 200, description = "It runs", body = String, content_type = "text/plain")))]
+async fn livez() -> &'static str {
+    "ok\n"
+}
+
+/// Whether requests should come here: 503 only if the database doesn't answer or isn't migrated, or the process drains.
+#[utoipa::path(
+    get, path = "/readyz", tag = "operate",
+    params(("verbose" = Option<String>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
+    responses(
+        (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
+        (status = 503, description = "`unavailable`", body = Readiness),
+    ),
+)]
+async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
+    let verbose = params.flag("verbose");
+    params.finish()?;
+    let mut checks = vec![database(&state).await];
+    if state.health.draining() {
+        checks.push(failed("process", "is draining: it takes no more requests"));
+    } else {
+        checks.push(passed("process"));
+    }
+    let unavailable = checks.iter().any(|check| !check.ok);
+    let degraded = state.health.degraded().await;
+    if degraded.is_empty() {
+        checks.push(passed("services"));
+    }
+    checks.extend(degraded.into_iter().map(|why| failed("services", why)));
+    let reasons: Vec<String> = checks
+        .iter()
+        .filter_map(|check| check.detail.clone())
+        .collect();
+    let (code, status) = match (unavailable, reasons.is_empty()) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        (false, false) => (StatusCode::OK, "degraded"),
+        (false, true) => (StatusCode::OK, "ok"),
+    };
+    let body = Readiness {
+        status,
+        reasons,
+        checks: verbose.then_some(checks),
+        version: verbose.then_some(env!("CARGO_PKG_VERSION")),
+    };
+    Ok((code, Json(body)).into_response())
+}
+
+async fn database(state: &ApiState) -> Check {
+    // The driver's words stay in the log: they may name hosts and users.
+    if let Err(error) = state.store.ping().await {
+        tracing::warn!(%error, "not ready");
+        return failed("database", "the database does not answer: see the log");
+    }
+    match state.store.pending_migrations().await {
+        Ok(pending) if pending.is_empty() => passed("database"),
+        Ok(pending) => failed(
+            "database",
+            format!(
+                "the database lacks {} migration(s): run `gavel migrate`",
+                pending.len()
+            ),
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "not ready");
+            failed(
+                "database",
+                "the schema is not one that this version knows: see the log",
+            )
+        }
+    }
+}
+
+fn passed(name: &'static str) -> Check {
+    Check {
+        name,
+        ok: true,
+        detail: None,
+    }
+}
+
+fn failed(name: &'static str, detail: impl Into<String>) -> Check {
+    Check {
+        name,
+        ok: false,
+        detail: Some(detail.into()),
+    }
+}
+
+/// What the process counts, in Prometheus' text format.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operate",
+    responses(
+        (status = 200, description = "The metrics", body = String, content_type = "text/plain"),
+        (status = 404, description = "not-found: this process keeps no metrics", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn prometheus(State(state): State<ApiState>) -> Result<Response, ApiError> {
+    let render = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
+    let headers = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
+    Ok((headers, render()).into_response())
+}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "operate",
+    responses((status = 200, description = "OpenAPI 3.1", body = Object)),
+)]
+async fn openapi_document() -> Response {
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    (headers, super::openapi_json()).into_response()
+}

@@ -1,0 +1,193 @@
+//! Path and query parameters, taken one by one: an unknown one is an error that lists the known.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use uuid::Uuid;
+
+use super::ApiState;
+use super::problem::{ApiError, Fault, Refusal};
+use crate::store::Cursor;
+
+/// How many items a list answers when it isn't told.
+pub(super) const DEFAULT_LIMIT: u32 = 50;
+/// How many at most.
+pub(super) const MAX_LIMIT: u32 = 500;
+
+/// The query string of a request. Empty values count as left out: forms send them.
+pub(super) struct Params {
+    pairs: Vec<(String, String)>,
+    known: Vec<&'static str>,
+    faults: Vec<Fault>,
+}
+
+impl FromRequestParts<ApiState> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|error| ApiError::fault(Refusal::Unprocessable, "", error.body_text()))?;
+        Ok(Self::new(pairs))
+    }
+}
+
+impl Params {
+    fn new(pairs: Vec<(String, String)>) -> Self {
+        Self {
+            pairs,
+            known: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Takes a parameter; a fault is kept for [`Params::finish`].
+    pub(super) fn take<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.text(name)?;
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fault(name, format!("{error}"));
+                None
+            }
+        }
+    }
+
+    /// Takes a parameter as it is.
+    pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
+        let mut found: Option<String> = None;
+        let (mine, rest) = std::mem::take(&mut self.pairs)
+            .into_iter()
+            .partition(|(key, _)| key == name);
+        self.pairs = rest;
+        for (_, value) in mine {
+            if found.replace(value).is_some() {
+                self.fault(name, "is given more than once".to_owned());
+            }
+        }
+        found.filter(|value| !value.is_empty())
+    }
+
+    /// Takes a switch: `?name`, `?name=true`, `?name=1`; `false` and `0` are off.
+    pub(super) fn flag(&mut self, name: &'static str) -> bool {
+        let given = self.pairs.iter().any(|(key, _)| key == name);
+        let text = self.text(name);
+        given && !matches!(text.as_deref(), Some("false" | "0"))
+    }
+
+    /// Takes `limit`, 1-500, 50 by default.
+    pub(super) fn limit(&mut self) -> u32 {
+        let limit = self.take::<u32>("limit").unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            self.fault("limit", format!("must be 1-{MAX_LIMIT}"));
+        }
+        limit
+    }
+
+    /// Takes `cursor`.
+    pub(super) fn cursor(&mut self) -> Option<Cursor> {
+        self.text("cursor").map(Cursor)
+    }
+
+    /// Notes a fault of a parameter.
+    pub(super) fn fault(&mut self, name: &str, message: String) {
+        self.faults.push(Fault {
+            pointer: format!("/{name}"),
+            message,
+        });
+    }
+
+    /// Answers every fault, those of unknown parameters included, as 422.
+    pub(super) fn finish(self) -> Result<(), ApiError> {
+        self.finish_with(Refusal::Unprocessable)
+    }
+
+    /// Answers every fault, those of unknown parameters included.
+    pub(super) fn finish_with(mut self, refusal: Refusal) -> Result<(), ApiError> {
+        let known = self.known.join(", ");
+        for (name, _) in std::mem::take(&mut self.pairs) {
+            let message = if known.is_empty() {
+                "is not known: this route takes no parameters".to_owned()
+            } else {
+                format!("is not known; known: {known}")
+            };
+            self.fault(&super::body::escape(&name), message);
+        }
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::Invalid {
+                refusal,
+                faults: self.faults,
+            })
+        }
+    }
+}
+
+/// The one variable part of a path, decoded.
+pub(super) struct Segment(pub(super) String);
+
+impl FromRequestParts<ApiState> for Segment {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        let segment = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        segment
+            .map(|axum::extract::Path(text)| Self(text))
+            .map_err(|_| ApiError::NoRoute)
+    }
+}
+
+/// Reads an id from the path.
+pub(super) fn uuid(text: &str, name: &str, refusal: Refusal) -> Result<Uuid, ApiError> {
+    // Only the form with hyphens: one session, one path.
+    match Uuid::try_parse(text) {
+        Ok(id) if text.len() == 36 => Ok(id),
+        Ok(_) | Err(_) => Err(ApiError::fault(
+            refusal,
+            format!("/{name}"),
+            "must be a UUID such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(pairs: &[(&str, &str)]) -> Params {
+        Params::new(
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    fn pointers(result: Result<(), ApiError>) -> Vec<String> {
+        match result {
+            Err(ApiError::Invalid { faults, .. }) => {
+                faults.into_iter().map(|fault| fault.pointer).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_fault_of_a_query_is_told_at_once() {
+        let mut query = params(&[("limit", "501"), ("n", "x"), ("typo", "1")]);
+        assert_eq!(query.limit(), 501);
+        assert_eq!(query.take::<u32>("n"), None);
+        assert_eq!(pointers(query.finish()), ["/limit", "/n", "/typo"]);
+    }
+
+    #[test]
+    fn an_empty_value_is_left_out_and_a_second_one_is_a_fault() {
+        let mut query = params(&[("q", ""), ("limit", "2"), ("limit", "3")]);
+        assert_eq!(query.text("q"), None);
+        query.limit();
+        assert_eq!(pointers(query.finish()), ["/limit"]);
+    }
+}

@@ -1,0 +1,468 @@
+//! What a client is told when something is refused or fails: RFC 9457 problem documents with stable types.
+//!
+//! One variant per type of problem. [`ALL`] is the list that the docs are made from. A problem never carries a database's
+//! words, a prompt, a reply or a token.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::job_view::JobRef;
+use crate::enqueue::{EnqueueError, JudgeProblem};
+use crate::job::{FailureClass, Job, JobId};
+use crate::store::StoreError;
+
+/// The media type of a problem document.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+/// What every problem's `type` begins with.
+pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
+/// How long a client should stay away from a database that is away, seconds.
+const DATABASE_RETRY_AFTER_S: u64 = 5;
+
+/// One type of problem, as the docs list it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProblemType {
+    /// The last part of its `type`.
+    pub slug: &'static str,
+    /// The statuses that it comes with.
+    pub statuses: &'static [u16],
+    /// One line, the same every time.
+    pub title: &'static str,
+    /// When it happens, and what to do about it.
+    pub meaning: &'static str,
+}
+
+const fn row(
+    slug: &'static str,
+    statuses: &'static [u16],
+    title: &'static str,
+    meaning: &'static str,
+) -> ProblemType {
+    ProblemType {
+        slug,
+        statuses,
+        title,
+        meaning,
+    }
+}
+
+/// Every type of problem that the API answers.
+#[rustfmt::skip]
+pub const ALL: &[ProblemType] = &[
+    row("invalid-request", &[400, 422], "The request is not valid", "A body, path, query parameter or header has a fault; `errors` names each with a JSON pointer. 400 on the scoring routes of sessions, 422 elsewhere."),
+    row("session-not-completed", &[400], "The session has not ended", "Only sessions that have ended are scored. Put the session again once it has."),
+    row("nothing-to-judge", &[400], "The session has no conversation", "Put the session again with its messages."),
+    row("unauthorized", &[401], "A token is needed", "Send `Authorization: Bearer TOKEN` with one of the configured tokens."),
+    row("forbidden", &[403], "The token lacks a scope", "`detail` names the scope that is needed: admin includes enqueue, enqueue includes read."),
+    row("cross-site", &[403], "Refused: the request comes from another site", "A browser sent it from a page of another origin. Call the API from its own origin or from outside a browser."),
+    row("not-found", &[404], "No such route", "See `/docs` for the routes there are."),
+    row("session-not-found", &[404], "The session is not known", "Put the session first."),
+    row("not-scored", &[404], "The session has no score yet", "`job` is the active job, else the last one that failed; without one, ask for a score by POST."),
+    row("job-not-found", &[404], "The job is not known", "Check the id."),
+    row("criteria-not-found", &[404], "The criteria are not stored", "GET /api/v1/scoring/criteria lists what is stored."),
+    row("judge-not-found", &[404], "The judge is not known", "`detail` lists the judges there are."),
+    row("method-not-allowed", &[405], "The route does not take this method", "The header Allow lists those that it takes."),
+    row("body-timeout", &[408], "The body did not arrive in time", "Send it again, over a faster connection or in smaller parts."),
+    row("scoring-in-progress", &[409], "Another job is active for the session", "Wait for `job` to end or cancel it, then ask again."),
+    row("job-not-failed", &[409], "The job has not failed", "Only failed jobs are retried; ask for a new score with force_rescore instead."),
+    row("job-ended", &[409], "The job has already ended", "An ended job can't be cancelled."),
+    row("job-cancelled", &[409], "The job was cancelled while you waited", "Ask again if the score is still wanted."),
+    row("payload-too-large", &[413], "The body is too large", "Send a shorter session, or raise http.max_body_bytes."),
+    row("unsupported-media-type", &[415], "The body is not declared as JSON", "Send `Content-Type: application/json`."),
+    row("host-not-allowed", &[421], "The Host header is not one of ours", "Add the name to http.allowed_hosts, or use the bound address."),
+    row("headers-too-large", &[431], "The headers are too large", "Send at most 16 KiB of headers."),
+    row("internal", &[500], "A bug in gavel", "Report it with the request id; the log has the rest."),
+    row("judge-failed", &[502], "The judge failed", "`class`, `detail` and `remedy` say how; `job` is the failed job, to be retried."),
+    row("scoring-disabled", &[503], "Scoring is switched off", "Set scoring.enabled (SCORING_ENABLED) to true and reload; scores can still be read."),
+    row("judge-not-configured", &[503], "The judge is not configured", "`remedy` says what to set."),
+    row("database-unavailable", &[503], "The database is unavailable", "Try again after `retry_after_s`; nothing was accepted."),
+];
+
+/// One fault of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct Fault {
+    /// JSON pointer into the body; for a query or path parameter, `/` and its name.
+    pub(super) pointer: String,
+    /// What is wrong, and what would be right.
+    pub(super) message: String,
+}
+
+/// An RFC 9457 problem document.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct Problem {
+    /// `urn:gavel:problem:` and the type's name.
+    #[serde(rename = "type")]
+    pub(super) type_uri: String,
+    /// The type in words.
+    pub(super) title: String,
+    /// The HTTP status.
+    pub(super) status: u16,
+    /// What happened this time.
+    pub(super) detail: String,
+    /// The path that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) instance: Option<String>,
+    /// The request's id, as in the header `x-request-id` and the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) request_id: Option<String>,
+    /// Each fault of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) errors: Vec<Fault>,
+    /// The job that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) job: Option<Box<JobRef>>,
+    /// How the judge failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) class: Option<FailureClass>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remedy: Option<String>,
+    /// When to try again, seconds; the header Retry-After says the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after_s: Option<u64>,
+}
+
+/// Which status an invalid request gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// 400: the scoring routes of sessions, as their origin has it.
+    BadRequest,
+    /// 422: everywhere else.
+    Unprocessable,
+}
+
+/// Everything that a handler may answer instead of what was asked for.
+#[derive(Debug)]
+pub(super) enum ApiError {
+    /// 400 or 422.
+    Invalid {
+        /// Which of the two.
+        refusal: Refusal,
+        /// What is wrong.
+        faults: Vec<Fault>,
+    },
+    /// 400.
+    SessionNotCompleted(String),
+    /// 400.
+    NothingToJudge(String),
+    /// 401: why.
+    Unauthorized(&'static str),
+    /// 403: the scope that lacks.
+    Forbidden {
+        /// The scope's name.
+        needed: &'static str,
+        /// The token's name.
+        token: String,
+    },
+    /// 403: why.
+    CrossSite(String),
+    /// 404: no route.
+    NoRoute,
+    /// 404.
+    SessionNotFound(Uuid),
+    /// 404.
+    NotScored {
+        /// The session.
+        session_id: Uuid,
+        /// The active, else the last failed job.
+        job: Option<Box<Job>>,
+    },
+    /// 404.
+    JobNotFound(JobId),
+    /// 404.
+    CriteriaNotFound(String),
+    /// 404.
+    JudgeNotFound {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// 405.
+    MethodNotAllowed,
+    /// 408: after so many seconds.
+    BodyTimeout(u64),
+    /// 409.
+    InProgress(Box<Job>),
+    /// 409: retry.
+    JobNotFailed(Box<Job>),
+    /// 409: cancel.
+    JobEnded(Box<Job>),
+    /// 409: while the client waited.
+    JobCancelled(Box<Job>),
+    /// 413.
+    TooLarge {
+        /// What is too large: `/conversation`, or empty for the whole body.
+        pointer: &'static str,
+        /// The most that is taken, bytes.
+        max: usize,
+    },
+    /// 415: what was declared.
+    UnsupportedMediaType(Option<String>),
+    /// 421: the Host.
+    HostNotAllowed(String),
+    /// 431.
+    HeadersTooLarge,
+    /// 500: what was attempted; goes to the log alone.
+    Internal(String),
+    /// 502: the failed job.
+    JudgeFailed(Box<Job>),
+    /// 503.
+    Disabled(String),
+    /// 503.
+    JudgeNotConfigured(JudgeProblem),
+    /// 503: what was attempted; goes to the log alone.
+    DatabaseUnavailable(String),
+}
+
+impl ApiError {
+    /// One fault at one place.
+    pub(super) fn fault(
+        refusal: Refusal,
+        pointer: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::Invalid {
+            refusal,
+            faults: vec![Fault {
+                pointer: pointer.into(),
+                message: message.into(),
+            }],
+        }
+    }
+
+    fn slug(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid-request",
+            Self::SessionNotCompleted(_) => "session-not-completed",
+            Self::NothingToJudge(_) => "nothing-to-judge",
+            Self::Unauthorized(_) => "unauthorized",
+            Self::Forbidden { .. } => "forbidden",
+            Self::CrossSite(_) => "cross-site",
+            Self::NoRoute => "not-found",
+            Self::SessionNotFound(_) => "session-not-found",
+            Self::NotScored { .. } => "not-scored",
+            Self::JobNotFound(_) => "job-not-found",
+            Self::CriteriaNotFound(_) => "criteria-not-found",
+            Self::JudgeNotFound { .. } => "judge-not-found",
+            Self::MethodNotAllowed => "method-not-allowed",
+            Self::BodyTimeout(_) => "body-timeout",
+            Self::InProgress(_) => "scoring-in-progress",
+            Self::JobNotFailed(_) => "job-not-failed",
+            Self::JobEnded(_) => "job-ended",
+            Self::JobCancelled(_) => "job-cancelled",
+            Self::TooLarge { .. } => "payload-too-large",
+            Self::UnsupportedMediaType(_) => "unsupported-media-type",
+            Self::HostNotAllowed(_) => "host-not-allowed",
+            Self::HeadersTooLarge => "headers-too-large",
+            Self::Internal(_) => "internal",
+            Self::JudgeFailed(_) => "judge-failed",
+            Self::Disabled(_) => "scoring-disabled",
+            Self::JudgeNotConfigured(_) => "judge-not-configured",
+            Self::DatabaseUnavailable(_) => "database-unavailable",
+        }
+    }
+
+    /// What happened this time, in words for the client.
+    fn detail(&self) -> String {
+        match self {
+            Self::Invalid { faults, .. } => match faults.as_slice() {
+                [one] if one.pointer.is_empty() => one.message.clone(),
+                [one] => format!("{}: {}", one.pointer, one.message),
+                many => format!("{} faults; see errors", many.len()),
+            },
+            Self::SessionNotCompleted(text)
+            | Self::NothingToJudge(text)
+            | Self::CrossSite(text) => text.clone(),
+            Self::Unauthorized(why) => (*why).to_owned(),
+            Self::Forbidden { needed, token } => {
+                format!("token {token:?} lacks the scope {needed}")
+            }
+            Self::NoRoute => "no route has this path; /docs lists those there are".to_owned(),
+            Self::SessionNotFound(id) => format!("session {id} is not known: put it first"),
+            Self::NotScored { session_id, job } => match job {
+                Some(job) => format!(
+                    "session {session_id} has no score: job {} is {}",
+                    job.job_id, job.state
+                ),
+                None => format!("session {session_id} has no score: ask for one by POST"),
+            },
+            Self::JobNotFound(id) => format!("job {id} is not known"),
+            Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
+            Self::JudgeNotFound { name, known } => {
+                format!("judge {name:?} is not known; known: {}", known.join(", "))
+            }
+            Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
+            Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
+            Self::InProgress(job) => {
+                format!("job {} is {} for this session", job.job_id, job.state)
+            }
+            Self::JobNotFailed(job) => {
+                format!(
+                    "job {} is {}: only failed jobs are retried",
+                    job.job_id, job.state
+                )
+            }
+            Self::JobEnded(job) => format!("job {} has already {}", job.job_id, job.state),
+            Self::JobCancelled(job) => format!("job {} was cancelled", job.job_id),
+            Self::TooLarge { pointer: "", max } => {
+                format!(
+                    "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
+                )
+            }
+            Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
+            Self::UnsupportedMediaType(declared) => match declared {
+                Some(declared) => {
+                    format!("the body is declared as {declared:?}: send application/json")
+                }
+                None => "the body has no content type: send application/json".to_owned(),
+            },
+            Self::HostNotAllowed(host) => format!(
+                "host {host:?} is not answered here: add it to http.allowed_hosts, or use the bound address"
+            ),
+            Self::HeadersTooLarge => "the headers are larger than 16 KiB".to_owned(),
+            Self::Internal(_) => {
+                "an unexpected error; the log has it under this request id".to_owned()
+            }
+            Self::JudgeFailed(job) => job.failure.as_ref().map_or_else(
+                || format!("job {} failed", job.job_id),
+                |failure| failure.message.clone(),
+            ),
+            Self::Disabled(text) => text.clone(),
+            Self::JudgeNotConfigured(problem) => {
+                format!("judge {:?} can't be asked", problem.judge)
+            }
+            Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+        }
+    }
+
+    fn job(&self) -> Option<&Job> {
+        if let Self::InProgress(job)
+        | Self::JobNotFailed(job)
+        | Self::JobEnded(job)
+        | Self::JobCancelled(job)
+        | Self::JudgeFailed(job) = self
+        {
+            Some(job)
+        } else if let Self::NotScored { job, .. } = self {
+            job.as_deref()
+        } else {
+            None
+        }
+    }
+
+    /// The document, but for what only the layers know: the path and the request's id.
+    fn problem(&self) -> Problem {
+        let kind = problem_type(self.slug());
+        let failure = if let Self::JudgeFailed(job) = self {
+            job.failure.as_ref()
+        } else {
+            None
+        };
+        let (faults, status) = if let Self::Invalid { refusal, faults } = self {
+            let status = match refusal {
+                Refusal::BadRequest => 400,
+                Refusal::Unprocessable => 422,
+            };
+            (faults.clone(), status)
+        } else {
+            (Vec::new(), kind.statuses.first().copied().unwrap_or(500))
+        };
+        Problem {
+            type_uri: format!("{TYPE_PREFIX}{}", kind.slug),
+            title: kind.title.to_owned(),
+            status,
+            detail: self.detail(),
+            instance: None,
+            request_id: None,
+            errors: faults,
+            job: self.job().map(|job| Box::new(JobRef::of(job))),
+            class: failure.map(|failure| failure.class),
+            remedy: if let Self::JudgeNotConfigured(problem) = self {
+                Some(problem.remedy.clone())
+            } else {
+                failure.map(|failure| failure.class.remedy().to_owned())
+            },
+            retry_after_s: matches!(self, Self::DatabaseUnavailable(_))
+                .then_some(DATABASE_RETRY_AFTER_S),
+        }
+    }
+}
+
+/// The row of [`ALL`] with that name.
+fn problem_type(slug: &str) -> ProblemType {
+    const UNLISTED: ProblemType = row("internal", &[500], "A bug in gavel", "");
+    ALL.iter()
+        .copied()
+        .find(|kind| kind.slug == slug)
+        .unwrap_or(UNLISTED)
+}
+
+impl IntoResponse for ApiError {
+    /// A response without a body: the document rides in the extensions until the outer layer, which knows the path, writes it.
+    fn into_response(self) -> Response {
+        if let Self::Internal(reason) = &self {
+            tracing::error!(reason, "request failed");
+        } else if let Self::DatabaseUnavailable(reason) = &self {
+            tracing::warn!(reason, "database unavailable");
+        }
+        let problem = self.problem();
+        let mut response = StatusCode::from_u16(problem.status)
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            .into_response();
+        if let Some(seconds) = problem.retry_after_s {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Self::Unauthorized(_) = self {
+            response.headers_mut().insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"gavel\""),
+            );
+        }
+        if let Self::UnsupportedMediaType(_) = self {
+            response.headers_mut().insert(
+                HeaderName::from_static("accept-post"),
+                HeaderValue::from_static("application/json"),
+            );
+        }
+        response.extensions_mut().insert(problem);
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable { .. } => Self::DatabaseUnavailable(error.to_string()),
+            StoreError::Schema(_) | StoreError::Unexpected { .. } => {
+                Self::Internal(error.to_string())
+            }
+            StoreError::BadCursor(reason) => Self::fault(
+                Refusal::Unprocessable,
+                "/cursor",
+                format!("{reason}: send a next_cursor of this list as it came"),
+            ),
+        }
+    }
+}
+
+impl From<EnqueueError> for ApiError {
+    fn from(error: EnqueueError) -> Self {
+        let text = error.to_string();
+        match error {
+            EnqueueError::SessionNotFound(id) => Self::SessionNotFound(id),
+            EnqueueError::SessionNotCompleted { .. } => Self::SessionNotCompleted(text),
+            EnqueueError::NothingToJudge(_) => Self::NothingToJudge(text),
+            EnqueueError::UnknownCriteria(_) => {
+                Self::fault(Refusal::BadRequest, "/criteria_hash", text)
+            }
+            EnqueueError::InProgress { job, .. } => Self::InProgress(job),
+            EnqueueError::Disabled => Self::Disabled(text),
+            EnqueueError::JudgeNotConfigured(problem) => Self::JudgeNotConfigured(problem),
+            EnqueueError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A session's score: ask for it, read it, read those before it. Asking never blocks unless the client prefers to wait.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::ApiState;
+use super::auth::Caller;
+use super::body::ScoringJson;
+use super::job_view::{JobRef, job_path};
+use super::params::{Params, Segment, uuid};
+use super::problem::{ApiError, Problem, Refusal};
+use super::score_view::{ScoreVersion, ScoreView, none_match_holds};
+use super::wait::Prefer;
+use crate::enqueue::{Enqueued, ScoreSession};
+use crate::job::{Job, JobState, Priority};
+use crate::store::{Force, SessionScoreRow};
+
+/// When a client should look at a job again, seconds.
+const RETRY_AFTER_S: u64 = 2;
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(score_session, current_score))
+        .routes(routes!(scores_of_session))
+}
+
+/// What to score with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ScoreRequest {
+    /// Whether an existing score and cached replies are passed over.
+    pub(super) force_rescore: bool,
+    /// 64 hex digits of stored criteria; left out: the current ones.
+    pub(super) criteria_hash: Option<String>,
+}
+
+/// Every score of a session, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct ScoreList {
+    /// The scores; at most 1,000.
+    pub(super) items: Vec<ScoreVersion>,
+    /// Always null: there is one page.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// Asks for a session's score.
+///
+/// Answers at once: 200 with the score if there is one, else 202 with the job. `Prefer: wait=N` holds the answer back
+/// until the job has ended or N seconds are over. An older score stays readable until the new one is recorded.
+#[utoipa::path(
+    post, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "score_session",
+    params(
+        ("session_id" = Uuid, Path, description = "The session"),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
+    ),
+    request_body(content = Option<ScoreRequest>, description = "May be left out: no force, current criteria"),
+    responses(
+        (status = 200, description = "The score", body = ScoreView),
+        (status = 202, description = "The job that will make the score", body = JobRef, headers(
+            ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
+            ("Preference-Applied" = String, description = "The wait that was honoured"))),
+        (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "scoring-in-progress, job-cancelled", body = Problem, content_type = "application/problem+json"),
+        (status = 502, description = "judge-failed (only with Prefer: wait)", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, database-unavailable", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn score_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    prefer: Prefer,
+    caller: Caller,
+    body: Result<ScoringJson<ScoreRequest>, ApiError>,
+) -> Response {
+    let asked = async {
+        let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
+        let body = match body {
+            Ok(ScoringJson(body)) => check_hash(body),
+            Err(error) => Err(error),
+        };
+        let request = match body {
+            Ok(body) => ScoreSession {
+                session_id,
+                force: if body.force_rescore {
+                    Force::Yes
+                } else {
+                    Force::AsIs
+                },
+                criteria_hash: body.criteria_hash,
+                triggered_by: caller.name(Refusal::BadRequest)?,
+                priority: Priority::Interactive,
+            },
+            Err(fault) => return Err(subject_first(&state, session_id, fault).await),
+        };
+        ask(&state, &request, prefer).await
+    };
+    prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
+}
+
+fn check_hash(body: ScoreRequest) -> Result<ScoreRequest, ApiError> {
+    let hex = |hash: &String| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    if body.criteria_hash.as_ref().is_none_or(hex) {
+        Ok(body)
+    } else {
+        Err(ApiError::fault(
+            Refusal::BadRequest,
+            "/criteria_hash",
+            "must be 64 hex digits; GET /api/v1/scoring/criteria lists those that are stored",
+        ))
+    }
+}
+
+/// A session that can't be scored is told before a fault of the body.
+async fn subject_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> ApiError {
+    if !matches!(fault, ApiError::Invalid { .. }) {
+        return fault;
+    }
+    match state.store.scoring_view(session_id).await {
+        Ok(None) => ApiError::SessionNotFound(session_id),
+        Ok(Some(view)) if !view.status.is_terminal() => ApiError::SessionNotCompleted(format!(
+            "session {session_id} is {}: only sessions that have ended are scored",
+            view.status
+        )),
+        Ok(Some(_)) => fault,
+        Err(error) => error.into(),
+    }
+}
+
+async fn ask(
+    state: &ApiState,
+    request: &ScoreSession,
+    prefer: Prefer,
+) -> Result<Response, ApiError> {
+    let job = match state.enqueue.score_session(request).await? {
+        Enqueued::Scored(score_id) => {
+            let row = state.store.score(score_id).await?;
+            let row = row.ok_or_else(|| gone("a session's current score"))?;
+            return Ok(score(state, row).into_response());
+        }
+        Enqueued::Job(job) => job,
+    };
+    match prefer.ended(state, job.job_id).await {
+        Some(ended) => outcome(state, Box::new(ended)).await,
+        None => Ok(accepted(&job)),
+    }
+}
+
+/// What a job that ended while the client waited came to.
+async fn outcome(state: &ApiState, job: Box<Job>) -> Result<Response, ApiError> {
+    match job.state {
+        JobState::Failed => Err(ApiError::JudgeFailed(job)),
+        JobState::Cancelled => Err(ApiError::JobCancelled(job)),
+        // The row can only have become active again by a retry.
+        JobState::Queued | JobState::Running | JobState::Waiting => Ok(accepted(&job)),
+        JobState::Succeeded => {
+            let session_id = job
+                .subject_id
+                .ok_or_else(|| gone("a session job's subject"))?;
+            let current = state.store.current_score(session_id).await?;
+            let row = match current.filter(|row| row.job_id == job.job_id) {
+                Some(row) => Some(row),
+                None => {
+                    let all = state.store.scores_of(session_id).await?;
+                    all.into_iter().find(|row| row.job_id == job.job_id)
+                }
+            };
+            let row = row.ok_or_else(|| gone("the score of a succeeded job"))?;
+            Ok(score(state, row).into_response())
+        }
+    }
+}
+
+fn gone(what: &str) -> ApiError {
+    ApiError::Internal(format!("{what} is not in the store"))
+}
+
+fn score(state: &ApiState, row: SessionScoreRow) -> Json<ScoreView> {
+    Json(ScoreView::of(row, &state.enqueue.current_criteria().hash.0))
+}
+
+/// 202 with the job in short.
+pub(super) fn accepted(job: &Job) -> Response {
+    let mut response = (StatusCode::ACCEPTED, Json(JobRef::of(job))).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    if let Ok(location) = HeaderValue::from_str(&job_path(job.job_id)) {
+        headers.insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// Reads a session's current score.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "get_score",
+    params(
+        ("session_id" = Uuid, Path, description = "The session"),
+        ("If-None-Match" = Option<String>, Header, description = "An ETag of this route: 304 if it still holds"),
+    ),
+    responses(
+        (status = 200, description = "The current score", body = ScoreView, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+        (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "not-scored (with the active, else the last failed job), session-not-found", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn current_score(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
+    params.finish_with(Refusal::BadRequest)?;
+    let Some(row) = state.store.current_score(session_id).await? else {
+        let view = state.store.scoring_view(session_id).await?;
+        let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
+        return Err(ApiError::NotScored {
+            session_id,
+            job: view.active_job.or(view.last_failed_job).map(Box::new),
+        });
+    };
+    let score = score(&state, row);
+    let etag = score.etag();
+    let mut response = if none_match_holds(&headers, &etag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        score.into_response()
+    };
+    if let Ok(etag) = HeaderValue::from_str(&etag) {
+        response.headers_mut().insert(header::ETAG, etag);
+    }
+    // May be kept, but is asked for again each time: that is what the ETag is for.
+    let revalidate = HeaderValue::from_static("private, no-cache");
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, revalidate);
+    Ok(response)
+}
+
+/// Lists every score of a session, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/sessions/{session_id}/scores", tag = "scoring", operation_id = "list_scores",
+    params(("session_id" = Uuid, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The scores", body = ScoreList),
+        (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn scores_of_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    params: Params,
+) -> Result<Json<ScoreList>, ApiError> {
+    let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
+    params.finish_with(Refusal::BadRequest)?;
+    let rows = state.store.scores_of(session_id).await?;
+    if rows.is_empty() && state.store.scoring_view(session_id).await?.is_none() {
+        return Err(ApiError::SessionNotFound(session_id));
+    }
+    let current = state.enqueue.current_criteria();
+    let items = rows
+        .into_iter()
+        .map(|row| ScoreVersion {
+            superseded_at: row.superseded_at,
+            score: ScoreView::of(row, &current.hash.0),
+        })
+        .collect();
+    Ok(Json(ScoreList {
+        items,
+        next_cursor: None,
+    }))
+}

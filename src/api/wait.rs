@@ -1,0 +1,100 @@
+//! `Prefer: wait=N` (RFC 7240): holds an answer back until a job has ended or the time is up. Asks the store, never a queue.
+
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
+use tokio::time::Instant;
+
+use super::ApiState;
+use crate::job::{Job, JobId};
+
+/// The first pause between two looks; each further one is half as long again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long the client would wait, cut to what is allowed; `None`: it asked for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Prefer(pub(super) Option<u64>);
+
+impl FromRequestParts<ApiState> for Prefer {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &ApiState,
+    ) -> Result<Self, Self::Rejection> {
+        Ok(Self::read(&parts.headers, state.http.max_wait_s))
+    }
+}
+
+impl Prefer {
+    /// A preference that makes no sense is left aside, as RFC 7240 has it.
+    fn read(headers: &HeaderMap, max: u64) -> Self {
+        let wait = headers
+            .get_all("prefer")
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split([',', ';']))
+            .filter_map(|preference| preference.split_once('='))
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case("wait"))
+            .and_then(|(_, seconds)| seconds.trim().trim_matches('"').parse::<u64>().ok());
+        Self(wait.map(|seconds| seconds.min(max)))
+    }
+
+    /// Says in the answer that the preference was heard.
+    pub(super) fn mark(self, mut response: Response) -> Response {
+        if let Some(seconds) = self.0
+            && let Ok(value) = HeaderValue::from_str(&format!("wait={seconds}"))
+        {
+            let name = HeaderName::from_static("preference-applied");
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+
+    /// The job once it has ended; `None` if it goes on, the process stops, or the store doesn't answer: the job is
+    /// accepted, and the client can ask again.
+    pub(super) async fn ended(self, state: &ApiState, id: JobId) -> Option<Job> {
+        let limit = Instant::now() + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let job = state.store.job(id).await.ok()??;
+            if job.state.is_terminal() {
+                return Some(job);
+            }
+            if Instant::now() >= limit || state.health.draining() {
+                return None;
+            }
+            tokio::time::sleep_until(limit.min(Instant::now() + pause)).await;
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+    use super::*;
+
+    #[test]
+    fn a_wait_is_found_among_preferences_and_cut_to_what_is_allowed() {
+        for (text, expected) in [
+            ("wait=5", Some(5)),
+            ("respond-async, wait=10", Some(10)),
+            ("WAIT = \"7\"", Some(7)),
+            ("wait=3600", Some(60)),
+            ("wait=0", Some(0)),
+            ("wait=-1", None),
+            ("wait", None),
+            ("respond-async", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("prefer", text.parse().unwrap());
+            assert_eq!(Prefer::read(&headers, 60).0, expected, "{text}");
+        }
+    }
+}

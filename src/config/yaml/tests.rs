@@ -1,0 +1,228 @@
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn env(name: &str) -> Option<String> {
+    let value = match name {
+        "NAME" => "value",
+        "EMPTY" => "",
+        "DOLLAR" => "${NAME} $$",
+        "NUMBER" => "7",
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
+
+fn read(text: &str) -> Value {
+    resolve("f.yaml", text, &env).unwrap()
+}
+
+fn error(text: &str) -> YamlError {
+    resolve("f.yaml", text, &env).unwrap_err()
+}
+
+#[test]
+fn each_form_of_substitution_gives_text() {
+    let cases = [
+        ("plain", "plain"),
+        ("${NAME}", "value"),
+        ("a${NAME}b${NAME}", "avaluebvalue"),
+        ("${NAME:-x}", "value"),
+        ("${UNSET:-x}", "x"),
+        ("${UNSET:-}", ""),
+        ("${EMPTY:-x}", "x"),
+        ("${EMPTY}", ""),
+        ("${UNSET:-${NAME}}", "value"),
+        ("${UNSET:-${UNSET2:-deep}}!", "deep!"),
+        ("${UNSET:-a ${EMPTY:-b} $$ c}", "a b $ c"),
+        // What isn't needed isn't asked for.
+        ("${NAME:-${UNSET}}", "value"),
+        // Values aren't looked at again.
+        ("${DOLLAR}", "${NAME} $$"),
+        ("$${NAME}", "${NAME}"),
+        ("$$$${NAME}", "$${NAME}"),
+        ("$$${NAME}", "$value"),
+        ("$NAME costs $5 or 5$", "$NAME costs $5 or 5$"),
+        ("${NUMBER}", "7"),
+        ("{{ALERT_DATA}}", "{{ALERT_DATA}}"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(
+            read(&format!("k: '{text}'")),
+            json!({ "k": expected }),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        read(
+            "enabled: ${SCORING_ENABLED:-true}\nmodel: ${M:-}  # a comment\np: |\n  ${NAME}\n  {{X}}\n"
+        ),
+        json!({ "enabled": "true", "model": "", "p": "value\n{{X}}\n" })
+    );
+}
+
+#[test]
+fn values_without_a_variable_keep_their_type_and_keys_are_left_alone() {
+    assert_eq!(
+        read(
+            "a: 1\nb: -2.5\nc: true\nd:\ne: [1, '${NUMBER}']\n'${NAME}': {x: yes}\nf: &f {g: 1}\nh: *f\n"
+        ),
+        json!({
+            "a": 1, "b": -2.5, "c": true, "d": null, "e": [1, "7"], "${NAME}": { "x": "yes" }, "f": { "g": 1 }, "h": { "g": 1 },
+        })
+    );
+    assert_eq!(read(""), Value::Null);
+    assert_eq!(read("\u{feff}a: 1"), json!({ "a": 1 }));
+}
+
+#[test]
+fn an_unset_variable_is_told_by_name_file_and_line() {
+    let text =
+        "# ${MISSING} in a comment\nscoring:\n  enabled: true\n  llm_provider: ${A:-${MISSING}}\n";
+    let YamlError::Unset { variable, at } = error(text) else {
+        panic!("another error");
+    };
+    assert_eq!(variable, "MISSING");
+    assert_eq!(
+        at.to_string(),
+        "f.yaml:4:22: the environment variable MISSING is not set; set it, or give a default: ${MISSING:-default}"
+    );
+    let in_block = error("judge_prompt: |\n  first\n  second ${MISSING}\n");
+    assert_eq!(
+        (in_block.at().line, in_block.at().column),
+        (Some(3), Some(10))
+    );
+}
+
+#[test]
+fn a_dollar_brace_that_is_not_well_formed_is_an_error_with_its_place() {
+    let deep = format!("{}x{}", "${A:-".repeat(40), "}".repeat(40));
+    let cases = [
+        ("${NAME", "has no closing `}`"),
+        ("${UNSET:-x", "`${UNSET` has no closing `}`"),
+        ("${UNSET:-${A:-x}", "`${UNSET` has no closing `}`"),
+        ("${}", "variable's name"),
+        ("${1A}", "variable's name"),
+        ("${NAME-x}", "must be followed by"),
+        ("${NAME:?x}", "must be followed by"),
+        (deep.as_str(), "more than 16 deep"),
+    ];
+    for (text, message) in cases {
+        let error = error(&format!("a: 1\nk: \"{text}\"\n"));
+        assert!(matches!(error, YamlError::Substitution(_)), "{error}");
+        assert_eq!(error.at().line, Some(2), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+}
+
+#[test]
+fn broken_yaml_is_told_with_line_and_column() {
+    let error = error("a: 1\nb: [1, 2\nc: 3\n");
+    assert!(matches!(error, YamlError::Syntax(_)), "{error}");
+    assert!(error.to_string().starts_with("f.yaml:3:"), "{error}");
+    for text in [
+        "a: 1\n---\nb: 2\n",
+        "a: *unknown\n",
+        "a: 1\na: 2\n",
+        "\tx: 1\n",
+    ] {
+        assert!(
+            matches!(
+                super::resolve("f.yaml", text, &env),
+                Err(YamlError::Syntax(_))
+            ),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_yaml_has_and_a_configuration_has_no_use_for_is_refused_by_name() {
+    let cases = [
+        ("a:\n  b: !secret x\n", "f.yaml:2:3: the tag !secret"),
+        ("a:\n  1: x\n", "f.yaml:2:3: the key 1 must be text"),
+        ("true: x\n", "f.yaml:1:1: the key true must be text"),
+        ("? [a]\n: x\n", "f.yaml: a key must be text"),
+        ("b: &b {c: 1}\na:\n  <<: *b\n", "f.yaml:3:3: merge keys"),
+        ("a: .nan\n", "f.yaml:1:1: .nan is not a number"),
+    ];
+    for (text, expected) in cases {
+        let error = error(text);
+        assert!(matches!(error, YamlError::Unsupported(_)), "{error}");
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_duplicate_key_is_named() {
+    assert!(
+        error("a:\n  x: 1\n  x: 2\n")
+            .to_string()
+            .contains("duplicate entry with key \"x\"")
+    );
+}
+
+#[test]
+fn a_key_is_found_by_its_path() {
+    let text = "# scoring: here\nscoring:\n  enabled: true # enabled: no\n  'llm_provider': x\n\njudge_prompt: |\n  scoring:\n    llm_model: z\n\n  dimensions:\n\
+                dimensions:\n- name: a\n  max: 1\n-\n  name: b\n  max: 2\n  sub:\n    - - x: 1\n      - y: 2\nflow: {in: 1}\ntext: >-\n  flow:\nlast: 1\n";
+    let cases = [
+        ("scoring", Some(2)),
+        ("scoring.enabled", Some(3)),
+        ("scoring.llm_provider", Some(4)),
+        ("scoring.llm_model", Some(2)),
+        ("judge_prompt", Some(6)),
+        ("dimensions", Some(11)),
+        ("dimensions.0", Some(12)),
+        ("dimensions.0.name", Some(12)),
+        ("dimensions.0.max", Some(13)),
+        ("dimensions.1", Some(14)),
+        ("dimensions.1.max", Some(16)),
+        ("dimensions.1.sub.0.0.x", Some(18)),
+        ("dimensions.1.sub.0.1", Some(19)),
+        ("dimensions.2.max", Some(11)),
+        ("flow.in", Some(20)),
+        ("last", Some(23)),
+        ("nowhere", None),
+        (".", None),
+        ("", None),
+    ];
+    for (path, line) in cases {
+        assert_eq!(line_of(text, path), line, "{path}");
+    }
+    assert_eq!(place_of(text, "dimensions.0.name"), Some((12, 3)));
+}
+
+#[test]
+fn a_fault_without_a_place_is_told_by_file_alone() {
+    let error = FileError::at_path("f.yaml", "a: 1", "b", "is missing");
+    assert_eq!(error.to_string(), "f.yaml: is missing");
+    assert_eq!(
+        FileError::at_path("f.yaml", "a: 1", "a", "is bad").to_string(),
+        "f.yaml:1:1: is bad"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in any::<String>(), path in "[a-z0-9.]{0,12}") {
+        let _ = resolve("f.yaml", &text, &env);
+        let _ = line_of(&text, &path);
+    }
+
+    #[test]
+    fn no_line_of_yaml_shapes_panics(text in "( |-|a|b|:|\n|\\||>|\\{|\\}|\\$|'|\"|#|&|\\*|!|1){0,60}", path in "(a|b|0|1|\\.){0,6}") {
+        let _ = resolve("f.yaml", &text, &env);
+        let _ = line_of(&text, &path);
+    }
+
+    #[test]
+    fn doubled_dollars_bring_any_text_through(text in "[ -~]{0,40}") {
+        let mut quoted = serde_json::Map::new();
+        quoted.insert("k".to_owned(), json!(text.replace('$', "$$")));
+        prop_assert_eq!(read(&Value::Object(quoted).to_string()), json!({ "k": text }));
+    }
+}

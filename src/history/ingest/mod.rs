@@ -1,0 +1,11 @@
+//! Sessions as they are put or read from files, and the way from there to a stored record.
+//!
+//! Types are checked while reading, everything else by [`SessionInput::into_record`], which lists every fault with a JSON
+//! pointer. Nothing here opens a file, and nothing here scores.
+
+mod file;
+mod input;
+mod limits;
+
+pub use file::{FileFault, SessionFileError, parse_session_file};
+pub use input::{InvalidSession, SessionFault, SessionInput};

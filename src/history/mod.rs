@@ -1,0 +1,3 @@
+//! Where sessions come from. Nothing here scores: a session that arrives is stored, and scoring is asked for.
+
+pub mod ingest;

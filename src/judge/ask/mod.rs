@@ -1,0 +1,226 @@
+//! `Judge::ask`: cache -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once.
+
+mod flights;
+mod run;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use uuid::Uuid;
+
+use super::call_log::CallUsage;
+use super::error::ErrorClass;
+use super::gate::{Closed, Gate};
+use super::provider::{Provider, ProviderMaker};
+use super::question::{Answer, Limits, Question};
+use super::retry::RetryOptions;
+use super::{CacheKey, CallLog, JudgeSpec, NotConfigured, Providers, ReplyCache};
+use crate::clock::{Clock, SystemClock};
+use flights::{Flights, Seat};
+
+/// What a question needs from the run it belongs to.
+#[derive(Debug, Clone)]
+pub struct AskContext {
+    /// Goes into the call log; the judge doesn't interpret it.
+    pub asked_for: Uuid,
+    /// Retries spent so far over all runs.
+    pub retries_spent: u32,
+    /// Whether the cache is passed over (force_rescore). What comes back is cached all the same.
+    pub skip_cache: bool,
+}
+
+/// How asking ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// With an answer, good or bad.
+    Answered {
+        /// The reply, or the error that no patience helps.
+        answer: Answer,
+        /// Retries spent over all runs, these included.
+        retries_spent: u32,
+        /// What this run's calls used.
+        usage: CallUsage,
+    },
+    /// With a wait too long to spend in a slot. Nothing was lost: ask again later with the same `retries_spent`.
+    Wait {
+        /// Why.
+        why: Closed,
+        /// When to come again; `None` where somebody must act first.
+        retry_in: Option<Duration>,
+        /// Retries spent over all runs, these included.
+        retries_spent: u32,
+        /// What this run's calls used.
+        usage: CallUsage,
+    },
+}
+
+/// One judge: a provider entry and a model.
+pub struct Judge {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    spec: JudgeSpec,
+    provider: Arc<dyn Provider>,
+    wiring: JudgeWiring,
+    flights: Arc<Flights>,
+}
+
+/// What judges stand on.
+#[derive(Clone)]
+pub struct JudgeWiring {
+    /// Lets calls pass.
+    pub gate: Arc<dyn Gate>,
+    /// Keeps replies across runs.
+    pub cache: Arc<dyn ReplyCache>,
+    /// Takes every call.
+    pub log: Arc<dyn CallLog>,
+    /// Stamps calls.
+    pub clock: Arc<dyn Clock>,
+    /// How patient they are.
+    pub retry: RetryOptions,
+}
+
+impl Judge {
+    /// The judge's name: the entry's, or `entry:model`.
+    pub fn name(&self) -> &str {
+        self.inner.spec.name()
+    }
+
+    /// What it can take.
+    pub fn limits(&self) -> Limits {
+        self.inner.spec.limits()
+    }
+
+    /// Asks, patiently. Cancel-safe: dropping the future frees the permit.
+    ///
+    /// A question that is already in flight isn't asked again: its asker gets the same answer, marked as cached, for
+    /// which it spent nothing. A question that skips the cache is always asked.
+    pub async fn ask(&self, question: &Question, context: AskContext) -> Asked {
+        let key = CacheKey::of(&self.inner.spec, question);
+        if context.skip_cache {
+            return run::run(&self.inner, question, &context, &key).await;
+        }
+        loop {
+            let seat = self.board(question, &context, &key);
+            let asked = seat.flight.await;
+            match seat.led_with {
+                None => return asked,
+                Some(led_with) => {
+                    if let Some(shared) = shared(asked, &context, led_with) {
+                        return shared;
+                    }
+                }
+            }
+        }
+    }
+
+    fn board(&self, question: &Question, context: &AskContext, key: &CacheKey) -> Seat {
+        self.inner.flights.board(key, context.retries_spent, || {
+            let inner = Arc::clone(&self.inner);
+            let (question, context, key) = (question.clone(), context.clone(), key.clone());
+            async move { run::run(&inner, &question, &context, &key).await }.boxed()
+        })
+    }
+}
+
+/// What an asker that joined makes of the answer; `None`: it asks for itself, since whoever asked had fewer retries left.
+fn shared(asked: Asked, context: &AskContext, led_with: u32) -> Option<Asked> {
+    let retries_spent = context.retries_spent;
+    let usage = usage::nothing();
+    match asked {
+        Asked::Answered { mut answer, .. } => {
+            match &mut answer {
+                Ok(reply) => reply.cached = true,
+                Err(error) => {
+                    if error.class == ErrorClass::Transient && led_with > retries_spent {
+                        return None;
+                    }
+                }
+            }
+            Some(Asked::Answered {
+                answer,
+                retries_spent,
+                usage,
+            })
+        }
+        Asked::Wait { why, retry_in, .. } => Some(Asked::Wait {
+            why,
+            retry_in,
+            retries_spent,
+            usage,
+        }),
+    }
+}
+
+/// Every judge that `llm_providers.yaml` names, by name.
+pub struct Judges {
+    by_name: BTreeMap<String, Arc<Judge>>,
+    providers: Providers,
+    wiring: JudgeWiring,
+    flights: Arc<Flights>,
+    maker: Mutex<ProviderMaker>,
+}
+
+impl Judges {
+    /// Builds the judges of all configured entries, by the machine's clock and with the documented patience.
+    pub fn new(
+        providers: &Providers,
+        gate: Arc<dyn Gate>,
+        cache: Arc<dyn ReplyCache>,
+        log: Arc<dyn CallLog>,
+    ) -> Self {
+        Self::wired(
+            providers,
+            JudgeWiring {
+                gate,
+                cache,
+                log,
+                clock: Arc::new(SystemClock),
+                retry: RetryOptions::default(),
+            },
+        )
+    }
+
+    /// Builds the judges of all configured entries.
+    pub fn wired(providers: &Providers, wiring: JudgeWiring) -> Self {
+        let mut judges = Self {
+            by_name: BTreeMap::new(),
+            providers: providers.clone(),
+            wiring,
+            flights: Arc::default(),
+            maker: Mutex::default(),
+        };
+        for name in providers.names() {
+            if let Ok(spec) = providers.spec(&name) {
+                let judge = judges.build(spec);
+                judges.by_name.insert(name, judge);
+            }
+        }
+        judges
+    }
+
+    /// The judge of a name (`entry` or `entry:model`), or why there is none.
+    pub fn get(&self, name: &str) -> Result<Arc<Judge>, NotConfigured> {
+        match self.by_name.get(name) {
+            Some(judge) => Ok(Arc::clone(judge)),
+            // Models of an entry that takes any are built when asked for, and not kept: their names come from outside.
+            None => self.providers.spec(name).map(|spec| self.build(spec)),
+        }
+    }
+
+    fn build(&self, spec: JudgeSpec) -> Arc<Judge> {
+        let mut maker = self.maker.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::new(Judge {
+            inner: Arc::new(Inner {
+                provider: maker.make(&spec, &self.wiring.clock),
+                spec,
+                wiring: self.wiring.clone(),
+                flights: Arc::clone(&self.flights),
+            }),
+        })
+    }
+}

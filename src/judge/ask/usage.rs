@@ -1,0 +1,43 @@
+//! Tokens and money, call by call and summed.
+
+use crate::judge::call_log::CallUsage;
+use crate::judge::provider::{ProviderReply, Tokens};
+use crate::judge::providers::{JudgeSpec, price_of};
+
+/// What no call has used: nothing, at no cost.
+pub(super) fn nothing() -> CallUsage {
+    CallUsage {
+        cost_usd: Some(0.0),
+        ..CallUsage::default()
+    }
+}
+
+/// What one reply used. Unpriced if the model that answered has no price, or the provider reported no tokens.
+pub(super) fn of_reply(spec: &JudgeSpec, reply: &ProviderReply) -> CallUsage {
+    let Some(Tokens {
+        input,
+        cached,
+        output,
+    }) = reply.usage
+    else {
+        return CallUsage::default();
+    };
+    CallUsage {
+        tokens_in: input,
+        tokens_in_cached: cached,
+        tokens_out: output,
+        cost_usd: price_of(&spec.entry().prices, &reply.model)
+            .map(|price| price.cost(input, cached, output)),
+    }
+}
+
+/// Adds one call; a sum with an unpriced part is unpriced.
+pub(super) fn add(sum: &mut CallUsage, call: CallUsage) {
+    sum.tokens_in += call.tokens_in;
+    sum.tokens_in_cached += call.tokens_in_cached;
+    sum.tokens_out += call.tokens_out;
+    sum.cost_usd = sum
+        .cost_usd
+        .zip(call.cost_usd)
+        .map(|(sum, call)| sum + call);
+}

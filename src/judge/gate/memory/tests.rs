@@ -1,0 +1,244 @@
+//! The gate's promises, on paused time.
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use tokio::time::advance;
+
+use super::*;
+use crate::judge::error::ErrorClass;
+use crate::judge::gate::BreakerState;
+
+const NOW: Duration = Duration::ZERO;
+const JUDGE: &str = "openai-default";
+
+fn gate() -> MemoryGate {
+    MemoryGate::new(GateOptions::default())
+}
+
+fn failed(class: ErrorClass, retry_after: Option<u64>) -> CallOutcome {
+    CallOutcome::Failed {
+        class,
+        retry_after: retry_after.map(Duration::from_secs),
+        message: "it said no".to_owned(),
+    }
+}
+
+async fn meet(gate: &MemoryGate, outcome: &CallOutcome) {
+    let permit = gate.enter(JUDGE, NOW).await.unwrap();
+    gate.report(JUDGE, permit, outcome);
+}
+
+async fn refused(gate: &MemoryGate) -> Refusal {
+    gate.enter(JUDGE, NOW).await.err().unwrap()
+}
+
+fn closed_for(why: Closed, seconds: u64) -> Refusal {
+    Refusal {
+        why,
+        retry_in: Some(Duration::from_secs(seconds)),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_stops_its_own_judge_and_no_other() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    assert_eq!(refused(&gate).await, closed_for(Closed::BreakerOpen, 30));
+    assert!(gate.enter("other", NOW).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_whether_a_lane_is_closed_consumes_no_probe() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    advance(Duration::from_secs(30)).await;
+    assert_eq!(gate.closed(JUDGE), None);
+    assert_eq!(gate.closed(JUDGE), None);
+    let probe = gate.enter(JUDGE, NOW).await.unwrap();
+    assert!(probe.probe);
+    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::BreakerOpen);
+    assert_eq!(gate.snapshot()[0].breaker, BreakerState::HalfOpen);
+    gate.report(JUDGE, probe, &CallOutcome::Alive);
+    assert!(!gate.enter(JUDGE, NOW).await.unwrap().probe);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_permit_frees_its_slot_and_gives_the_probe_back() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    advance(Duration::from_secs(30)).await;
+    let probe = gate.enter(JUDGE, NOW).await.unwrap();
+    assert_eq!(gate.snapshot()[0].in_flight, 1);
+    drop(probe);
+    assert_eq!(gate.snapshot()[0].in_flight, 0);
+    assert!(gate.enter(JUDGE, NOW).await.unwrap().probe);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_probe_closes_the_breaker_and_throttles_the_lane() {
+    let gate = gate();
+    for _ in 0..5 {
+        meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    }
+    advance(Duration::from_secs(30)).await;
+    meet(&gate, &failed(ErrorClass::Throttled, Some(20))).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 20)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_obeys_retry_after_and_doubles_without_one_until_a_success() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Throttled, Some(3))).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 3)));
+    advance(Duration::from_secs(3)).await;
+    for pause in [10, 20, 40, 80, 160, 300, 300] {
+        meet(&gate, &failed(ErrorClass::Throttled, None)).await;
+        assert_eq!(
+            gate.closed(JUDGE),
+            Some(closed_for(Closed::Throttled, pause))
+        );
+        advance(Duration::from_secs(pause)).await;
+    }
+    meet(&gate, &CallOutcome::Alive).await;
+    meet(&gate, &failed(ErrorClass::Throttled, None)).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 10)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_throttled_calls_doubles_the_pause_once() {
+    let gate = gate();
+    let mut burst = Vec::new();
+    for _ in 0..6 {
+        burst.push(gate.enter(JUDGE, NOW).await.unwrap());
+    }
+    for permit in burst {
+        gate.report(JUDGE, permit, &failed(ErrorClass::Throttled, None));
+    }
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 10)));
+    assert_eq!(gate.snapshot()[0].breaker, BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exhausted_judge_is_closed_until_opened_and_told_once() {
+    let gate = gate();
+    let first = gate.enter(JUDGE, NOW).await.unwrap();
+    let second = gate.enter(JUDGE, NOW).await.unwrap();
+    gate.report(JUDGE, first, &failed(ErrorClass::Exhausted, None));
+    gate.report(JUDGE, second, &failed(ErrorClass::Exhausted, None));
+    let closure = Closure {
+        judge: JUDGE.to_owned(),
+        why: Closed::Exhausted,
+        message: "it said no".to_owned(),
+        reopens_in: None,
+    };
+    assert_eq!(gate.take_closures(), [closure]);
+    assert_eq!(gate.take_closures(), []);
+    advance(Duration::from_secs(86_400)).await;
+    let refusal = Refusal {
+        why: Closed::Exhausted,
+        retry_in: None,
+    };
+    assert_eq!(refused(&gate).await, refusal);
+    gate.open(JUDGE);
+    assert_eq!(gate.closed(JUDGE), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_known_reset_opens_an_exhausted_judge() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Exhausted, Some(60))).await;
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Exhausted, 60)));
+    advance(Duration::from_secs(60)).await;
+    assert_eq!(gate.closed(JUDGE), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn opening_leaves_breaker_and_throttle_as_they_are() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Throttled, Some(60))).await;
+    gate.close(JUDGE, Closed::Paused, None);
+    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::Paused);
+    gate.open(JUDGE);
+    assert_eq!(gate.closed(JUDGE), Some(closed_for(Closed::Throttled, 60)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_closes_the_lane_but_replaces_no_pause() {
+    let gate = gate();
+    let in_flight = gate.enter(JUDGE, NOW).await.unwrap();
+    gate.close(JUDGE, Closed::Paused, None);
+    gate.report(JUDGE, in_flight, &failed(ErrorClass::Misconfigured, None));
+    assert_eq!(gate.closed(JUDGE).unwrap().why, Closed::Paused);
+    assert_eq!(gate.take_closures()[0].why, Closed::Misconfigured);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_that_are_not_transient_neither_open_the_breaker_nor_close_the_lane() {
+    let gate = gate();
+    for class in [
+        ErrorClass::Rejected,
+        ErrorClass::Refused,
+        ErrorClass::TooLarge,
+        ErrorClass::Capability,
+        ErrorClass::Truncated,
+        ErrorClass::Unparsable,
+    ] {
+        meet(&gate, &failed(class, None)).await;
+    }
+    assert_eq!(gate.closed(JUDGE), None);
+    assert_eq!(gate.snapshot()[0].failures_in_row, 0);
+    assert_eq!(
+        gate.snapshot()[0].last_error.as_deref(),
+        Some("it said no")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
+    let gate = Arc::new(MemoryGate::new(GateOptions {
+        max_concurrency: BTreeMap::from([(JUDGE.to_owned(), 1)]),
+        ..GateOptions::default()
+    }));
+    let held = gate.enter(JUDGE, NOW).await.unwrap();
+    let refusal = gate.enter(JUDGE, Duration::from_secs(10)).await;
+    assert_eq!(refusal.err().unwrap(), closed_for(Closed::Throttled, 5));
+    let waiting = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move { gate.enter(JUDGE, Duration::from_secs(10)).await.is_ok() }
+    });
+    advance(Duration::from_secs(9)).await;
+    gate.report(JUDGE, held, &CallOutcome::Alive);
+    assert!(waiting.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entrys_cap_holds_for_each_of_its_models_and_zero_is_no_cap() {
+    let gate = MemoryGate::new(GateOptions {
+        max_concurrency: BTreeMap::from([("capped".to_owned(), 1), ("free".to_owned(), 0)]),
+        ..GateOptions::default()
+    });
+    let _held = gate.enter("capped:a", NOW).await.unwrap();
+    assert!(gate.enter("capped:a", NOW).await.is_err());
+    assert!(gate.enter("capped:b", NOW).await.is_ok());
+    let mut all = Vec::new();
+    for _ in 0..1_000 {
+        all.push(gate.enter("free", NOW).await.unwrap());
+    }
+    assert_eq!(gate.snapshot().last().unwrap().in_flight, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_lanes_are_forgotten_rather_than_piled_up() {
+    let gate = gate();
+    gate.close("kept", Closed::Paused, None);
+    for model in 0..3_000 {
+        drop(gate.enter(&format!("any:{model}"), NOW).await.unwrap());
+    }
+    assert!(gate.snapshot().len() <= MOST_LANES);
+    assert_eq!(gate.closed("kept").unwrap().why, Closed::Paused);
+}

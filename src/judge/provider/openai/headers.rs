@@ -1,0 +1,150 @@
+//! How long a server asks to wait.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use reqwest::header::HeaderMap;
+
+/// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// `retry-after-ms`, else `retry-after` in seconds or as an HTTP date.
+pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    if let Some(millis) = text(headers, "retry-after-ms").and_then(number) {
+        return seconds(millis / 1000.0);
+    }
+    let value = text(headers, "retry-after")?;
+    if let Some(number) = number(value) {
+        return seconds(number);
+    }
+    let at = DateTime::parse_from_rfc2822(value).ok()?;
+    let wait = (at.with_timezone(&Utc) - now).to_std();
+    Some(wait.unwrap_or(Duration::ZERO).min(LONGEST))
+}
+
+/// When a quota comes back: what was asked for, else the reset of the limit that has nothing left.
+pub(super) fn known_reset(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    retry_after(headers, now).or_else(|| {
+        ["requests", "tokens"].into_iter().find_map(|limit| {
+            let left = text(headers, &format!("x-ratelimit-remaining-{limit}"))?;
+            let reset = text(headers, &format!("x-ratelimit-reset-{limit}"))?;
+            (left == "0").then(|| duration(reset)).flatten()
+        })
+    })
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+fn seconds(number: f64) -> Option<Duration> {
+    let wait = Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(LONGEST);
+    Some(wait.min(LONGEST))
+}
+
+/// "12ms", "6m0s", "1h2m3.5s".
+fn duration(text: &str) -> Option<Duration> {
+    let mut total = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (amount, tail) = rest.split_at(digits);
+        let unit = tail
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit);
+        let factor = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return None,
+        };
+        total += number(amount)? * factor;
+        rest = tail;
+    }
+    (!text.is_empty()).then(|| seconds(total)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| {
+                (
+                    reqwest::header::HeaderName::from_static(name),
+                    value.parse().unwrap(),
+                )
+            })
+            .collect()
+    }
+
+    fn now() -> DateTime<Utc> {
+        "2026-11-06T08:49:30Z".parse().unwrap()
+    }
+
+    #[test]
+    fn retry_after_is_read_in_each_of_its_forms() {
+        let table: &[(&[(&'static str, &str)], Option<u64>)] = &[
+            (&[], None),
+            (&[("retry-after", "3")], Some(3_000)),
+            (&[("retry-after", "0.5")], Some(500)),
+            (&[("retry-after", "-4")], Some(0)),
+            (&[("retry-after", "soon")], None),
+            (&[("retry-after", "NaN")], None),
+            (
+                &[("retry-after", "Fri, 06 Nov 2026 08:49:37 GMT")],
+                Some(7_000),
+            ),
+            (&[("retry-after", "Fri, 06 Nov 2020 08:49:37 GMT")], Some(0)),
+            (
+                &[("retry-after", "9"), ("retry-after-ms", "250")],
+                Some(250),
+            ),
+            (&[("retry-after", "1e300")], Some(604_800_000)),
+        ];
+        for (pairs, millis) in table {
+            let read = retry_after(&headers(pairs), now());
+            assert_eq!(read, millis.map(Duration::from_millis), "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_reset_counts_only_for_the_limit_that_has_nothing_left() {
+        let limits = [
+            ("x-ratelimit-remaining-requests", "5"),
+            ("x-ratelimit-reset-requests", "12ms"),
+            ("x-ratelimit-remaining-tokens", "0"),
+            ("x-ratelimit-reset-tokens", "6m0s"),
+        ];
+        let reset = known_reset(&headers(&limits), now());
+        assert_eq!(reset, Some(Duration::from_secs(360)));
+        assert_eq!(known_reset(&headers(&limits[..2]), now()), None);
+    }
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        let table = [
+            ("12ms", Some(12)),
+            ("6m0s", Some(360_000)),
+            ("1h2m3.5s", Some(3_723_500)),
+            ("1d", Some(86_400_000)),
+            ("", None),
+            ("7", None),
+            ("3 weeks", None),
+        ];
+        for (text, millis) in table {
+            assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Reads a chat completion.
+
+use serde::Deserialize;
+
+use crate::judge::provider::{ProviderReply, Stop, Tokens};
+use crate::judge::providers::JudgeSpec;
+
+/// Model ids that begin so are simulated, whoever serves them.
+const SIMULATED_PREFIX: &str = "simulated-";
+
+#[derive(Deserialize)]
+struct Completion {
+    model: Option<String>,
+    choices: Option<Vec<Choice>>,
+    usage: Option<Usage>,
+    simulated: Option<serde_json::Value>,
+    error: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Option<Message>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    content: Option<Content>,
+    refusal: Option<String>,
+}
+
+/// Some servers answer with parts instead of a text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Deserialize)]
+struct Part {
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    prompt_tokens: Option<i64>,
+    completion_tokens: Option<i64>,
+    prompt_tokens_details: Option<PromptDetails>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<i64>,
+}
+
+/// Why a body of status 200 isn't a completion.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// Some gateways answer 200 and put the error inside.
+    ErrorInside,
+    /// The JSON ends too soon.
+    BrokenOff,
+    /// Something else, in words that follow the judge's name.
+    Other(&'static str),
+}
+
+/// Reads a body of status 200.
+pub(super) fn read(
+    body: &[u8],
+    status: u16,
+    spec: &JudgeSpec,
+) -> Result<ProviderReply, Unreadable> {
+    let completion: Completion = match serde_json::from_slice(body) {
+        Ok(completion) => completion,
+        Err(error) if error.is_eof() && !body.is_empty() => return Err(Unreadable::BrokenOff),
+        Err(_) => {
+            return Err(Unreadable::Other(
+                "answered 200 with a body that is no chat completion; check base_url",
+            ));
+        }
+    };
+    let choices = completion.choices.unwrap_or_default();
+    let Some(choice) = choices.into_iter().next() else {
+        return Err(if completion.error.is_some_and(|error| !error.is_null()) {
+            Unreadable::ErrorInside
+        } else {
+            Unreadable::Other("answered 200 with no choices")
+        });
+    };
+    let (content, refusal) = choice
+        .message
+        .map_or((None, None), |message| (message.content, message.refusal));
+    let model = completion
+        .model
+        .filter(|model| !model.is_empty())
+        .unwrap_or_else(|| spec.model().to_owned());
+    Ok(ProviderReply {
+        text: text(content),
+        stop: stop(choice.finish_reason, refusal),
+        simulated: spec.simulated()
+            || model.starts_with(SIMULATED_PREFIX)
+            || completion.simulated == Some(serde_json::Value::Bool(true)),
+        model,
+        usage: completion.usage.and_then(tokens),
+        status,
+    })
+}
+
+fn text(content: Option<Content>) -> String {
+    match content {
+        None => String::new(),
+        Some(Content::Text(text)) => text,
+        Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).collect(),
+    }
+}
+
+fn stop(finish_reason: Option<String>, refusal: Option<String>) -> Stop {
+    if let Some(refusal) = refusal.filter(|refusal| !refusal.trim().is_empty()) {
+        return Stop::Refused(refusal);
+    }
+    match finish_reason.as_deref() {
+        // Servers that leave the reason out have said all they had to say.
+        None | Some("stop" | "") => Stop::Complete,
+        Some("length") => Stop::Truncated,
+        Some("content_filter") => Stop::Refused("its content filter cut the reply".to_owned()),
+        Some(other) => Stop::Unknown(other.to_owned()),
+    }
+}
+
+fn tokens(usage: Usage) -> Option<Tokens> {
+    Some(Tokens {
+        input: usage.prompt_tokens?.max(0),
+        cached: usage
+            .prompt_tokens_details
+            .and_then(|details| details.cached_tokens)
+            .unwrap_or(0)
+            .max(0),
+        output: usage.completion_tokens.unwrap_or(0).max(0),
+    })
+}

@@ -1,0 +1,324 @@
+//! One entry of `llm_providers.yaml`, checked.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+
+use super::ProvidersError;
+use super::prices::{self, Price};
+use super::read::Fields;
+
+const KEYS: &[&str] = &[
+    "type",
+    "base_url",
+    "custom_base_url",
+    "path",
+    "model",
+    "models",
+    "key",
+    "key_file",
+    "hint",
+    "auth",
+    "auth_header",
+    "auth_prefix",
+    "headers",
+    "extra_body",
+    "prices",
+    "max_concurrency",
+    "context_window",
+    "max_output_tokens",
+    "temperature",
+    "timeout_s",
+    "structured",
+    "simulated",
+];
+
+/// What an entry speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::judge) enum EntryType {
+    /// Chat completions: OpenAI and every compatible server.
+    OpenAi,
+}
+
+/// How calls prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::judge) enum Auth {
+    /// A key in a header.
+    Bearer,
+    /// Not at all.
+    None,
+}
+
+/// How the reply's shape is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::judge) enum Structured {
+    /// By schema, and down the ladder where the server refuses that.
+    Auto,
+    /// By schema, always.
+    JsonSchema,
+    /// As any JSON object, always.
+    JsonObject,
+}
+
+/// One entry, checked.
+#[derive(Clone)]
+pub(in crate::judge) struct Entry {
+    pub(in crate::judge) name: String,
+    pub(in crate::judge) entry_type: EntryType,
+    pub(in crate::judge) base_url: String,
+    pub(in crate::judge) path: String,
+    pub(in crate::judge) model: String,
+    pub(in crate::judge) models: Vec<String>,
+    pub(in crate::judge) any_model: bool,
+    pub(in crate::judge) key: Option<SecretString>,
+    key_optional: bool,
+    hint: Option<String>,
+    pub(in crate::judge) auth: Auth,
+    pub(in crate::judge) auth_header: String,
+    pub(in crate::judge) auth_prefix: String,
+    /// Header values may be keys too.
+    pub(in crate::judge) headers: BTreeMap<String, SecretString>,
+    pub(in crate::judge) extra_body: Map<String, Value>,
+    pub(in crate::judge) prices: BTreeMap<String, Price>,
+    pub(in crate::judge) max_concurrency: u32,
+    pub(in crate::judge) context_window: u32,
+    pub(in crate::judge) max_output_tokens: u32,
+    pub(in crate::judge) temperature: Option<f64>,
+    pub(in crate::judge) timeout: Option<Duration>,
+    pub(in crate::judge) structured: Structured,
+    pub(in crate::judge) simulated: bool,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("name", &self.name)
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("auth", &self.auth)
+            .field("has_key", &self.key.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// Reads one entry.
+    pub(super) fn read(
+        name: &str,
+        value: &Value,
+        key_file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Self, ProvidersError> {
+        if name.is_empty() || name.contains([':', ',', '/', ' ']) {
+            return Err(ProvidersError {
+                path: name.to_owned(),
+                message: "an entry's name is not empty and has no colon, comma, slash or space"
+                    .to_owned(),
+            });
+        }
+        let fields = Fields::new(name, value, KEYS)?;
+        let entry_type = fields
+            .word("type", &[("openai", EntryType::OpenAi)])?
+            .ok_or_else(|| fields.fault("type", "is missing; known: openai"))?;
+        let custom = fields.text("custom_base_url")?;
+        let (base_url_key, base_url) = match &custom {
+            Some(url) => ("custom_base_url", url.clone()),
+            None => ("base_url", fields.required("base_url")?),
+        };
+        check_url(&fields, base_url_key, &base_url)?;
+        let mut models = fields.texts("models")?;
+        let any_model = models.iter().any(|model| model == "*");
+        models.retain(|model| model != "*");
+        Ok(Self {
+            name: name.to_owned(),
+            entry_type,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            path: fields
+                .text("path")?
+                .unwrap_or_else(|| "/chat/completions".to_owned()),
+            model: fields.required("model")?,
+            models,
+            any_model,
+            key: read_key(&fields, key_file)?,
+            key_optional: custom.is_some(),
+            hint: fields.text("hint")?,
+            auth: fields
+                .word("auth", &[("bearer", Auth::Bearer), ("none", Auth::None)])?
+                .unwrap_or(Auth::Bearer),
+            auth_header: auth_header(&fields)?,
+            auth_prefix: auth_prefix(&fields)?,
+            headers: headers(&fields)?,
+            extra_body: extra_body(&fields)?,
+            prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
+            max_concurrency: fields.count("max_concurrency")?.unwrap_or(64),
+            context_window: positive(&fields, "context_window", 128_000)?,
+            max_output_tokens: positive(&fields, "max_output_tokens", 8192)?,
+            temperature: temperature(&fields)?,
+            timeout: timeout(&fields)?,
+            structured: fields
+                .word(
+                    "structured",
+                    &[
+                        ("auto", Structured::Auto),
+                        ("json_schema", Structured::JsonSchema),
+                        ("json_object", Structured::JsonObject),
+                    ],
+                )?
+                .unwrap_or(Structured::Auto),
+            simulated: fields.flag("simulated")?.unwrap_or(false),
+        })
+    }
+
+    /// The remedy where the entry needs a key and has none.
+    pub(super) fn lacks_key(&self) -> Option<String> {
+        let needs = self.auth == Auth::Bearer && !self.key_optional && self.key.is_none();
+        needs.then(|| {
+            self.hint.clone().unwrap_or_else(|| {
+                format!(
+                    "give entry {:?} of llm_providers.yaml a key (key or key_file), or say auth: none",
+                    self.name
+                )
+            })
+        })
+    }
+
+    /// Takes every secret of this entry out of a text that a server sent.
+    pub(in crate::judge) fn redact(&self, text: &str) -> String {
+        let secrets = self.key.iter().chain(self.headers.values());
+        secrets.fold(text.to_owned(), |text, secret| {
+            let secret = secret.expose_secret().trim();
+            // A header such as `1` would blank the whole text, and hides nothing.
+            if secret.len() < 4 {
+                text
+            } else {
+                text.replace(secret, "[redacted]")
+            }
+        })
+    }
+}
+
+fn check_url(fields: &Fields<'_>, key: &str, url: &str) -> Result<(), ProvidersError> {
+    plausible_url(url).map_err(|message| fields.fault(key, message))
+}
+
+/// Enough of a check to catch what people mistype; the client parses it in full.
+fn plausible_url(url: &str) -> Result<(), String> {
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"))
+        .ok_or_else(|| "expected an address that begins with http:// or https://".to_owned())?;
+    if rest.split('/').next().is_none_or(str::is_empty) || rest.contains(char::is_whitespace) {
+        return Err("expected an address with a host and no spaces".to_owned());
+    }
+    if rest.split('/').next().is_some_and(|host| host.contains('@')) {
+        return Err("an address must not hold a password; use key or headers".to_owned());
+    }
+    Ok(())
+}
+
+fn read_key(
+    fields: &Fields<'_>,
+    key_file: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Option<SecretString>, ProvidersError> {
+    if let Some(key) = fields.text("key")? {
+        return clean_key(fields, "key", &key).map(Some);
+    }
+    let Some(path) = fields.text("key_file")? else {
+        return Ok(None);
+    };
+    let text = key_file(&path).map_err(|reason| {
+        fields.fault("key_file", format!("could not read {path:?}: {reason}"))
+    })?;
+    if text.trim().is_empty() {
+        return Err(fields.fault("key_file", format!("{path:?} is empty")));
+    }
+    clean_key(fields, "key_file", &text).map(Some)
+}
+
+/// A key goes into a header: a line break inside it would fail every call with a riddle.
+fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, ProvidersError> {
+    let key = key.trim();
+    if key.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
+        return Err(fields.fault(at, "holds a character that no HTTP header may hold"));
+    }
+    Ok(SecretString::from(key.to_owned()))
+}
+
+fn auth_header(fields: &Fields<'_>) -> Result<String, ProvidersError> {
+    let name = fields
+        .text("auth_header")?
+        .unwrap_or_else(|| "Authorization".to_owned());
+    if is_header_name(&name) {
+        Ok(name)
+    } else {
+        Err(fields.fault("auth_header", "expected a header's name"))
+    }
+}
+
+fn headers(fields: &Fields<'_>) -> Result<BTreeMap<String, SecretString>, ProvidersError> {
+    let mut headers = BTreeMap::new();
+    for (name, value) in fields.text_map("headers")? {
+        let at = format!("headers.{name}");
+        if !is_header_name(&name) {
+            return Err(fields.fault(&at, "expected a header's name"));
+        }
+        let value = clean_key(fields, &at, &value)?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+fn auth_prefix(fields: &Fields<'_>) -> Result<String, ProvidersError> {
+    // `auth_prefix: ""` is a setting (Azure), not an absence.
+    match fields.raw("auth_prefix") {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(fields.fault("auth_prefix", "expected text")),
+        None => Ok("Bearer ".to_owned()),
+    }
+}
+
+fn extra_body(fields: &Fields<'_>) -> Result<Map<String, Value>, ProvidersError> {
+    match fields.raw("extra_body") {
+        None => Ok(Map::new()),
+        Some(Value::Object(map)) => Ok(map.clone()),
+        Some(_) => Err(fields.fault("extra_body", "expected a map of request fields")),
+    }
+}
+
+fn positive(fields: &Fields<'_>, key: &str, default: u32) -> Result<u32, ProvidersError> {
+    match fields.count(key)? {
+        Some(0) => Err(fields.fault(key, "expected a whole number of 1 or more")),
+        given => Ok(given.unwrap_or(default)),
+    }
+}
+
+fn temperature(fields: &Fields<'_>) -> Result<Option<f64>, ProvidersError> {
+    if fields.text("temperature")?.as_deref() == Some("none") {
+        return Ok(None);
+    }
+    match fields.number("temperature")? {
+        Some(number) if number > 2.0 => {
+            Err(fields.fault("temperature", "expected a number of 0-2, or none"))
+        }
+        given => Ok(Some(given.unwrap_or(0.0))),
+    }
+}
+
+fn timeout(fields: &Fields<'_>) -> Result<Option<Duration>, ProvidersError> {
+    match fields.number("timeout_s")? {
+        None => Ok(None),
+        Some(seconds) if seconds > 0.0 && seconds <= 3600.0 => {
+            Ok(Some(Duration::from_secs_f64(seconds)))
+        }
+        Some(_) => Err(fields.fault("timeout_s", "expected more than 0 and at most 3600 seconds")),
+    }
+}

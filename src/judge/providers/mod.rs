@@ -1,0 +1,198 @@
+//! `llm_providers.yaml` after substitution: entries, models, prices, limits.
+//!
+//! Reads and checks; it opens no file of its own (a callback reads `key_file`) and never calls a provider. A key is a
+//! secret from the moment it is read: no error and no debug print shows it.
+
+mod entry;
+mod prices;
+mod read;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::question::Limits;
+pub(in crate::judge) use entry::{Auth, Entry, EntryType, Structured};
+pub(in crate::judge) use prices::price_of;
+
+/// A fault in `llm_providers.yaml`: the path of the key, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct ProvidersError {
+    /// Dotted path of the key, for the file's line to be found by.
+    pub path: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+/// Why a judge of a name can't be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotConfigured {
+    /// No entry of that name, or the entry doesn't list that model.
+    #[error("unknown judge {name:?}; known: {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are, separated by commas.
+        known: String,
+    },
+    /// The entry has no key and doesn't say `auth: none`.
+    #[error("judge {name:?} is not configured: {remedy}")]
+    NoKey {
+        /// The judge's name.
+        name: String,
+        /// What to set, e.g. `set OPENAI_API_KEY`.
+        remedy: String,
+    },
+}
+
+/// One judge: an entry, checked, with its key resolved (the key is secret and never shown), and the model to ask.
+#[derive(Debug, Clone)]
+pub struct JudgeSpec {
+    name: String,
+    model: String,
+    entry: Arc<Entry>,
+}
+
+impl JudgeSpec {
+    /// The judge's name: the entry's, or `entry:model`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The entry's name.
+    pub fn provider(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// The model that is asked for.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Whether the entry says that whatever answers there is simulated.
+    pub fn simulated(&self) -> bool {
+        self.entry.simulated
+    }
+
+    /// Calls in flight at once; `None` for no cap.
+    pub fn max_concurrency(&self) -> Option<u32> {
+        Some(self.entry.max_concurrency).filter(|cap| *cap > 0)
+    }
+
+    /// What the model can take.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            context_window: self.entry.context_window,
+            max_output_tokens: self.entry.max_output_tokens,
+        }
+    }
+
+    /// How long one call for a question of `kind` may take: 180 s for sessions, 30 s for the rest, unless the entry says.
+    pub fn timeout(&self, kind: &str) -> Duration {
+        self.entry.timeout.unwrap_or(match kind {
+            "session" => Duration::from_secs(180),
+            _ => Duration::from_secs(30),
+        })
+    }
+
+    pub(in crate::judge) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+}
+
+/// All entries.
+#[derive(Debug, Clone)]
+pub struct Providers {
+    entries: BTreeMap<String, Arc<Entry>>,
+}
+
+impl Providers {
+    /// Reads the resolved YAML (as JSON): a map of entries by name. Unknown keys are errors with "did you mean".
+    /// `key_file` reads the file that an entry's `key_file:` names.
+    pub fn from_value(
+        value: &Value,
+        key_file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Self, ProvidersError> {
+        let Value::Object(map) = value else {
+            return Err(ProvidersError {
+                path: String::new(),
+                message: "expected a map of provider entries by name".to_owned(),
+            });
+        };
+        let mut entries = BTreeMap::new();
+        for (name, value) in map {
+            entries.insert(
+                name.clone(),
+                Arc::new(Entry::read(name, value, key_file)?),
+            );
+        }
+        Ok(Self { entries })
+    }
+
+    /// Every judge name that can be asked for: `entry`, and `entry:model` for each of its other models.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for entry in self.entries.values() {
+            names.push(entry.name.clone());
+            names.extend(
+                entry
+                    .models
+                    .iter()
+                    .filter(|model| **model != entry.model)
+                    .map(|model| format!("{}:{model}", entry.name)),
+            );
+        }
+        names
+    }
+
+    /// Whether a judge of that name could be asked (the name is known and has a key or needs none).
+    pub fn check(&self, name: &str) -> Result<(), NotConfigured> {
+        self.spec(name).map(|_| ())
+    }
+
+    /// The spec of a judge that [`Self::check`] accepts.
+    pub fn spec(&self, name: &str) -> Result<JudgeSpec, NotConfigured> {
+        let (entry, model) = self.find(name).ok_or_else(|| NotConfigured::Unknown {
+            name: name.to_owned(),
+            known: self.names().join(", "),
+        })?;
+        if let Some(remedy) = entry.lacks_key() {
+            return Err(NotConfigured::NoKey {
+                name: name.to_owned(),
+                remedy,
+            });
+        }
+        Ok(JudgeSpec {
+            name: name.to_owned(),
+            model,
+            entry: Arc::clone(entry),
+        })
+    }
+
+    /// Calls in flight at once by entry, for the gate; 0 for no cap.
+    pub fn concurrency(&self) -> BTreeMap<String, u32> {
+        self.entries
+            .values()
+            .map(|entry| (entry.name.clone(), entry.max_concurrency))
+            .collect()
+    }
+
+    fn find(&self, name: &str) -> Option<(&Arc<Entry>, String)> {
+        if let Some(entry) = self.entries.get(name) {
+            return Some((entry, entry.model.clone()));
+        }
+        // Model names may hold colons themselves (`llama3:8b`); entry names can't.
+        let (entry, model) = name.split_once(':')?;
+        let entry = self.entries.get(entry)?;
+        let known = entry.model == model
+            || entry.any_model
+            || entry.models.iter().any(|other| other == model);
+        (known && !model.is_empty()).then(|| (entry, model.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Reads typed fields out of a resolved YAML map, where a number or a boolean may have become text by substitution.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::ProvidersError;
+
+/// A map with its path, for errors that name the key.
+pub(super) struct Fields<'a> {
+    path: String,
+    map: &'a Map<String, Value>,
+}
+
+impl<'a> Fields<'a> {
+    /// Takes a map whose keys are all in `known`; another key is an error with the nearest known one.
+    pub(super) fn new(
+        path: &str,
+        value: &'a Value,
+        known: &[&str],
+    ) -> Result<Self, ProvidersError> {
+        let Value::Object(map) = value else {
+            return Err(fault(path, "expected a map".to_owned()));
+        };
+        for key in map.keys() {
+            if !known.contains(&key.as_str()) {
+                let path = format!("{path}.{key}");
+                return Err(fault(&path, unknown_key(key, known)));
+            }
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            map,
+        })
+    }
+
+    /// The dotted path of a key.
+    pub(super) fn path(&self, key: &str) -> String {
+        format!("{}.{key}", self.path)
+    }
+
+    /// A fault at a key.
+    pub(super) fn fault(&self, key: &str, message: impl Into<String>) -> ProvidersError {
+        fault(&self.path(key), message.into())
+    }
+
+    /// The raw value; null counts as absent.
+    pub(super) fn raw(&self, key: &str) -> Option<&'a Value> {
+        self.map.get(key).filter(|value| !value.is_null())
+    }
+
+    /// A text; empty counts as absent. Never shows the value in an error: it may be a key.
+    pub(super) fn text(&self, key: &str) -> Result<Option<String>, ProvidersError> {
+        match self.raw(key) {
+            None => Ok(None),
+            Some(value) => scalar(value)
+                .map(|text| Some(text).filter(|text| !text.trim().is_empty()))
+                .ok_or_else(|| self.fault(key, "expected text")),
+        }
+    }
+
+    /// A text that must be there.
+    pub(super) fn required(&self, key: &str) -> Result<String, ProvidersError> {
+        self.text(key)?
+            .ok_or_else(|| self.fault(key, "is missing or empty"))
+    }
+
+    /// `true` or `false`, also as text.
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ProvidersError> {
+        match self.text(key)?.as_deref() {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(self.fault(key, "expected true or false")),
+        }
+    }
+
+    /// A whole number of 0 and up, also as text.
+    pub(super) fn count(&self, key: &str) -> Result<Option<u32>, ProvidersError> {
+        self.parsed(key, "expected a whole number of 0 or more")
+    }
+
+    /// A finite number of 0 and up, also as text.
+    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ProvidersError> {
+        const EXPECTED: &str = "expected a number of 0 or more";
+        match self.parsed::<f64>(key, EXPECTED)? {
+            Some(number) if !number.is_finite() || number < 0.0 => Err(self.fault(key, EXPECTED)),
+            number => Ok(number),
+        }
+    }
+
+    /// A list of texts; empty ones are left out.
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, ProvidersError> {
+        let Some(value) = self.raw(key) else {
+            return Ok(Vec::new());
+        };
+        let expected = || self.fault(key, "expected a list of texts");
+        let list = value.as_array().ok_or_else(expected)?;
+        let mut texts = Vec::new();
+        for item in list {
+            texts.push(scalar(item).ok_or_else(expected)?);
+        }
+        texts.retain(|text| !text.is_empty());
+        Ok(texts)
+    }
+
+    /// A map of texts.
+    pub(super) fn text_map(&self, key: &str) -> Result<BTreeMap<String, String>, ProvidersError> {
+        let Some(value) = self.raw(key) else {
+            return Ok(BTreeMap::new());
+        };
+        let expected = || self.fault(key, "expected a map of texts");
+        let mut texts = BTreeMap::new();
+        for (name, value) in value.as_object().ok_or_else(expected)? {
+            texts.insert(name.clone(), scalar(value).ok_or_else(expected)?);
+        }
+        Ok(texts)
+    }
+
+    /// One of a closed set of words.
+    pub(super) fn word<T: Copy>(
+        &self,
+        key: &str,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, ProvidersError> {
+        let Some(text) = self.text(key)? else {
+            return Ok(None);
+        };
+        match words.iter().find(|(word, _)| *word == text) {
+            Some((_, value)) => Ok(Some(*value)),
+            None => {
+                let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                Err(self.fault(
+                    key,
+                    format!("unknown {key} {text:?}; known: {}", known.join(", ")),
+                ))
+            }
+        }
+    }
+
+    fn parsed<T: std::str::FromStr>(
+        &self,
+        key: &str,
+        expected: &str,
+    ) -> Result<Option<T>, ProvidersError> {
+        match self.text(key)? {
+            None => Ok(None),
+            Some(text) => text
+                .trim()
+                .parse()
+                .map(Some)
+                .map_err(|_| self.fault(key, expected)),
+        }
+    }
+}
+
+fn fault(path: &str, message: String) -> ProvidersError {
+    ProvidersError {
+        path: path.to_owned(),
+        message,
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null => Some(String::new()),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(2));
+    match nearest {
+        Some((_, candidate)) => format!("unknown key; did you mean {candidate:?}?"),
+        None => format!("unknown key; known: {}", known.join(", ")),
+    }
+}

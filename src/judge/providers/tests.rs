@@ -1,0 +1,265 @@
+//! What `llm_providers.yaml` may say, and what is said of it when it may not.
+#![expect(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    reason = "a test may fail loudly, and compares what was written"
+)]
+
+use serde_json::json;
+
+use super::*;
+
+fn no_file(_: &str) -> Result<String, String> {
+    Err("no such file".to_owned())
+}
+
+fn read(value: Value) -> Result<Providers, ProvidersError> {
+    Providers::from_value(&value, &no_file)
+}
+
+fn entry_with(more: Value) -> Value {
+    let mut entry = json!({ "type": "openai", "base_url": "https://h/v1", "model": "m", "key": "sk-secret" });
+    if let (Some(entry), Value::Object(more)) = (entry.as_object_mut(), more) {
+        entry.extend(more);
+    }
+    json!({ "j": entry })
+}
+
+fn fault_of(more: Value) -> (String, String) {
+    let error = read(entry_with(more)).unwrap_err();
+    (error.path, error.message)
+}
+
+/// The shipped file as it reads when `set` is in the environment.
+fn shipped(set: &[(&str, &str)]) -> Providers {
+    let text = include_str!("../../../config/llm_providers.yaml");
+    let mut value: Value = serde_yaml_ng::from_str(text).unwrap();
+    substitute(&mut value, set);
+    read(value).unwrap()
+}
+
+fn substitute(value: &mut Value, set: &[(&str, &str)]) {
+    match value {
+        Value::String(text) => {
+            if let Some(inner) = text
+                .strip_prefix("${")
+                .and_then(|text| text.strip_suffix('}'))
+            {
+                let (name, default) = inner.split_once(":-").unwrap();
+                let found = set.iter().find(|(known, _)| *known == name);
+                *text = found.map_or(default, |(_, value)| value).to_owned();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| substitute(item, set)),
+        Value::Object(map) => map.values_mut().for_each(|item| substitute(item, set)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[test]
+fn the_shipped_file_needs_a_key_for_openai_and_none_for_the_simulator() {
+    let providers = shipped(&[]);
+    assert_eq!(
+        providers.names(),
+        [
+            "openai-default",
+            "openai-default:gpt-4o",
+            "openai-default:gpt-4.1",
+            "openai-default:gpt-4.1-mini",
+            "simulated"
+        ]
+    );
+    let missing = providers.check("openai-default").unwrap_err().to_string();
+    assert!(missing.contains("set OPENAI_API_KEY"), "{missing}");
+    let simulated = providers.spec("simulated").unwrap();
+    assert!(simulated.simulated());
+    assert_eq!(simulated.max_concurrency(), None);
+    assert_eq!(simulated.entry().base_url, "http://127.0.0.1:8099/v1");
+    let other = providers.spec("simulated:whatever:7b").unwrap();
+    assert_eq!(
+        (other.model(), other.name()),
+        ("whatever:7b", "simulated:whatever:7b")
+    );
+}
+
+#[test]
+fn the_shipped_file_takes_a_key_or_an_address_of_ones_own() {
+    let keyed = shipped(&[("OPENAI_API_KEY", "sk-1"), ("OPENAI_MODEL", "gpt-5")]);
+    let spec = keyed.spec("openai-default").unwrap();
+    assert_eq!(spec.model(), "gpt-5");
+    assert_eq!(spec.entry().base_url, "https://api.openai.com/v1");
+    assert_eq!(spec.max_concurrency(), Some(64));
+    assert!(keyed.check("openai-default:gpt-4o-mini").is_ok());
+
+    let own = shipped(&[("OPENAI_BASE_URL", "http://gpu:8000/v1/")]);
+    let spec = own.spec("openai-default").unwrap();
+    assert_eq!(spec.entry().base_url, "http://gpu:8000/v1");
+    assert!(spec.entry().key.is_none());
+}
+
+#[test]
+fn numbers_and_booleans_may_be_text() {
+    let providers = read(entry_with(json!({
+        "max_concurrency": "7", "context_window": "4096", "max_output_tokens": "512",
+        "temperature": "0.5", "timeout_s": "2.5", "simulated": "true",
+    })))
+    .unwrap();
+    let spec = providers.spec("j").unwrap();
+    assert_eq!(spec.max_concurrency(), Some(7));
+    let limits = Limits {
+        context_window: 4096,
+        max_output_tokens: 512,
+    };
+    assert_eq!(spec.limits(), limits);
+    assert_eq!(spec.entry().temperature, Some(0.5));
+    assert_eq!(spec.timeout("session"), Duration::from_millis(2_500));
+    assert!(spec.simulated());
+    assert_eq!(providers.concurrency()["j"], 7);
+}
+
+#[test]
+fn what_an_entry_leaves_out_has_documented_defaults() {
+    let spec = read(entry_with(json!({}))).unwrap().spec("j").unwrap();
+    let limits = Limits {
+        context_window: 128_000,
+        max_output_tokens: 8192,
+    };
+    assert_eq!(spec.limits(), limits);
+    assert_eq!(spec.max_concurrency(), Some(64));
+    assert_eq!(spec.timeout("session"), Duration::from_secs(180));
+    assert_eq!(spec.timeout("query"), Duration::from_secs(30));
+    assert_eq!(spec.entry().temperature, Some(0.0));
+    assert_eq!(spec.entry().path, "/chat/completions");
+    assert_eq!(spec.entry().auth_header, "Authorization");
+    assert_eq!(spec.entry().auth_prefix, "Bearer ");
+    let none = read(entry_with(json!({ "temperature": "none", "auth_prefix": "" }))).unwrap();
+    let none = none.spec("j").unwrap();
+    assert_eq!(none.entry().temperature, None);
+    assert_eq!(none.entry().auth_prefix, "");
+}
+
+#[test]
+fn each_fault_is_named_with_its_path() {
+    let table = [
+        (json!({ "modle": "x" }), "j.modle", "did you mean \"model\"?"),
+        (json!({ "zzzzzzzz": "x" }), "j.zzzzzzzz", "known: type"),
+        (json!({ "type": "claude" }), "j.type", "known: openai"),
+        (json!({ "auth": "basic" }), "j.auth", "known: bearer, none"),
+        (json!({ "structured": "xml" }), "j.structured", "known: auto"),
+        (json!({ "base_url": "h/v1" }), "j.base_url", "http://"),
+        (json!({ "base_url": "https://u:p@h/v1" }), "j.base_url", "password"),
+        (json!({ "custom_base_url": "ftp://h" }), "j.custom_base_url", "http://"),
+        (json!({ "model": "" }), "j.model", "missing or empty"),
+        (json!({ "models": "a" }), "j.models", "list of texts"),
+        (json!({ "temperature": "hot" }), "j.temperature", "number"),
+        (json!({ "temperature": 3 }), "j.temperature", "0-2"),
+        (json!({ "timeout_s": 0 }), "j.timeout_s", "more than 0"),
+        (json!({ "max_concurrency": -1 }), "j.max_concurrency", "whole number"),
+        (json!({ "context_window": 0 }), "j.context_window", "1 or more"),
+        (json!({ "simulated": "maybe" }), "j.simulated", "true or false"),
+        (json!({ "headers": { "a b": "c" } }), "j.headers.a b", "header's name"),
+        (json!({ "headers": [] }), "j.headers", "map of texts"),
+        (json!({ "auth_header": "a:b" }), "j.auth_header", "header's name"),
+        (json!({ "extra_body": [] }), "j.extra_body", "map"),
+        (json!({ "prices": [] }), "j.prices", "map of prices"),
+        (
+            json!({ "prices": { "m": { "input_per_mtok": 1 } } }),
+            "j.prices.m.as_of",
+            "missing",
+        ),
+        (
+            json!({ "prices": { "m": { "input_per_mtok": "x" } } }),
+            "j.prices.m.input_per_mtok",
+            "number",
+        ),
+    ];
+    for (more, path, words) in table {
+        let (at, message) = fault_of(more.clone());
+        assert_eq!(at, path, "{more}");
+        assert!(message.contains(words), "{more}: {message}");
+    }
+    for name in ["", "a:b", "a b"] {
+        let mut value = entry_with(json!({}));
+        let entry = value["j"].take();
+        let error = read(json!({ name: entry })).unwrap_err();
+        assert!(error.message.contains("name"), "{error}");
+    }
+    assert!(read(json!([])).unwrap_err().message.contains("map"));
+}
+
+#[test]
+fn a_key_may_stand_in_a_file_and_is_never_shown() {
+    let value = entry_with(json!({ "key": "", "key_file": "/run/secrets/key" }));
+    let key_file = |path: &str| {
+        assert_eq!(path, "/run/secrets/key");
+        Ok("sk-from-file\n".to_owned())
+    };
+    let providers = Providers::from_value(&value, &key_file).unwrap();
+    let spec = providers.spec("j").unwrap();
+    assert!(!format!("{providers:?} {spec:?}").contains("sk-from-file"));
+    assert_eq!(
+        spec.entry().redact("bad key sk-from-file!"),
+        "bad key [redacted]!"
+    );
+    let error = Providers::from_value(&value, &no_file).unwrap_err();
+    assert_eq!(error.path, "j.key_file");
+    assert!(error.message.contains("no such file"));
+
+    let (path, message) = fault_of(json!({ "key": "sk-one\nsk-two" }));
+    assert_eq!(path, "j.key");
+    assert!(!message.contains("sk-"), "{message}");
+}
+
+#[test]
+fn secrets_in_headers_are_redacted_too() {
+    let value = entry_with(json!({ "headers": { "x-api-key": "hunter22", "x-flag": "1" } }));
+    let spec = read(value).unwrap().spec("j").unwrap();
+    assert_eq!(
+        spec.entry().redact("1 sk-secret, hunter22"),
+        "1 [redacted], [redacted]"
+    );
+}
+
+#[test]
+fn unknown_judges_are_told_which_there_are_and_other_models_must_be_listed() {
+    let providers = read(entry_with(json!({ "models": ["m", "n:8b"] }))).unwrap();
+    assert_eq!(providers.names(), ["j", "j:n:8b"]);
+    assert_eq!(providers.spec("j:n:8b").unwrap().model(), "n:8b");
+    assert_eq!(providers.spec("j:m").unwrap().model(), "m");
+    for name in ["k", "j:o", "j:", ""] {
+        let error = providers.check(name).unwrap_err();
+        assert!(error.to_string().contains("known: j, j:n:8b"), "{error}");
+    }
+}
+
+#[test]
+fn an_entry_without_a_key_is_configured_only_if_it_says_so() {
+    let keyless = |more| {
+        let mut value = entry_with(more);
+        value["j"]["key"] = json!("");
+        read(value).unwrap().check("j")
+    };
+    let error = keyless(json!({})).unwrap_err().to_string();
+    assert!(error.contains("auth: none"), "{error}");
+    let hinted = keyless(json!({ "hint": "set J_KEY" })).unwrap_err();
+    assert!(hinted.to_string().ends_with("set J_KEY"));
+    assert_eq!(keyless(json!({ "auth": "none" })), Ok(()));
+    assert_eq!(keyless(json!({ "custom_base_url": "http://h" })), Ok(()));
+}
+
+#[test]
+fn a_price_counts_cached_tokens_apart_and_holds_for_dated_snapshots() {
+    let prices = json!({ "prices": {
+        "gpt-4o": { "input_per_mtok": "2.5", "cached_input_per_mtok": 1.25, "output_per_mtok": 10, "as_of": "d", "source": "s" },
+        "m": { "input_per_mtok": 1, "output_per_mtok": 2, "as_of": "d", "source": "s" },
+    }});
+    let spec = read(entry_with(prices)).unwrap().spec("j").unwrap();
+    let cost = |model: &str| {
+        price_of(&spec.entry().prices, model).map(|price| price.cost(1_000_000, 400_000, 100_000))
+    };
+    assert_eq!(cost("gpt-4o"), Some(1.5 + 0.5 + 1.0));
+    assert_eq!(cost("gpt-4o-2024-08-06"), cost("gpt-4o"));
+    assert_eq!(cost("m"), Some(1.2));
+    assert_eq!(cost("gpt-4o-mini"), None);
+    assert_eq!(cost("simulated-judge-v1"), None);
+}

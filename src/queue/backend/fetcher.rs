@@ -1,0 +1,360 @@
+//! The task that fetches: as many ids as there are free slots, admitted in one batch, and handed to the handlers.
+//!
+//! It never ends before the shutdown and never gives up: whatever fails is logged, and tried again within 5 s.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use chrono::DateTime;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::super::{Claim, Claimed, Push, Queue, QueueError};
+use super::Admit;
+use super::lease::{Delivery, Hold, Lease, Leases};
+use super::slots::{Free, Slots};
+use super::source::Unstarted;
+use crate::job::{JobId, Lane, Priority};
+
+/// The poll that holds when no wake-up arrives, and the pace of looks into the lane `suspect` and, while the queue is
+/// away, into the store.
+const POLL: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+pub(super) struct Fetcher<A: Admit> {
+    pub(super) queue: Arc<dyn Queue>,
+    pub(super) owner: Uuid,
+    pub(super) admit: Arc<A>,
+    pub(super) slots: Arc<Slots>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) handlers: mpsc::Sender<Delivery<A::Item>>,
+    pub(super) unstarted: Unstarted<A::Item>,
+    pub(super) stop: CancellationToken,
+}
+
+/// What the fetcher remembers between its rounds.
+struct Memory {
+    next_suspect: Instant,
+    refusals: Pause,
+    /// Set while the queue is away.
+    outage: Option<Outage>,
+}
+
+struct Outage {
+    pause: Pause,
+    next_claim: Instant,
+    next_look: Instant,
+}
+
+/// What to wait for before the next round.
+enum Wait {
+    No,
+    /// A slot.
+    Slot,
+    /// Ids, and slots too if the claim was held back by the slots kept for interactive work.
+    Ids {
+        or_slot: bool,
+    },
+    Until(Instant),
+}
+
+impl<A: Admit> Fetcher<A> {
+    /// Fetches until the shutdown, then gives back what no handler has started.
+    pub(super) async fn run(self) {
+        let mut memory = Memory {
+            next_suspect: Instant::now(),
+            refusals: Pause::new(),
+            outage: None,
+        };
+        while !self.stop.is_cancelled() {
+            let wait = self.round(&mut memory).await;
+            self.wait(wait, memory.next_suspect).await;
+        }
+        self.give_back().await;
+    }
+
+    async fn round(&self, memory: &mut Memory) -> Wait {
+        if memory.outage.is_none() && Instant::now() >= memory.next_suspect {
+            if let Some(lease) = self.claim_suspect().await {
+                self.run_alone(lease).await;
+            }
+            memory.next_suspect = Instant::now() + POLL;
+        }
+        let free = self.slots.free();
+        if free.all == 0 {
+            return Wait::Slot;
+        }
+        if let Some(outage) = &mut memory.outage
+            && Instant::now() < outage.next_claim
+        {
+            return self.fetch_without_queue(outage, free).await;
+        }
+        let mut lanes = self.admit.lanes().await;
+        lanes.retain(|lane| !lane.is_suspect());
+        if lanes.is_empty() {
+            return self.all_closed(memory).await;
+        }
+        let claim = Claim {
+            lanes,
+            max: free.all,
+            max_bulk: free.bulk,
+        };
+        match self.queue.claim(self.owner, &claim).await {
+            Ok(ids) => {
+                back(memory);
+                self.fetched(ids, free, &mut memory.refusals).await
+            }
+            Err(error) => {
+                self.away(&error, memory);
+                Wait::No
+            }
+        }
+    }
+
+    async fn all_closed(&self, memory: &mut Memory) -> Wait {
+        if memory.outage.is_some() {
+            match self.queue.ping().await {
+                Ok(()) => back(memory),
+                Err(error) => self.away(&error, memory),
+            }
+        }
+        Wait::Until(Instant::now() + POLL)
+    }
+
+    async fn fetched(&self, ids: Vec<Claimed>, free: Free, refusals: &mut Pause) -> Wait {
+        let bulk = ids
+            .iter()
+            .filter(|id| id.priority == Priority::Bulk)
+            .count();
+        let wait = if ids.len() >= free.all {
+            Wait::No
+        } else {
+            Wait::Ids {
+                or_slot: free.bulk < free.all && bulk >= free.bulk,
+            }
+        };
+        let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
+        match self.start(leases).await {
+            Admitted::Yes => {
+                refusals.reset();
+                wait
+            }
+            Admitted::Refused => Wait::Until(Instant::now() + refusals.next()),
+        }
+    }
+
+    /// Admits what was claimed, and hands on what was admitted. The rest leaves the queue; all of it goes back into
+    /// the queue if the store can't be asked.
+    async fn start(&self, leases: Vec<Lease>) -> Admitted {
+        if leases.is_empty() {
+            return Admitted::Yes;
+        }
+        let ids: Vec<Claimed> = leases.iter().map(|lease| lease.claimed().clone()).collect();
+        let admitted = match self.admit.admit(ids).await {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                tracing::warn!(error = %refused, ids = leases.len(), "claimed ids go back into the queue");
+                for lease in leases {
+                    lease.release();
+                }
+                return Admitted::Refused;
+            }
+        };
+        let mut by_id: HashMap<JobId, Lease> = leases
+            .into_iter()
+            .map(|lease| (lease.claimed().id, lease))
+            .collect();
+        for (claimed, item) in admitted {
+            match by_id.remove(&claimed.id) {
+                Some(lease)
+                    if claimed.lane != lease.claimed().lane && claimed.lane.is_suspect() =>
+                {
+                    self.redirect(claimed, item, lease).await;
+                }
+                Some(lease) => self.deliver(claimed, item, lease).await,
+                None => {}
+            }
+        }
+        for lease in by_id.into_values() {
+            lease.ack();
+        }
+        Admitted::Yes
+    }
+
+    async fn deliver(&self, claimed: Claimed, item: A::Item, lease: Lease) {
+        let (slot, job) = self.slots.take(claimed.priority);
+        let delivery = Delivery {
+            claimed,
+            item,
+            hold: Hold::new(slot, lease, job),
+        };
+        // The channel has a place for every slot, so a full one means that nobody takes from it any more.
+        if let Err(unsent) = self.handlers.try_send(delivery) {
+            let delivery = match unsent {
+                mpsc::error::TrySendError::Full(delivery)
+                | mpsc::error::TrySendError::Closed(delivery) => delivery,
+            };
+            self.put_back(vec![delivery]).await;
+        }
+    }
+
+    /// The row became suspect while its id lay in its old lane.
+    async fn redirect(&self, claimed: Claimed, item: A::Item, lease: Lease) {
+        let push = Push {
+            id: claimed.id,
+            lane: claimed.lane.clone(),
+            priority: claimed.priority,
+            due_at: None,
+        };
+        self.admit.put_back(vec![(claimed, item)]).await;
+        lease.later(push, DateTime::UNIX_EPOCH);
+    }
+
+    fn away(&self, error: &QueueError, memory: &mut Memory) {
+        let now = Instant::now();
+        let outage = memory.outage.get_or_insert_with(|| {
+            tracing::warn!(%error, "the queue is away, due work is taken from the store");
+            Outage {
+                pause: Pause::new(),
+                next_claim: now,
+                next_look: now,
+            }
+        });
+        tracing::debug!(%error, "the queue is still away");
+        outage.next_claim = now + outage.pause.next();
+    }
+
+    async fn fetch_without_queue(&self, outage: &mut Outage, free: Free) -> Wait {
+        let now = Instant::now();
+        if now >= outage.next_look {
+            outage.next_look = now + POLL;
+            let due = self.admit.due_without_queue(free.all).await;
+            for (claimed, item) in due {
+                let lease = self.leases.unleased(claimed.clone());
+                self.deliver(claimed, item, lease).await;
+            }
+        }
+        Wait::Until(outage.next_look.min(outage.next_claim))
+    }
+
+    async fn claim_suspect(&self) -> Option<Lease> {
+        let claim = Claim {
+            lanes: vec![Lane::suspect()],
+            max: 1,
+            max_bulk: 1,
+        };
+        match self.queue.claim(self.owner, &claim).await {
+            Ok(ids) => ids.into_iter().next().map(|id| self.leases.claimed(id)),
+            Err(error) => {
+                tracing::debug!(%error, "no look into the lane `suspect`");
+                None
+            }
+        }
+    }
+
+    /// Lets the other slots run empty, runs the suspect, and returns when it has ended (or at the shutdown).
+    async fn run_alone(&self, lease: Lease) {
+        let id = lease.claimed().id;
+        tracing::info!(job_id = %id, "a suspect job runs alone, other work waits");
+        if self.hand_is_empty().await {
+            self.start(vec![lease]).await;
+            self.hand_is_empty().await;
+        }
+    }
+
+    /// Waits until nothing is in hand; false if the shutdown came first.
+    async fn hand_is_empty(&self) -> bool {
+        while self.slots.in_hand() > 0 {
+            tokio::select! {
+                () = self.stop.cancelled() => return false,
+                () = self.slots.changed.notified() => {}
+            }
+        }
+        !self.stop.is_cancelled()
+    }
+
+    async fn wait(&self, wait: Wait, next_suspect: Instant) {
+        let until_suspect = next_suspect.saturating_duration_since(Instant::now());
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = async {
+                match wait {
+                    Wait::No => {}
+                    Wait::Slot => {
+                        // Elapsed or freed: the next round looks either way.
+                        drop(tokio::time::timeout(until_suspect.max(FIRST_PAUSE), self.slots.changed.notified()).await);
+                    }
+                    Wait::Ids { or_slot: false } => self.queue.woken(until_suspect.min(POLL)).await,
+                    Wait::Ids { or_slot: true } => tokio::select! {
+                        () = self.queue.woken(until_suspect.min(POLL)) => {}
+                        () = self.slots.changed.notified() => {}
+                    },
+                    Wait::Until(instant) => tokio::time::sleep_until(instant).await,
+                }
+            } => {}
+        }
+    }
+
+    /// Takes back what no handler has started: the rows first, so that the ids can be claimed when they are ready again.
+    async fn give_back(&self) {
+        let mut unstarted = Vec::new();
+        {
+            let mut waiting = self
+                .unstarted
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            while let Ok(delivery) = waiting.try_recv() {
+                unstarted.push(delivery);
+            }
+        }
+        if !unstarted.is_empty() {
+            self.put_back(unstarted).await;
+        }
+    }
+
+    async fn put_back(&self, unstarted: Vec<Delivery<A::Item>>) {
+        let (mut items, mut holds) = (Vec::new(), Vec::new());
+        for delivery in unstarted {
+            items.push((delivery.claimed, delivery.item));
+            holds.push(delivery.hold);
+        }
+        self.admit.put_back(items).await;
+        for hold in holds {
+            hold.release();
+        }
+    }
+}
+
+fn back(memory: &mut Memory) {
+    if memory.outage.take().is_some() {
+        tracing::info!("the queue answers again");
+    }
+}
+
+enum Admitted {
+    Yes,
+    Refused,
+}
+
+/// Doubling pauses from 0.1 s to 5 s.
+struct Pause(Duration);
+
+impl Pause {
+    fn new() -> Self {
+        Self(FIRST_PAUSE)
+    }
+
+    fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+
+    fn reset(&mut self) {
+        self.0 = FIRST_PAUSE;
+    }
+}

@@ -1,0 +1,213 @@
+//! Runs handlers on what a queue delivers: apalis' `Backend` over any [`Queue`].
+//!
+//! ```text
+//!             claim            admit                    handler
+//!   Queue ────────▶ fetcher ────────▶ channel ─▶ apalis ────────▶ Hold: slot freed, lease ended
+//!     ▲                                                                     │
+//!     └────────────── keeper: ack, later, release, renew ◀──────────────────┘
+//! ```
+//!
+//! A queue that is away ends nothing: the fetcher takes due work from the store meanwhile. Nothing here reads a row or
+//! decides what a job's end is; [`Admit`] and the handler do. apalis' own retries stay off: they would hold a slot.
+
+mod fetcher;
+mod lease;
+mod slots;
+mod source;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use apalis::prelude::{Event, Monitor, ParallelizeExt as _, WorkerBuilder, WorkerBuilderExt as _};
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Claimed, Queue};
+use crate::job::Lane;
+
+pub use lease::{Delivery, Hold, Lease};
+pub use slots::{InHand, Slot};
+
+use fetcher::Fetcher;
+use lease::Leases;
+use slots::Slots;
+use source::{Source, Stages};
+
+/// Why ids could not be admitted: the store can't be asked. The ids go back into the queue, and the fetcher waits.
+#[derive(Debug, thiserror::Error)]
+#[error("claimed ids not admitted: {reason}")]
+pub struct Refused {
+    /// The store's words.
+    pub reason: String,
+}
+
+/// What a worker does between a claimed id and its handler. Implemented by the worker, which knows the store.
+#[async_trait]
+pub trait Admit: Send + Sync + 'static {
+    /// What a handler needs besides the id: the claimed row.
+    type Item: Send + 'static;
+
+    /// The lanes whose gate is open. The lane `suspect` is none of them: it is looked into about once a second anyway.
+    async fn lanes(&self) -> Vec<Lane>;
+
+    /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or not
+    /// due, or in other hands. On an error all ids are released.
+    ///
+    /// A [`Claimed`] of the answer names the row's lane now. A row that has come to be in the lane `suspect` while its id
+    /// lay elsewhere isn't started: it is put back, and its id moves to that lane.
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Self::Item)>, Refused>;
+
+    /// Claims up to `max` due rows of open lanes, without the lane `suspect`. Asked instead of the queue while that is
+    /// away, at most once a second; answers nothing if the store can't be asked either.
+    async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, Self::Item)>;
+
+    /// Gives back rows that were admitted and whose handler never started, because the shutdown came first or the row
+    /// is in the lane `suspect`. Their leases end when this returns.
+    async fn put_back(&self, unstarted: Vec<(Claimed, Self::Item)>);
+}
+
+/// One start of one worker.
+pub struct WorkerOptions {
+    /// For logs; unique per start.
+    pub name: String,
+    /// The token of its leases; unique per start.
+    pub owner: Uuid,
+    /// Jobs at once, at least 1. One slot in ten is kept for interactive work; with less than ten, none.
+    pub concurrency: usize,
+    /// Counts the jobs in hand while the worker runs.
+    pub in_hand: InHand,
+    /// Starts the drain: nothing more is started, what runs goes on to its end.
+    pub shutdown: CancellationToken,
+}
+
+/// A worker ended although nobody had asked it to.
+#[derive(Debug, thiserror::Error)]
+#[error("worker {name} ended by itself: {reason}")]
+pub struct WorkerDied {
+    /// Its name.
+    pub name: String,
+    /// What is known.
+    pub reason: String,
+}
+
+/// Runs `handler` on what the queue delivers, until the shutdown; returns when every handler has ended and every lease
+/// that a handler kept has too.
+///
+/// A handler frees the slot and ends the lease through [`Delivery::hold`], and is expected to catch its own panics (it
+/// alone can record the job's failure). A panic that gets through is caught here: the slot is freed, the id released.
+///
+/// A drain has no deadline of its own: whoever has one drops this future, and the handlers that still run lose their
+/// leases.
+///
+/// While the queue is away, work comes from the store without a lease; [`Hold`] then behaves the same, `later` and
+/// `release` become a push if the queue is back by then.
+pub async fn run_worker<A, F, Fut>(
+    options: WorkerOptions,
+    queue: Arc<dyn Queue>,
+    admit: Arc<A>,
+    handler: F,
+) -> Result<(), WorkerDied>
+where
+    A: Admit,
+    F: Fn(Delivery<A::Item>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let concurrency = options.concurrency.max(1);
+    let (handlers, unstarted) = mpsc::channel(concurrency);
+    let unstarted = Arc::new(Mutex::new(unstarted));
+    let stages = Stages {
+        stop: options.shutdown.child_token(),
+        ..Stages::default()
+    };
+    let leases = Arc::new(Leases::new(Arc::clone(&queue), options.owner));
+    let fetcher = Fetcher {
+        queue,
+        owner: options.owner,
+        admit,
+        slots: Arc::new(Slots::new(concurrency, options.in_hand)),
+        leases: Arc::clone(&leases),
+        handlers,
+        unstarted: Arc::clone(&unstarted),
+        stop: stages.stop.clone(),
+    };
+
+    // Aborted if this future is dropped; joined below otherwise. The guards speak of an end by panic too.
+    let mut tasks = JoinSet::new();
+    let (fetched, kept) = (
+        stages.fetched.clone().drop_guard(),
+        stages.kept.clone().drop_guard(),
+    );
+    tasks.spawn(async move {
+        let _fetched = fetched;
+        fetcher.run().await;
+    });
+    let closing = stages.closing.clone();
+    tasks.spawn(async move {
+        let _kept = kept;
+        leases.keep(closing).await;
+    });
+
+    let ran = run_handlers(options.name.clone(), unstarted, stages, handler).await;
+    let mut reason = ran.err();
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            reason = Some(format!("one of its tasks died: {error}"));
+        }
+    }
+    if reason.is_none() && !options.shutdown.is_cancelled() {
+        reason = Some("its stream of work ended".to_owned());
+    }
+    match reason {
+        Some(reason) => Err(WorkerDied {
+            name: options.name,
+            reason,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Lets apalis run the handlers; returns when they have ended. A keeper that died starts the drain, as leases would
+/// expire in hand.
+async fn run_handlers<Item, F, Fut>(
+    name: String,
+    unstarted: source::Unstarted<Item>,
+    stages: Stages,
+    handler: F,
+) -> Result<(), String>
+where
+    Item: Send + 'static,
+    F: Fn(Delivery<Item>) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let ends = stages.clone();
+    let monitor = Monitor::new()
+        .on_event(|worker, event| {
+            if let Event::Error(_) = event {
+                // The panic's own words may hold a payload; the panic hook has its place.
+                tracing::error!(worker = worker.name(), "a handler panicked");
+            }
+        })
+        .register(move |_| {
+            // The layer added first is the outermost: each handler runs in a task of its own, its panics caught there.
+            WorkerBuilder::new(name.clone())
+                .backend(Source::new(Arc::clone(&unstarted), stages.clone()))
+                .parallelize(tokio::spawn)
+                .catch_panic()
+                .build(handler.clone())
+        });
+    let monitor = monitor.run();
+    tokio::pin!(monitor);
+    let ran = tokio::select! {
+        ran = &mut monitor => ran,
+        () = ends.kept.cancelled() => {
+            ends.stop.cancel();
+            monitor.await
+        }
+    };
+    ends.stop.cancel();
+    ends.closing.cancel();
+    ran.map_err(|error| error.to_string())
+}

@@ -1,0 +1,119 @@
+//! How much runs at once: the slots of one worker, some of them kept for interactive work.
+//!
+//! A slot is a guard: it is free again when it is dropped, however the handler ended.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::job::Priority;
+
+/// How many jobs a worker has in hand: delivered, and the slot not yet free or the lease not yet ended. For heartbeats.
+#[derive(Debug, Clone, Default)]
+pub struct InHand(Arc<AtomicUsize>);
+
+impl InHand {
+    /// The count now.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A place among the jobs that run at once. Dropping it lets the next job in.
+pub struct Slot {
+    slots: Arc<Slots>,
+    priority: Priority,
+    _job: Arc<JobInHand>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut used = self.slots.used();
+        used.all -= 1;
+        if self.priority == Priority::Bulk {
+            used.bulk -= 1;
+        }
+        drop(used);
+        self.slots.changed.notify_one();
+    }
+}
+
+/// The slots of one worker.
+pub(super) struct Slots {
+    limit: usize,
+    kept: usize,
+    used: Mutex<Used>,
+    in_hand: InHand,
+    /// A slot became free, or a job left the hand. Only the fetcher waits for it.
+    pub(super) changed: Notify,
+}
+
+#[derive(Default)]
+struct Used {
+    all: usize,
+    bulk: usize,
+}
+
+/// What may be claimed now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Free {
+    pub(super) all: usize,
+    pub(super) bulk: usize,
+}
+
+impl Slots {
+    /// One slot in ten is kept for interactive work; with less than ten slots none, as it would cost bulk more than a tenth.
+    pub(super) fn new(limit: usize, in_hand: InHand) -> Self {
+        Self {
+            limit,
+            kept: limit / 10,
+            used: Mutex::default(),
+            in_hand,
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn free(&self) -> Free {
+        let used = self.used();
+        let all = self.limit.saturating_sub(used.all);
+        let bulk = (self.limit - self.kept).saturating_sub(used.bulk).min(all);
+        Free { all, bulk }
+    }
+
+    pub(super) fn in_hand(&self) -> usize {
+        self.in_hand.count()
+    }
+
+    /// Takes a slot for a job that is now in hand.
+    pub(super) fn take(self: &Arc<Self>, priority: Priority) -> (Slot, Arc<JobInHand>) {
+        let mut used = self.used();
+        used.all += 1;
+        if priority == Priority::Bulk {
+            used.bulk += 1;
+        }
+        drop(used);
+        self.in_hand.0.fetch_add(1, Ordering::AcqRel);
+        let job = Arc::new(JobInHand(Arc::clone(self)));
+        let slot = Slot {
+            slots: Arc::clone(self),
+            priority,
+            _job: Arc::clone(&job),
+        };
+        (slot, job)
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Held by a job's slot and by its lease: the job is in hand until both have ended.
+pub(super) struct JobInHand(Arc<Slots>);
+
+impl Drop for JobInHand {
+    fn drop(&mut self) {
+        self.0.in_hand.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.changed.notify_one();
+    }
+}

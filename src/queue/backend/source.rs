@@ -1,0 +1,118 @@
+//! What apalis polls: a channel of deliveries that ends with the shutdown.
+//!
+//! It never yields an error, since apalis would end the worker for it and drop the handlers that run.
+
+use std::convert::Infallible;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use apalis_core::backend::finalize::Ephemeral;
+use apalis_core::backend::{Backend, BackendConfig};
+use apalis_core::task::Task;
+use apalis_core::task::task_id::RandomId;
+use apalis_core::worker::context::WorkerContext;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tower::layer::util::Identity;
+
+use super::lease::Delivery;
+
+/// Deliveries that no handler has started. The fetcher takes back what is left in it at shutdown.
+pub(super) type Unstarted<Item> = Arc<Mutex<mpsc::Receiver<Delivery<Item>>>>;
+
+/// The stages of a worker's end, each set once.
+#[derive(Clone, Default)]
+pub(super) struct Stages {
+    /// Nothing more is to be fetched or started.
+    pub(super) stop: CancellationToken,
+    /// The fetcher has ended.
+    pub(super) fetched: CancellationToken,
+    /// The handlers have ended; the keeper ends with the last lease.
+    pub(super) closing: CancellationToken,
+    /// The keeper has ended.
+    pub(super) kept: CancellationToken,
+}
+
+/// The backend that apalis runs.
+pub(super) struct Source<Item> {
+    unstarted: Unstarted<Item>,
+    stages: Stages,
+    fetched: Pin<Box<WaitForCancellationFutureOwned>>,
+    kept: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl<Item> Source<Item> {
+    pub(super) fn new(unstarted: Unstarted<Item>, stages: Stages) -> Self {
+        Self {
+            unstarted,
+            fetched: Box::pin(stages.fetched.clone().cancelled_owned()),
+            kept: Box::pin(stages.kept.clone().cancelled_owned()),
+            stages,
+        }
+    }
+}
+
+impl<Item: Send + 'static> Backend for Source<Item> {
+    type Task = Task<Delivery<Item>>;
+    type Error = Infallible;
+
+    fn poll_ready(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _worker: &WorkerContext,
+    ) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        _worker: &WorkerContext,
+    ) -> Poll<Option<Result<Self::Task, Self::Error>>> {
+        if self.stages.stop.is_cancelled() {
+            return self.fetched.as_mut().poll(cx).map(|()| None);
+        }
+        let mut unstarted = self
+            .unstarted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        unstarted
+            .poll_recv(cx)
+            .map(|delivery| delivery.map(|delivery| Ok(Task::new(delivery))))
+    }
+
+    fn poll_close(
+        &mut self,
+        cx: &mut Context<'_>,
+        worker: &WorkerContext,
+    ) -> Poll<Result<(), Self::Error>> {
+        self.stages.stop.cancel();
+        self.stages.closing.cancel();
+        if self.fetched.as_mut().poll(cx).is_pending() || self.kept.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        // A stream that ends by itself leaves apalis waiting for a stop that nobody orders.
+        if let Err(error) = worker.stop() {
+            tracing::debug!(%error, "the worker was stopped already");
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<Item: Send + 'static> BackendConfig for Source<Item> {
+    type Args = Delivery<Item>;
+    type Id = RandomId;
+    type Kind = Ephemeral;
+    type Config = ();
+    type Layer = Identity;
+
+    fn config(&self) -> &Self::Config {
+        &()
+    }
+
+    fn middleware(&mut self, _worker: &mut WorkerContext) -> Self::Layer {
+        Identity::new()
+    }
+}

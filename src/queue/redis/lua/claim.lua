@@ -1,0 +1,80 @@
+-- ARGV: owner, lease in ms, most ids, most bulk ids, slice, then the lanes in the order to serve them.
+-- Answers id, lane, set, id, lane, set, ..
+local owner, lease_ms, left, bulk_left = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local slice, first_lane = ARGV[5], 6
+local now = now_ms()
+
+-- Due ids go to the back of their set, a slice per call: a backlog that is due at once never makes one long call.
+local due = redis.call('ZRANGEBYSCORE', delayed_key, '-inf', now, 'LIMIT', 0, slice)
+for _, id in ipairs(due) do
+  redis.call('ZREM', delayed_key, id)
+  local state, set, lane = whereabouts(id)
+  if state == 'd' then
+    count_delayed(lane, -1)
+    ready_at_back(id, lane, set)
+  end
+end
+
+-- Expired leases go to the front, the oldest first.
+local expired = redis.call('ZRANGEBYSCORE', leases_key, '-inf', now, 'LIMIT', 0, slice)
+for at = #expired, 1, -1 do
+  local id = expired[at]
+  redis.call('ZREM', leases_key, id)
+  local state, set, lane = whereabouts(id)
+  if state == 'l' then ready_in_front(id, lane, set) end
+end
+
+local claimed, turns_key = {}, prefix .. ':turns'
+
+local function lease(popped, lane, set)
+  for at = 1, #popped, 2 do
+    local id = popped[at]
+    redis.call('ZADD', leases_key, now + lease_ms, id)
+    redis.call('HSET', ids_key, id, 'l' .. set .. owner .. lane)
+    claimed[#claimed + 1] = id
+    claimed[#claimed + 1] = lane
+    claimed[#claimed + 1] = set
+  end
+end
+
+-- Takes up to `want` ids of a lane: interactive first, but every tenth from bulk if there is any.
+local function take(lane, want)
+  local interactive, bulk = ready_key(lane, 'i'), ready_key(lane, 'b')
+  local has_i, has_b = redis.call('ZCARD', interactive), redis.call('ZCARD', bulk)
+  if has_i + has_b == 0 then return end
+  local turn = tonumber(redis.call('HGET', turns_key, lane) or '0')
+  local take_i, take_b = 0, 0
+  while take_i + take_b < want do
+    local can_i, can_b = take_i < has_i, take_b < has_b and take_b < bulk_left
+    if can_b and (turn == 9 or not can_i) then
+      take_b = take_b + 1
+    elseif can_i then
+      take_i = take_i + 1
+    else
+      break
+    end
+    turn = (turn + 1) % 10
+  end
+  if take_i > 0 then lease(redis.call('ZPOPMIN', interactive, take_i), lane, 'i') end
+  if take_b > 0 then lease(redis.call('ZPOPMIN', bulk, take_b), lane, 'b') end
+  left, bulk_left = left - take_i - take_b, bulk_left - take_b
+  if take_i == has_i and take_b == has_b then
+    redis.call('HDEL', turns_key, lane)
+  else
+    redis.call('HSET', turns_key, lane, turn)
+  end
+end
+
+-- Each lane gets its share; what a lane leaves over goes to the others, in the same order.
+for at = first_lane, #ARGV do
+  if left <= 0 then break end
+  take(ARGV[at], math.ceil(left / (#ARGV - at + 1)))
+end
+for at = first_lane, #ARGV do
+  if left <= 0 then break end
+  take(ARGV[at], left)
+end
+
+-- More became ready than this claim took: others may have room.
+if #due + #expired > #claimed / 3 then wake() end
+return claimed

@@ -1,0 +1,34 @@
+-- ARGV: per id: id, lane, set, delay in ms (-1: ready at once). Ids that the queue holds are skipped, but a ready id
+-- moves to another lane, and from bulk to interactive. An expired lease counts as not held, and so does a place that
+-- was lost (a set deleted by hand).
+local now, woke = now_ms(), false
+for at = 1, #ARGV, 4 do
+  local id, lane, set, wait = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  local state, old_set, old_lane = whereabouts(id)
+  local held = false
+  if state == 'r' then
+    held = redis.call('ZSCORE', ready_key(old_lane, old_set), id)
+  elseif state == 'd' then
+    held = redis.call('ZSCORE', delayed_key, id)
+    if not held then count_delayed(old_lane, -1) end
+  elseif state == 'l' then
+    local ends = redis.call('ZSCORE', leases_key, id)
+    held = ends and tonumber(ends) > now
+    if not held then redis.call('ZREM', leases_key, id) end
+  end
+  if held and state == 'r' and wait < 0 and (old_lane ~= lane or (old_set == 'b' and set == 'i')) then
+    redis.call('ZREM', ready_key(old_lane, old_set), id)
+    if old_set == 'i' then set = 'i' end
+    held = false
+  end
+  if not held then
+    if wait < 0 then
+      ready_at_back(id, lane, set)
+      woke = true
+    else
+      delay(id, lane, set, now + wait)
+    end
+  end
+end
+if woke then wake() end
+return 1

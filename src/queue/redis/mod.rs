@@ -1,0 +1,390 @@
+//! The queue in Redis 7: sets of ids under one hash tag per queue, moved by Lua scripts.
+//!
+//! Keys: `{gavel:<queue>}:ready:<lane>:i` and `:b` (first in, first out), `:delayed`, `:leases`, `:ids` (where each id
+//! is), `:waits` (delayed ids per lane), `:turns`, `:order`, and the channel `:wake`. Times are Redis' own; a due time
+//! travels as a delay, so that clocks that differ don't matter. It never waits long for a server that is away: a call
+//! fails within seconds, and the next one connects anew.
+
+mod scripts;
+mod wake;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::{Client, ErrorKind, FromRedisValue, RedisError, Script, ServerErrorKind};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use crate::clock::Clock;
+use crate::job::{JobId, Lane, Priority};
+
+use scripts::Scripts;
+use wake::Listener;
+
+/// Most ids that one script moves.
+const SLICE: usize = 500;
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where the queue is.
+#[derive(Clone)]
+pub struct RedisOptions {
+    /// `redis://` or `rediss://`; may hold a password, so it is never shown.
+    pub url: String,
+    /// The queue's name; queues of different names share nothing. Without braces.
+    pub queue: String,
+    /// How long a lease lasts (5 s by default).
+    pub lease: Duration,
+}
+
+impl RedisOptions {
+    /// The queue `gavel` with leases of 5 s.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            queue: "gavel".to_owned(),
+            lease: Duration::from_secs(5),
+        }
+    }
+}
+
+impl std::fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisOptions")
+            .field("queue", &self.queue)
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The queue in Redis.
+pub struct RedisQueue {
+    client: Client,
+    connection: Mutex<ConnectionManager>,
+    scripts: Scripts,
+    prefix: String,
+    lease: Duration,
+    clock: Arc<dyn Clock>,
+    turn: AtomicUsize,
+    heard: Arc<Notify>,
+    listener: Mutex<Option<Listener>>,
+}
+
+impl RedisQueue {
+    /// Prepares the queue. Connects with the first call, so this succeeds while Redis is down; it fails only for an
+    /// address or a queue name that can't be used. Must be called within a runtime.
+    pub async fn connect(options: RedisOptions, clock: Arc<dyn Clock>) -> Result<Self, QueueError> {
+        let preparing = "preparing the queue's connection";
+        if options.queue.is_empty() || options.queue.contains(['{', '}']) {
+            return Err(QueueError::Unexpected {
+                attempted: preparing,
+                reason: format!(
+                    "queue name {:?} is empty or has braces; choose one without",
+                    options.queue
+                ),
+            });
+        }
+        let client = Client::open(options.url).map_err(failed(preparing))?;
+        let connection = manager(client.clone()).map_err(failed(preparing))?;
+        Ok(Self {
+            client,
+            connection: Mutex::new(connection),
+            scripts: Scripts::new(),
+            prefix: format!("{{gavel:{}}}", options.queue),
+            lease: options.lease,
+            clock,
+            turn: AtomicUsize::new(0),
+            heard: Arc::new(Notify::new()),
+            listener: Mutex::new(None),
+        })
+    }
+
+    /// Ends the task that listens for wake-ups. Dropping the queue ends it too.
+    pub async fn close(&self) {
+        let listener = lock(&self.listener).take();
+        if let Some(listener) = listener {
+            listener.close().await;
+        }
+    }
+
+    async fn claim_slice(
+        &self,
+        owner: Uuid,
+        lanes: &[Lane],
+        want: usize,
+        max_bulk: usize,
+    ) -> Result<Vec<Claimed>, QueueError> {
+        let mut args = vec![
+            owner.simple().to_string(),
+            self.lease.as_millis().to_string(),
+            want.to_string(),
+            max_bulk.to_string(),
+            SLICE.to_string(),
+        ];
+        let start = self.turn.fetch_add(1, Ordering::Relaxed) % lanes.len();
+        let (after, before) = lanes.split_at(start);
+        args.extend(before.iter().chain(after).map(Lane::to_string));
+        let claiming = "claiming ids";
+        let answer: Vec<(String, String, String)> =
+            self.run(claiming, &self.scripts.claim, &args).await?;
+        answer
+            .into_iter()
+            .map(|(id, lane, set)| {
+                Ok(Claimed {
+                    id: id_of(claiming, &id)?,
+                    lane: Lane::of_judge(lane),
+                    priority: priority_of(claiming, &set)?,
+                })
+            })
+            .collect()
+    }
+
+    async fn run<T: FromRedisValue>(
+        &self,
+        attempted: &'static str,
+        script: &Script,
+        args: &[String],
+    ) -> Result<T, QueueError> {
+        let mut call = script.key(&self.prefix);
+        for arg in args {
+            call.arg(arg);
+        }
+        let mut connection = lock(&self.connection).clone();
+        let answer = call.invoke_async(&mut connection).await;
+        self.answered(attempted, answer)
+    }
+
+    fn answered<T>(
+        &self,
+        attempted: &'static str,
+        answer: Result<T, RedisError>,
+    ) -> Result<T, QueueError> {
+        answer.map_err(|error| {
+            // A connection that swallows requests doesn't look broken to the client: the next call gets a new one.
+            if error.is_timeout()
+                && let Ok(fresh) = manager(self.client.clone())
+            {
+                *lock(&self.connection) = fresh;
+            }
+            failed(attempted)(error)
+        })
+    }
+
+    /// Milliseconds until `when`, rounded up: an id that is early is refused by the store.
+    fn delay_ms(&self, when: DateTime<Utc>) -> i64 {
+        let left = when - self.clock.now();
+        match left.num_microseconds() {
+            Some(micros) if micros <= 0 => 0,
+            Some(micros) => micros / 1_000 + 1,
+            None => left.num_milliseconds().max(0),
+        }
+    }
+}
+
+#[async_trait]
+impl Queue for RedisQueue {
+    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
+        for slice in ids.chunks(SLICE) {
+            let mut args = Vec::with_capacity(slice.len() * 4);
+            for push in slice {
+                let delay = match push.due_at {
+                    Some(when) if when > self.clock.now() => self.delay_ms(when),
+                    Some(_) | None => -1,
+                };
+                args.extend([
+                    push.id.to_string(),
+                    push.lane.to_string(),
+                    set_of(push.priority).to_owned(),
+                    delay.to_string(),
+                ]);
+            }
+            self.run::<()>("pushing ids", &self.scripts.push, &args)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+        let (mut claimed, mut bulk) = (Vec::new(), 0);
+        while claimed.len() < claim.max && !claim.lanes.is_empty() {
+            let want = (claim.max - claimed.len()).min(SLICE);
+            let max_bulk = claim.max_bulk.saturating_sub(bulk).min(want);
+            let slice = match self.claim_slice(owner, &claim.lanes, want, max_bulk).await {
+                Ok(slice) => slice,
+                Err(error) if claimed.is_empty() => return Err(error),
+                // What an earlier slice brought is leased, and must be handed on.
+                Err(_) => break,
+            };
+            let last = slice.len() < want;
+            bulk += slice
+                .iter()
+                .filter(|id| id.priority == Priority::Bulk)
+                .count();
+            claimed.extend(slice);
+            if last {
+                break;
+            }
+        }
+        Ok(claimed)
+    }
+
+    async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError> {
+        for slice in ids.chunks(SLICE) {
+            let args = owner_and(owner, slice.iter());
+            self.run::<()>("acknowledging ids", &self.scripts.ack, &args)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError> {
+        // The last slice first: what comes first ends up in front.
+        for slice in ids.rchunks(SLICE) {
+            let args = owner_and(owner, slice.iter().map(|claimed| &claimed.id));
+            self.run::<()>("releasing ids", &self.scripts.release, &args)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn later(&self, owner: Uuid, push: &Push, when: DateTime<Utc>) -> Result<(), QueueError> {
+        let args = [
+            owner.simple().to_string(),
+            push.id.to_string(),
+            push.lane.to_string(),
+            set_of(push.priority).to_owned(),
+            self.delay_ms(when).to_string(),
+        ];
+        self.run("delaying an id", &self.scripts.later, &args).await
+    }
+
+    async fn renew(&self, owner: Uuid, ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
+        let renewing = "renewing leases";
+        let mut lost = Vec::new();
+        for slice in ids.chunks(SLICE) {
+            let mut args = owner_and(owner, slice.iter());
+            args.insert(1, self.lease.as_millis().to_string());
+            let answer: Vec<String> = self.run(renewing, &self.scripts.renew, &args).await?;
+            for id in answer {
+                lost.push(id_of(renewing, &id)?);
+            }
+        }
+        Ok(lost)
+    }
+
+    async fn remove(&self, ids: &[JobId]) -> Result<(), QueueError> {
+        for slice in ids.chunks(SLICE) {
+            let args: Vec<String> = slice.iter().map(JobId::to_string).collect();
+            self.run::<()>("removing ids", &self.scripts.remove, &args)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
+        let (interactive, bulk, delayed) = self
+            .run("counting ids", &self.scripts.depth, &[lane.to_string()])
+            .await?;
+        Ok(Depth {
+            interactive,
+            bulk,
+            delayed,
+        })
+    }
+
+    async fn woken(&self, at_most: Duration) {
+        // Whoever only pushes never waits, and needs no second connection.
+        lock(&self.listener).get_or_insert_with(|| {
+            Listener::start(
+                self.client.clone(),
+                format!("{}:wake", self.prefix),
+                Arc::clone(&self.heard),
+            )
+        });
+        // Elapsed or notified: the caller looks either way.
+        drop(tokio::time::timeout(at_most, self.heard.notified()).await);
+    }
+
+    async fn ping(&self) -> Result<(), QueueError> {
+        let mut connection = lock(&self.connection).clone();
+        let answer = redis::cmd("PING").query_async(&mut connection).await;
+        self.answered("pinging", answer)
+    }
+
+    fn lease(&self) -> Duration {
+        self.lease
+    }
+}
+
+fn manager(client: Client) -> Result<ConnectionManager, RedisError> {
+    let config = ConnectionManagerConfig::new()
+        .set_connection_timeout(Some(CONNECTION_TIMEOUT))
+        .set_response_timeout(Some(RESPONSE_TIMEOUT))
+        .set_number_of_retries(1)
+        .set_max_delay(Duration::from_millis(500));
+    ConnectionManager::new_lazy_with_config(client, config)
+}
+
+/// Sorts the client's errors by what the caller can do: wait for the server, or look at what it said.
+fn failed(attempted: &'static str) -> impl Fn(RedisError) -> QueueError {
+    move |error| {
+        let reason = error.to_string();
+        let away = matches!(
+            error.kind(),
+            ErrorKind::Io
+                | ErrorKind::ClusterConnectionNotFound
+                | ErrorKind::Server(
+                    ServerErrorKind::BusyLoading
+                        | ServerErrorKind::MasterDown
+                        | ServerErrorKind::ReadOnly
+                        | ServerErrorKind::ClusterDown
+                        | ServerErrorKind::TryAgain
+                )
+        );
+        if away {
+            QueueError::Unreachable { attempted, reason }
+        } else {
+            QueueError::Unexpected { attempted, reason }
+        }
+    }
+}
+
+fn owner_and<'a>(owner: Uuid, ids: impl Iterator<Item = &'a JobId>) -> Vec<String> {
+    std::iter::once(owner.simple().to_string())
+        .chain(ids.map(JobId::to_string))
+        .collect()
+}
+
+fn set_of(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Interactive => "i",
+        Priority::Bulk => "b",
+    }
+}
+
+fn priority_of(attempted: &'static str, set: &str) -> Result<Priority, QueueError> {
+    match set {
+        "i" => Ok(Priority::Interactive),
+        "b" => Ok(Priority::Bulk),
+        other => Err(QueueError::Unexpected {
+            attempted,
+            reason: format!("unknown set {other:?}"),
+        }),
+    }
+}
+
+fn id_of(attempted: &'static str, text: &str) -> Result<JobId, QueueError> {
+    text.parse().map_err(|_| QueueError::Unexpected {
+        attempted,
+        reason: format!("not an id: {text:?}"),
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

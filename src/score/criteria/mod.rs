@@ -1,0 +1,148 @@
+//! Criteria: what a judge is told to look for, identified by the hash of its content.
+//!
+//! A definition is read from a resolved file or from the store, checked in full, and brought into one typed form. The hash
+//! is taken of that form, so that a file which writes a default out and one which leaves it away are the same criteria.
+//! Nothing here reads a file or the environment.
+
+mod read;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Where the conversation stands in a judge prompt.
+pub const CONVERSATION: &str = "SESSION_CONVERSATION";
+/// Where the alert stands in a judge prompt.
+pub const ALERT: &str = "ALERT_DATA";
+/// Where the reply's schema stands in a judge prompt.
+pub const SCHEMA: &str = "OUTPUT_SCHEMA";
+
+/// The placeholders of a judge prompt: each stands in it exactly once.
+pub const PLACEHOLDERS: [&str; 3] = [CONVERSATION, ALERT, SCHEMA];
+
+/// SHA-256 (64 hex digits) of the resolved definition as canonical JSON (RFC 8785), `scoring.enabled` left out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CriteriaHash(pub String);
+
+impl fmt::Display for CriteriaHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A fault in a criteria file: the path of the key, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct CriteriaError {
+    /// Dotted path of the key, for the file's line to be found by; `.` for the whole file.
+    pub path: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+/// One dimension of a session's score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dimension {
+    /// Its key in `score_breakdown`: `[a-z][a-z0-9_]*`, at most 64 characters.
+    pub name: String,
+    /// The most points it can give, 1-100.
+    pub max: u32,
+}
+
+/// A definition, read and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Criteria {
+    /// Identity of the content.
+    pub hash: CriteriaHash,
+    /// The content that is stored: every value in its typed form, defaults written out, an empty `llm_model` and
+    /// `scoring.enabled` left out. [`Criteria::from_value`] reads it back to the same hash.
+    pub content: Value,
+    /// `scoring.enabled`; true for a definition read back from the store.
+    pub enabled: bool,
+    /// The judge's name: `llm_provider`, or `llm_provider:llm_model` where a model is given.
+    pub judge: String,
+    /// The prompt with its three placeholders.
+    pub judge_prompt: String,
+    /// What the breakdown is made of; the maxima sum up to 100.
+    pub dimensions: Vec<Dimension>,
+}
+
+impl Criteria {
+    /// Reads a resolved definition (YAML after substitution, as JSON). Boolean and number fields are parsed from text,
+    /// since substitution yields text. Unknown keys, a missing or repeated placeholder and an unknown `{{X}}` are errors.
+    ///
+    /// `dimensions` is optional: [`default_dimensions`]. Their order counts, as the page shows them in it.
+    pub fn from_value(value: &Value) -> Result<Self, CriteriaError> {
+        let read = read::definition(value)?;
+        let content = content(&read);
+        let judge = match &read.llm_model {
+            Some(model) => format!("{}:{model}", read.llm_provider),
+            None => read.llm_provider,
+        };
+        Ok(Self {
+            hash: hash(&content)?,
+            content,
+            enabled: read.enabled,
+            judge,
+            judge_prompt: read.judge_prompt,
+            dimensions: read.dimensions,
+        })
+    }
+}
+
+/// The four dimensions of 25 that a file without `dimensions` means.
+pub fn default_dimensions() -> Vec<Dimension> {
+    [
+        "logical_flow",
+        "consistency",
+        "tool_relevance",
+        "synthesis_quality",
+    ]
+    .into_iter()
+    .map(|name| Dimension {
+        name: name.to_owned(),
+        max: 25,
+    })
+    .collect()
+}
+
+/// What is hashed and stored: the typed form, so that `25`, `"25"` and an omitted default are equal.
+fn content(read: &read::Definition) -> Value {
+    let mut scoring = json!({ "llm_provider": read.llm_provider });
+    if let Some(model) = &read.llm_model {
+        scoring["llm_model"] = json!(model);
+    }
+    let dimensions: Vec<Value> = read
+        .dimensions
+        .iter()
+        .map(|d| json!({ "name": d.name, "max": d.max }))
+        .collect();
+    json!({ "scoring": scoring, "judge_prompt": read.judge_prompt, "dimensions": dimensions })
+}
+
+fn hash(content: &Value) -> Result<CriteriaHash, CriteriaError> {
+    let canonical = serde_json_canonicalizer::to_vec(content).map_err(|error| CriteriaError {
+        path: ".".to_owned(),
+        message: format!("can't be written as canonical JSON: {error}"),
+    })?;
+    Ok(CriteriaHash(hex(&Sha256::digest(canonical))))
+}
+
+/// Lower-case hex digits of a digest.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing to a String can't fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! From a resolved definition to its typed form: closed keys, typed values, and faults that name the key and the remedy.
+
+use serde_json::{Map, Value};
+
+use super::{CriteriaError, Dimension, PLACEHOLDERS, default_dimensions};
+use crate::score::template::{Segment, segments};
+
+/// The longest judge prompt, in bytes.
+const MAX_PROMPT: usize = 256 * 1024;
+/// The longest name of a provider entry or a model, in characters.
+const MAX_NAME: usize = 255;
+
+/// The typed form of a file.
+pub(super) struct Definition {
+    pub(super) enabled: bool,
+    pub(super) llm_provider: String,
+    pub(super) llm_model: Option<String>,
+    pub(super) judge_prompt: String,
+    pub(super) dimensions: Vec<Dimension>,
+}
+
+pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
+    let file = object(value, ".")?;
+    known_keys(file, &["scoring", "judge_prompt", "dimensions"], "")?;
+    let scoring = object(
+        file.get("scoring")
+            .ok_or_else(|| fault("scoring", "is missing: a map with llm_provider"))?,
+        "scoring",
+    )?;
+    known_keys(
+        scoring,
+        &["enabled", "llm_provider", "llm_model"],
+        "scoring.",
+    )?;
+    let llm_provider = judge_part(scoring.get("llm_provider"), "scoring.llm_provider")?
+        .ok_or_else(|| {
+            fault(
+                "scoring.llm_provider",
+                "is missing: the name of an entry in llm_providers.yaml, for example openai-default",
+            )
+        })?;
+    Ok(Definition {
+        enabled: boolean(scoring.get("enabled"), "scoring.enabled")?.unwrap_or(true),
+        llm_provider,
+        llm_model: judge_part(scoring.get("llm_model"), "scoring.llm_model")?,
+        judge_prompt: judge_prompt(file.get("judge_prompt"))?,
+        dimensions: dimensions(file.get("dimensions"))?,
+    })
+}
+
+fn judge_prompt(value: Option<&Value>) -> Result<String, CriteriaError> {
+    const PATH: &str = "judge_prompt";
+    let prompt = match value {
+        None | Some(Value::Null) => {
+            return Err(fault(PATH, "is missing: the judge's instructions"));
+        }
+        Some(Value::String(text)) => text,
+        Some(other) => return Err(fault(PATH, format!("must be text, not {}", kind(other)))),
+    };
+    if prompt.len() > MAX_PROMPT {
+        return Err(fault(
+            PATH,
+            format!("holds {} bytes; at most {MAX_PROMPT}", prompt.len()),
+        ));
+    }
+    if prompt.contains('\0') {
+        return Err(fault(PATH, "holds a NUL character; remove it"));
+    }
+    let placeholders: Vec<&str> = segments(prompt)
+        .into_iter()
+        .filter_map(|segment| match segment {
+            Segment::Placeholder(name) => Some(name),
+            Segment::Text(_) => None,
+        })
+        .collect();
+    if let Some(unknown) = placeholders.iter().find(|p| !PLACEHOLDERS.contains(p)) {
+        let hint = did_you_mean(unknown, &PLACEHOLDERS).map_or_else(
+            || format!("known: {}", braced(&PLACEHOLDERS)),
+            |known| format!("did you mean {{{{{known}}}}}?"),
+        );
+        return Err(fault(
+            PATH,
+            format!("holds the unknown placeholder {{{{{unknown}}}}}; {hint}"),
+        ));
+    }
+    for wanted in PLACEHOLDERS {
+        match placeholders.iter().filter(|p| **p == wanted).count() {
+            1 => {}
+            0 => {
+                return Err(fault(
+                    PATH,
+                    format!("lacks {{{{{wanted}}}}}: without it the judge doesn't see that part"),
+                ));
+            }
+            // A second copy would double the evidence's cost, and the judge couldn't tell which of the two counts.
+            n => {
+                return Err(fault(
+                    PATH,
+                    format!(
+                        "holds {{{{{wanted}}}}} {n} times; exactly one is allowed, as each copy is sent and paid for"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(prompt.clone())
+}
+
+fn dimensions(value: Option<&Value>) -> Result<Vec<Dimension>, CriteriaError> {
+    let items = match value {
+        None | Some(Value::Null) => return Ok(default_dimensions()),
+        Some(Value::Array(items)) => items,
+        Some(other) => {
+            return Err(fault(
+                "dimensions",
+                format!("must be a list of {{name, max}}, not {}", kind(other)),
+            ));
+        }
+    };
+    let mut read: Vec<Dimension> = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let dimension = dimension(item, &format!("dimensions.{index}"))?;
+        if read.iter().any(|d| d.name == dimension.name) {
+            return Err(fault(
+                format!("dimensions.{index}.name"),
+                format!("{:?} is there twice; names must differ", dimension.name),
+            ));
+        }
+        read.push(dimension);
+    }
+    let sum: u64 = read.iter().map(|d| u64::from(d.max)).sum();
+    if sum != 100 {
+        return Err(fault(
+            "dimensions",
+            format!("the maxima sum up to {sum}; they must sum up to 100"),
+        ));
+    }
+    Ok(read)
+}
+
+fn dimension(value: &Value, path: &str) -> Result<Dimension, CriteriaError> {
+    let item = object(value, path)?;
+    known_keys(item, &["name", "max"], &format!("{path}."))?;
+    let name = match item.get("name") {
+        Some(Value::String(name)) if is_dimension_name(name) => name.clone(),
+        Some(Value::String(name)) => {
+            return Err(fault(
+                format!("{path}.name"),
+                format!(
+                    "{name:?} must begin with a-z, hold only a-z, 0-9 and _, and have at most 64 characters"
+                ),
+            ));
+        }
+        Some(other) => {
+            return Err(fault(
+                format!("{path}.name"),
+                format!("must be text, not {}", kind(other)),
+            ));
+        }
+        None => return Err(fault(format!("{path}.name"), "is missing")),
+    };
+    let max = match item.get("max") {
+        Some(Value::Number(number)) => number.as_f64(),
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
+        None => return Err(fault(format!("{path}.max"), "is missing")),
+    };
+    match max {
+        Some(max) if max.fract() == 0.0 && (1.0..=100.0).contains(&max) => Ok(Dimension {
+            name,
+            max: max as u32,
+        }),
+        _ => Err(fault(
+            format!("{path}.max"),
+            "must be a whole number from 1 to 100",
+        )),
+    }
+}
+
+fn is_dimension_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// A provider entry's or a model's name; empty text means absent. The narrow alphabet refuses a `${..}` that nobody
+/// substituted, where criteria come in without substitution.
+fn judge_part(value: Option<&Value>, path: &str) -> Result<Option<String>, CriteriaError> {
+    let text = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.trim(),
+        Some(other) => return Err(fault(path, format!("must be text, not {}", kind(other)))),
+    };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if text.contains("${") {
+        return Err(fault(
+            path,
+            "holds `${`, which isn't substituted here; write the name out",
+        ));
+    }
+    let well_formed = text.chars().count() <= MAX_NAME
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._-/:@+".contains(c));
+    if !well_formed {
+        return Err(fault(
+            path,
+            format!(
+                "isn't a name: it must begin with a letter or digit, hold only those and . _ - / : @ +, and have at most {MAX_NAME} characters"
+            ),
+        ));
+    }
+    Ok(Some(text.to_owned()))
+}
+
+/// A boolean, or its text: substitution yields text. Empty text means absent.
+fn boolean(value: Option<&Value>, path: &str) -> Result<Option<bool>, CriteriaError> {
+    let text = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Bool(flag)) => return Ok(Some(*flag)),
+        Some(Value::String(text)) => text.trim().to_ascii_lowercase(),
+        Some(Value::Number(number)) => number.to_string(),
+        Some(other @ (Value::Array(_) | Value::Object(_))) => {
+            return Err(fault(
+                path,
+                format!("must be true or false, not {}", kind(other)),
+            ));
+        }
+    };
+    match text.as_str() {
+        "" => Ok(None),
+        "true" | "1" | "yes" | "on" => Ok(Some(true)),
+        "false" | "0" | "no" | "off" => Ok(Some(false)),
+        _ => Err(fault(
+            path,
+            format!("must be true or false (also 1, 0, yes, no, on, off), not {text:?}"),
+        )),
+    }
+}
+
+fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Map<String, Value>, CriteriaError> {
+    match value {
+        Value::Object(map) => Ok(map),
+        Value::Null => Err(fault(path, "is empty; a map is expected")),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            Err(fault(path, format!("must be a map, not {}", kind(other))))
+        }
+    }
+}
+
+fn known_keys(map: &Map<String, Value>, known: &[&str], prefix: &str) -> Result<(), CriteriaError> {
+    match map.keys().find(|key| !known.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(unknown) => {
+            let hint = did_you_mean(unknown, known).map_or_else(
+                || format!("known: {}", known.join(", ")),
+                |near| format!("did you mean {near}?"),
+            );
+            Err(fault(
+                format!("{prefix}{unknown}"),
+                format!("unknown key; {hint}"),
+            ))
+        }
+    }
+}
+
+fn did_you_mean<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|candidate| {
+            (
+                strsim::normalized_damerau_levenshtein(name, candidate),
+                *candidate,
+            )
+        })
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+fn braced(names: &[&str]) -> String {
+    names
+        .iter()
+        .map(|name| format!("{{{{{name}}}}}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+fn fault(path: impl Into<String>, message: impl Into<String>) -> CriteriaError {
+    CriteriaError {
+        path: path.into(),
+        message: message.into(),
+    }
+}

@@ -1,0 +1,208 @@
+//! The prompt of one session: its evidence as text, fenced, in the template's places.
+//!
+//! Everything that comes from a session is hostile and stays inside a fence: messages, names of tools, the agent's name.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::{Message, SessionRequest, fence, schema};
+use crate::judge::Nonce;
+use crate::score::Criteria;
+use crate::score::criteria::{self, hex};
+use crate::score::template::{Segment, segments};
+
+/// A session as the judge reads it, before fencing: the same session gives the same text.
+pub(super) struct Evidence {
+    /// Facts, messages and the final analysis.
+    pub(super) conversation: String,
+    /// The alert.
+    pub(super) alert: String,
+}
+
+impl Evidence {
+    pub(super) fn of(session: &SessionRequest) -> Self {
+        Self {
+            conversation: conversation(session),
+            alert: alert(&session.alert_data),
+        }
+    }
+}
+
+/// Fills the template in one pass: a placeholder inside evidence is evidence. The schema isn't fenced.
+pub(super) fn fill(template: &str, evidence: &Evidence, schema: &Value, nonce: &Nonce) -> String {
+    let size = template.len() + evidence.conversation.len() + evidence.alert.len();
+    let mut prompt = String::with_capacity(size + 8 * 1024);
+    let mut after_fence = false;
+    for segment in segments(template) {
+        match segment {
+            Segment::Text(text) => {
+                // A closing line has nothing behind it.
+                if after_fence && !text.starts_with('\n') {
+                    prompt.push('\n');
+                }
+                prompt.push_str(text);
+                after_fence = false;
+            }
+            Segment::Placeholder(name) => {
+                if after_fence {
+                    prompt.push('\n');
+                }
+                after_fence = true;
+                match name {
+                    criteria::CONVERSATION => {
+                        fence::append(
+                            &mut prompt,
+                            "conversation",
+                            &evidence.conversation,
+                            &nonce.0,
+                        );
+                    }
+                    criteria::ALERT => {
+                        fence::append(&mut prompt, "alert", &evidence.alert, &nonce.0)
+                    }
+                    criteria::SCHEMA => {
+                        prompt.push_str(&format!("{schema:#}"));
+                        after_fence = false;
+                    }
+                    // Criteria with other names are refused when they are read.
+                    other => {
+                        let _ = write!(prompt, "{{{{{other}}}}}");
+                        after_fence = false;
+                    }
+                }
+            }
+        }
+    }
+    prompt
+}
+
+/// SHA-256 of all that shapes a prompt but the evidence: template, schema with its version, dimensions.
+pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
+    let mut digest = Sha256::new();
+    let dimensions: Vec<String> = criteria
+        .dimensions
+        .iter()
+        .map(|dimension| format!("{}={}", dimension.name, dimension.max))
+        .collect();
+    for part in [
+        criteria.judge_prompt.as_str(),
+        &schema.to_string(),
+        schema::VERSION,
+        &dimensions.join(","),
+    ] {
+        // Each part behind its length: no two lists of parts run together to the same bytes.
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    hex(&digest.finalize())
+}
+
+/// Facts first, then each message under a head line, then the final analysis. Lines of content that look like a head line
+/// are moved in by one space, so that a message can't pretend to be another one.
+fn conversation(session: &SessionRequest) -> String {
+    let mut text = String::new();
+    let fact = |name: &str, value: &Option<String>| match value {
+        Some(value) => format!("{name}: {}\n", one_line(value)),
+        None => format!("{name}: not recorded\n"),
+    };
+    text.push_str("=== session\n");
+    text.push_str(&fact("agent", &session.agent));
+    text.push_str(&fact("alert type", &session.alert_type));
+    text.push_str(if session.completed {
+        "ended: completed\n"
+    } else {
+        "ended: without completing\n"
+    });
+    if session.tools.is_empty() {
+        text.push_str("tools at hand: not recorded\n");
+    } else {
+        let _ = writeln!(text, "tools at hand ({}):", session.tools.len());
+        for tool in &session.tools {
+            let _ = writeln!(text, "- {}", one_line(tool));
+        }
+    }
+    let all = session.conversation.len();
+    for (index, message) in session.conversation.iter().enumerate() {
+        let _ = writeln!(text, "\n{}", head(message, index + 1, all));
+        push_content(&mut text, &message.content);
+    }
+    text.push_str("\n=== final analysis\n");
+    push_content(
+        &mut text,
+        session
+            .final_analysis
+            .as_deref()
+            .unwrap_or("(the agent left none)"),
+    );
+    text
+}
+
+fn head(message: &Message, number: usize, all: usize) -> String {
+    let mut head = format!("=== message {number}/{all} | {}", one_line(&message.role));
+    if let Some(tool) = &message.tool_name {
+        let _ = write!(head, " | tool {}", one_line(tool));
+    }
+    if let Some(at) = &message.at {
+        let _ = write!(head, " | {}", one_line(at));
+    }
+    head
+}
+
+fn push_content(text: &mut String, content: &str) {
+    let content = content.replace("\r\n", "\n");
+    // Whatever a model may take for the end of a line is one.
+    let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+    for line in content.trim_end_matches(breaks).split(breaks) {
+        if line.starts_with("===") {
+            text.push(' ');
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_control() || c == '\u{2028}' || c == '\u{2029}' {
+                ' '
+            } else {
+                c
+            }
+        })
+        .collect()
+}
+
+/// A text as it is; anything else as JSON with sorted keys, since a database may keep an object in another order.
+fn alert(data: &Value) -> String {
+    match data {
+        Value::String(text) => text.clone(),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::Array(_)
+        | Value::Object(_)) => {
+            format!("{:#}", sorted(other))
+        }
+    }
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            let map: Map<String, Value> = entries
+                .into_iter()
+                .map(|(key, value)| (key.clone(), sorted(value)))
+                .collect();
+            Value::Object(map)
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            plain.clone()
+        }
+    }
+}

@@ -1,0 +1,384 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn full() -> Value {
+    json!({
+        "score_reasoning": "Because.",
+        "score_breakdown": { "logical_flow": 18, "consistency": 17.5, "tool_relevance": 16, "synthesis_quality": 10.5 },
+        "total_score": 62,
+        "missing_tools": [{ "tool_name": "kubectl.events", "rationale": "Shows the kill." }],
+        "alternative_approaches": [{ "name": "Events first", "description": "Faster.", "steps": ["a", "b"] }],
+    })
+}
+
+fn with(change: impl FnOnce(&mut Value)) -> Value {
+    let mut value = full();
+    change(&mut value);
+    value
+}
+
+fn reply(value: Value) -> Reply {
+    Reply {
+        value,
+        provider: "openai-default".to_owned(),
+        model: "gpt-4o-mini-2024".to_owned(),
+        simulated: false,
+        repaired: false,
+        cached: false,
+    }
+}
+
+fn scored(value: Value) -> SessionScore {
+    match session().score(&criteria(), &[Ok(reply(value))]) {
+        Scorecard::Session(score) => score,
+        Scorecard::Unscored(error) => panic!("{error}"),
+    }
+}
+
+fn check(value: &Value) -> Result<(), Vec<Fault>> {
+    (question(&session(), "n").check)(value)
+}
+
+#[test]
+fn a_full_reply_becomes_a_score() {
+    let score = scored(full());
+    assert_eq!(score.total_score, 62);
+    assert_eq!(score.score_breakdown["consistency"], 17.5);
+    assert_eq!(score.score_reasoning, "Because.");
+    assert_eq!(score.missing_tools[0].tool_name, "kubectl.events");
+    assert_eq!(score.alternative_approaches[0].steps, ["a", "b"]);
+    assert_eq!(score.flags, []);
+    assert_eq!(score.judge_provider, "openai-default");
+    assert_eq!(score.judge_model, "gpt-4o-mini-2024");
+    assert!(!score.simulated);
+}
+
+#[test]
+fn a_total_alone_is_a_score_and_is_flagged() {
+    let score = scored(json!({ "total_score": 72.0 }));
+    assert_eq!(score.total_score, 72);
+    assert_eq!(score.flags, [Flag::ReplyPartial]);
+    assert!(score.score_breakdown.is_empty() && score.score_reasoning.is_empty());
+    let nulls = json!({
+        "total_score": 0, "score_reasoning": null, "score_breakdown": null, "missing_tools": null, "alternative_approaches": null,
+    });
+    assert_eq!(scored(nulls).flags, [Flag::ReplyPartial]);
+    assert_eq!(
+        scored(with(|r| r["score_reasoning"] = json!("  "))).flags,
+        [Flag::ReplyPartial]
+    );
+}
+
+#[test]
+fn lists_left_out_are_empty_and_no_flag() {
+    let score = scored(with(|r| {
+        let reply = r.as_object_mut().unwrap();
+        reply.remove("missing_tools");
+        reply.remove("alternative_approaches");
+    }));
+    assert_eq!(score.flags, []);
+    assert!(score.missing_tools.is_empty() && score.alternative_approaches.is_empty());
+}
+
+#[test]
+fn a_total_that_is_not_the_sum_is_kept_and_flagged() {
+    let score = scored(with(|r| r["total_score"] = json!(64)));
+    assert_eq!(
+        (score.total_score, score.flags.as_slice()),
+        (64, [Flag::BreakdownMismatch].as_slice())
+    );
+    for total in [62, 63] {
+        let halves = with(|r| {
+            r["score_breakdown"]["logical_flow"] = json!(18.5);
+            r["total_score"] = json!(total);
+        });
+        assert_eq!(scored(halves).flags, [], "62.5 may be told as {total}");
+    }
+}
+
+#[test]
+fn flags_tell_of_an_unfinished_session_and_a_repaired_reply() {
+    let mut unfinished = session();
+    unfinished.completed = false;
+    let repaired = Reply {
+        repaired: true,
+        simulated: true,
+        ..reply(json!({ "total_score": 40 }))
+    };
+    let Scorecard::Session(score) = unfinished.score(&criteria(), &[Ok(repaired)]) else {
+        panic!("unscored");
+    };
+    assert_eq!(
+        score.flags,
+        [Flag::NotCompleted, Flag::ReplyPartial, Flag::ReplyRepaired]
+    );
+    assert!(score.simulated);
+}
+
+#[test]
+fn unknown_keys_are_ignored() {
+    let score = scored(with(|r| {
+        r["mood"] = json!("good");
+        r["score_breakdown"]["style"] = json!(99);
+        r["missing_tools"][0]["url"] = json!("x");
+    }));
+    assert_eq!(score.flags, []);
+    assert_eq!(score.score_breakdown.len(), 4);
+}
+
+#[test]
+fn nul_characters_are_replaced_since_postgres_keeps_none() {
+    let score = scored(with(|r| r["score_reasoning"] = json!("a\0b")));
+    assert_eq!(score.score_reasoning, "a\u{fffd}b");
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table, one line a fault")]
+fn each_fault_names_its_place_and_what_is_expected() {
+    let long = "x".repeat(256);
+    let cases: Vec<(Value, &str, &str)> = vec![
+        (json!([]), "", "must be one JSON object, not an array"),
+        (json!("72"), "", "not a string"),
+        (
+            with(|r| {
+                r.as_object_mut().unwrap().remove("total_score");
+            }),
+            "/total_score",
+            "is missing; a whole number from 0 to 100",
+        ),
+        (
+            with(|r| r["total_score"] = json!(null)),
+            "/total_score",
+            "is null",
+        ),
+        (
+            with(|r| r["total_score"] = json!("72")),
+            "/total_score",
+            "is a string",
+        ),
+        (
+            with(|r| r["total_score"] = json!(101)),
+            "/total_score",
+            "is 101",
+        ),
+        (
+            with(|r| r["total_score"] = json!(-1)),
+            "/total_score",
+            "is -1",
+        ),
+        (
+            with(|r| r["total_score"] = json!(72.5)),
+            "/total_score",
+            "is 72.5",
+        ),
+        (
+            with(|r| r["total_score"] = json!(1e300)),
+            "/total_score",
+            "from 0 to 100",
+        ),
+        (
+            with(|r| r["total_score"] = json!(u64::MAX)),
+            "/total_score",
+            "from 0 to 100",
+        ),
+        (
+            with(|r| r["score_reasoning"] = json!(7)),
+            "/score_reasoning",
+            "a string is expected",
+        ),
+        (
+            with(|r| r["score_reasoning"] = json!("x".repeat(65_537))),
+            "/score_reasoning",
+            "at most 65536",
+        ),
+        (
+            with(|r| r["score_breakdown"] = json!(62)),
+            "/score_breakdown",
+            "logical_flow, consistency",
+        ),
+        (
+            with(|r| r["score_breakdown"] = json!({})),
+            "/score_breakdown/logical_flow",
+            "is missing; a number from 0 to 25",
+        ),
+        (
+            with(|r| r["score_breakdown"]["consistency"] = json!(25.1)),
+            "/score_breakdown/consistency",
+            "is 25.1; a number from 0 to 25",
+        ),
+        (
+            with(|r| r["score_breakdown"]["consistency"] = json!(-0.1)),
+            "/score_breakdown/consistency",
+            "is -0.1",
+        ),
+        (
+            with(|r| r["score_breakdown"]["consistency"] = json!("20")),
+            "/score_breakdown/consistency",
+            "is a string",
+        ),
+        (
+            with(|r| r["missing_tools"] = json!({})),
+            "/missing_tools",
+            "an array is expected",
+        ),
+        (
+            with(|r| r["missing_tools"] = json!(vec![0; 101])),
+            "/missing_tools",
+            "at most 100",
+        ),
+        (
+            with(|r| r["missing_tools"] = json!(["kubectl"])),
+            "/missing_tools/0",
+            "an object is expected",
+        ),
+        (
+            with(|r| r["missing_tools"][0]["tool_name"] = json!(long)),
+            "/missing_tools/0/tool_name",
+            "256 characters; 1 to 255",
+        ),
+        (
+            with(|r| r["missing_tools"][0]["tool_name"] = json!(" ")),
+            "/missing_tools/0/tool_name",
+            "0 characters",
+        ),
+        (
+            with(|r| r["missing_tools"][0] = json!({ "tool_name": "x" })),
+            "/missing_tools/0/rationale",
+            "is missing",
+        ),
+        (
+            with(|r| r["missing_tools"][0]["rationale"] = json!("x".repeat(16_385))),
+            "/missing_tools/0/rationale",
+            "at most 16384",
+        ),
+        (
+            with(|r| r["alternative_approaches"][0]["name"] = json!(null)),
+            "/alternative_approaches/0/name",
+            "is null",
+        ),
+        (
+            with(|r| r["alternative_approaches"][0]["steps"] = json!("a")),
+            "/alternative_approaches/0/steps",
+            "an array is expected",
+        ),
+        (
+            with(|r| r["alternative_approaches"][0]["steps"][1] = json!(2)),
+            "/alternative_approaches/0/steps/1",
+            "a string is expected",
+        ),
+    ];
+    for (value, pointer, message) in cases {
+        let faults = check(&value).unwrap_err();
+        assert_eq!(faults[0].pointer, pointer);
+        assert!(
+            faults[0].message.contains(message),
+            "{:?} lacks {message:?}",
+            faults[0]
+        );
+        let Scorecard::Unscored(error) = session().score(&criteria(), &[Ok(reply(value.clone()))])
+        else {
+            panic!("scored: {value}");
+        };
+        assert_eq!(error.class, ErrorClass::Unparsable);
+        assert_eq!(error.raw_reply, Some(value.to_string()));
+    }
+}
+
+#[test]
+fn a_name_of_255_characters_is_counted_in_characters() {
+    assert_eq!(
+        check(&with(
+            |r| r["missing_tools"][0]["tool_name"] = json!("é".repeat(255))
+        )),
+        Ok(())
+    );
+}
+
+#[test]
+fn all_faults_are_told_at_once_and_no_more_than_twenty() {
+    let two = with(|r| {
+        r["total_score"] = json!("x");
+        r["score_breakdown"]["consistency"] = json!(26);
+    });
+    assert_eq!(check(&two).unwrap_err().len(), 2);
+    let many = with(|r| r["missing_tools"] = json!(vec![1; 100]));
+    assert_eq!(check(&many).unwrap_err().len(), 20);
+}
+
+#[test]
+fn a_judges_error_is_never_a_score() {
+    let error = JudgeError {
+        class: ErrorClass::Refused,
+        message: "judge openai-default declined".to_owned(),
+        status: Some(200),
+        retry_after: Some(Duration::from_secs(1)),
+        raw_reply: None,
+    };
+    assert_eq!(
+        session().score(&criteria(), &[Err(error.clone())]),
+        Scorecard::Unscored(error)
+    );
+    assert!(matches!(
+        session().score(&criteria(), &[]),
+        Scorecard::Unscored(_)
+    ));
+}
+
+/// Any JSON, with the reply's own keys often enough to get past the first check.
+fn any_json() -> impl Strategy<Value = Value> {
+    let key = prop_oneof![
+        Just("total_score".to_owned()),
+        Just("score_breakdown".to_owned()),
+        Just("score_reasoning".to_owned()),
+        Just("missing_tools".to_owned()),
+        Just("alternative_approaches".to_owned()),
+        Just("steps".to_owned()),
+        Just("name".to_owned()),
+        Just("tool_name".to_owned()),
+        Just("logical_flow".to_owned()),
+        ".{0,8}",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-10i64..120).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".{0,20}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 48, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(key.clone(), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_reply_panics_and_a_score_is_made_of_exactly_those_that_pass_the_check(value in any_json()) {
+        let passes = check(&value).is_ok();
+        match session().score(&criteria(), &[Ok(reply(value))]) {
+            Scorecard::Session(score) => {
+                prop_assert!(passes);
+                prop_assert!(score.total_score <= 100);
+            }
+            Scorecard::Unscored(_) => prop_assert!(!passes),
+        }
+    }
+
+    #[test]
+    fn no_session_text_breaks_the_fence(content in "(EVIDENCE|<<<|>>>|conversation|alert|n0nce| |\n|\r|x){0,30}") {
+        let mut hostile = session();
+        hostile.conversation[0].content = content.clone();
+        hostile.alert_data = json!(content);
+        let prompt = question(&hostile, "n0nce").prompt;
+        prop_assert_eq!(prompt.matches("<<<EVIDENCE").count(), 2);
+        prop_assert_eq!(prompt.matches("n0nce").count(), 4);
+        prop_assert_eq!(prompt.matches("n0nce>>>").count(), 2);
+    }
+}

@@ -1,0 +1,182 @@
+//! `brakes`: what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
+
+use chrono::{DateTime, Utc};
+
+use super::db::{Conn, Tx, twice};
+use super::sql::{Row, decode, sql};
+use super::{Store, StoreError};
+use crate::job::WaitReason;
+
+/// What a brake stops.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BrakeTarget {
+    /// Every lane. Stored as `queue`.
+    Queue,
+    /// One judge's lane. Stored as `judge:NAME`.
+    Judge(String),
+}
+
+impl BrakeTarget {
+    fn to_text(&self) -> String {
+        match self {
+            Self::Queue => "queue".to_owned(),
+            Self::Judge(name) => format!("judge:{name}"),
+        }
+    }
+
+    fn of_text(text: &str) -> sqlx::Result<Self> {
+        match text.strip_prefix("judge:") {
+            Some(name) => Ok(Self::Judge(name.to_owned())),
+            None if text == "queue" => Ok(Self::Queue),
+            None => Err(decode("target", "neither `queue` nor `judge:NAME`")),
+        }
+    }
+}
+
+/// A lane, or all of them, closed until somebody opens it or `until` passes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Brake {
+    /// What it stops.
+    pub target: BrakeTarget,
+    /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it).
+    pub reason: WaitReason,
+    /// The operator's or the provider's words.
+    pub message: String,
+    /// Who set it.
+    pub set_by: String,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// When it opens by itself, if known.
+    pub until: Option<DateTime<Utc>>,
+}
+
+impl Store {
+    /// Sets a brake. An operator's pause is never replaced by a worker's closure; answers whether this one is set now.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn set_brake(&self, brake: &Brake) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "insert into brakes (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
+             on conflict (target) do update set reason = excluded.reason, message = excluded.message,
+                set_by = excluded.set_by, since = excluded.since, until = excluded.until
+             where brakes.reason <> 'paused' or excluded.reason = 'paused'
+                or (brakes.until is not null and brakes.until <= excluded.since)
+             returning target",
+            brake.target.to_text(),
+            brake.reason.as_str(),
+            &brake.message,
+            &brake.set_by,
+            brake.since,
+            brake.until
+        );
+        Ok(!self
+            .db
+            .write("setting a brake", &statement)
+            .await?
+            .is_empty())
+    }
+
+    /// Releases a brake; answers whether there was one. Waiting jobs behind it become due now, their wait starts anew.
+    ///
+    /// A job that waits for its judge's breaker or for a rate limit keeps its own time; only its wait starts anew.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn release_brake(
+        &self,
+        target: &BrakeTarget,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        twice!("releasing a brake", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let delete = sql!("delete from brakes where target = $1", target.to_text());
+            let released = tx.execute(&delete).await? > 0;
+            if released {
+                wake(&mut tx, target, now).await?;
+            }
+            tx.commit().await?;
+            Ok(released)
+        })
+    }
+
+    /// Releases a judge's `misconfigured` brakes at a worker's start: its key may have been corrected.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn release_misconfigured(
+        &self,
+        judges: &[String],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        if judges.is_empty() {
+            return Ok(());
+        }
+        let mut delete = sql!("delete from brakes where reason = 'misconfigured' and target in ");
+        delete.push_list(
+            judges
+                .iter()
+                .map(|name| BrakeTarget::Judge(name.clone()).to_text()),
+        );
+        delete.push(" returning target");
+        twice!(
+            "releasing brakes of judges that were misconfigured",
+            async {
+                let mut conn: Conn = self.db.writer().await?;
+                let mut tx = conn.begin().await?;
+                for row in tx.fetch(&delete).await? {
+                    let target = BrakeTarget::of_text(&row.get::<String>("target")?)?;
+                    wake(&mut tx, &target, now).await?;
+                }
+                tx.commit().await
+            }
+        )
+    }
+
+    /// Every brake that is set and hasn't passed its `until`; at most 1,000.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn brakes(&self, now: DateTime<Utc>) -> Result<Vec<Brake>, StoreError> {
+        const ATTEMPTED: &str = "listing brakes";
+        let statement = sql!(
+            "select target, reason, message, set_by, since, until from brakes
+             where until is null or until > $1 order by target limit 1000",
+            now
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(brake)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+/// Jobs that waited behind a brake are due now; the time they waited there doesn't count.
+async fn wake(tx: &mut Tx<'_>, target: &BrakeTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
+    let mut statement = sql!(
+        "update scoring_jobs set waiting_since = $1,
+            due_at = case when wait_reason in ('paused', 'exhausted', 'misconfigured') and due_at > $1 then $1 else due_at end
+         where waiting_since is not null and finished_at is null and state = 'waiting'",
+        now
+    );
+    match target {
+        BrakeTarget::Queue => {}
+        BrakeTarget::Judge(name) => {
+            statement.push(" and judge = ").push_arg(name);
+        }
+    }
+    tx.execute(&statement).await.map(drop)
+}
+
+fn brake(row: &Row) -> sqlx::Result<Brake> {
+    Ok(Brake {
+        target: BrakeTarget::of_text(&row.get::<String>("target")?)?,
+        reason: row.text_enum("reason")?,
+        message: row.get("message")?,
+        set_by: row.get("set_by")?,
+        since: row.get("since")?,
+        until: row.get("until")?,
+    })
+}

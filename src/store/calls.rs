@@ -1,0 +1,236 @@
+//! `judge_calls`: every call to a provider, for the bill and the audit.
+//!
+//! Written behind the caller's back, in groups: logging never blocks and never fails anybody. What finds the channel full is
+//! dropped, counted in `gavel_judge_calls_dropped_total`, and warned about.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::db::{Line, twice};
+use super::sql::{Arg, Row, Sql, decode, sql};
+use super::{Store, StoreError, group};
+use crate::job::JobId;
+use crate::judge::{CallLog, CallRecord, CallUsage, ErrorClass};
+
+/// One call as the job's page shows it.
+pub type JudgeCallRow = CallRecord;
+
+/// The calls that may wait to be written.
+const CHANNEL: usize = 8192;
+/// The longest text of a reply that is kept, in bytes.
+const REPLY: usize = 64 * 1024;
+
+/// What goes to the writer.
+pub(super) enum Logged {
+    Call(Box<CallRecord>),
+    /// Answered when everything sent before is written, or lost.
+    Flush(oneshot::Sender<()>),
+}
+
+/// The call log's end of the channel.
+pub(super) struct CallSender(mpsc::Sender<Logged>);
+
+impl CallSender {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Logged>) {
+        let (sender, receiver) = mpsc::channel(CHANNEL);
+        (Self(sender), receiver)
+    }
+
+    async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        if self.0.send(Logged::Flush(done)).await.is_ok() {
+            // The writer answers, or has ended after writing everything.
+            let _ = written.await;
+        }
+    }
+}
+
+impl CallLog for Store {
+    fn log(&self, call: CallRecord) {
+        let (call_id, job_id) = (call.call_id, call.asked_for);
+        if self
+            .call_log
+            .0
+            .try_send(Logged::Call(Box::new(call)))
+            .is_err()
+        {
+            lost(1);
+            tracing::warn!(%call_id, %job_id, "a judge call wasn't logged: the call log is full or closed");
+        }
+    }
+}
+
+impl Store {
+    /// The calls made for a job, oldest first; at most 1,000. Waits for what the call log still holds.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn calls_of(&self, job_id: JobId) -> Result<Vec<JudgeCallRow>, StoreError> {
+        const ATTEMPTED: &str = "reading a job's judge calls";
+        self.call_log.flush().await;
+        let statement = sql!(
+            "select call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, tokens_in,
+                tokens_in_cached, tokens_out, cost_usd, reply
+             from judge_calls where job_id = $1 order by called_at, call_id limit 1000",
+            job_id.0
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(call)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+/// The writer: one task, one connection.
+pub(super) async fn run(
+    mut receiver: mpsc::Receiver<Logged>,
+    closing: CancellationToken,
+    mut line: Line,
+) {
+    loop {
+        let group = group::next(&mut receiver, &closing).await;
+        if group.is_empty() {
+            return line.close().await;
+        }
+        let mut calls = Vec::with_capacity(group.len());
+        let mut flushed = Vec::new();
+        for one in group {
+            match one {
+                Logged::Call(call) => calls.push(*call),
+                Logged::Flush(done) => flushed.push(done),
+            }
+        }
+        write(&mut line, &calls).await;
+        for done in flushed {
+            // Whoever waited may be gone.
+            let _ = done.send(());
+        }
+    }
+}
+
+async fn write(line: &mut Line, calls: &[CallRecord]) {
+    if calls.is_empty() {
+        return;
+    }
+    match insert(line, calls).await {
+        Ok(()) => {}
+        Err(StoreError::Unexpected { .. }) if calls.len() > 1 => {
+            for call in calls {
+                if let Err(error) = insert(line, std::slice::from_ref(call)).await {
+                    lost(1);
+                    tracing::warn!(%error, call_id = %call.call_id, "a judge call wasn't logged");
+                }
+            }
+        }
+        Err(error) => {
+            lost(calls.len() as u64);
+            tracing::warn!(%error, calls = calls.len(), "judge calls weren't logged");
+        }
+    }
+}
+
+fn lost(calls: u64) {
+    metrics::counter!("gavel_judge_calls_dropped_total").increment(calls);
+}
+
+async fn insert(line: &mut Line, calls: &[CallRecord]) -> Result<(), StoreError> {
+    let statement = insert_statement(calls);
+    twice!("logging judge calls", async {
+        let mut conn = line.take().await?;
+        let result = conn.execute(&statement).await;
+        if !result.as_ref().is_err_and(super::error::is_passing) {
+            line.keep(conn);
+        }
+        result.map(drop)
+    })
+}
+
+fn insert_statement(calls: &[CallRecord]) -> Sql {
+    const COLUMNS: &str = "call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, \
+                           tokens_in, tokens_in_cached, tokens_out, cost_usd, reply";
+    let rows = calls
+        .iter()
+        .map(|call| {
+            vec![
+                Arg::from(call.call_id),
+                call.asked_for.into(),
+                (&call.judge).into(),
+                (&call.model).into(),
+                call.at.into(),
+                i64::try_from(call.latency.as_micros())
+                    .unwrap_or(i64::MAX)
+                    .into(),
+                call.error.map(ErrorClass::as_str).into(),
+                call.message.as_deref().into(),
+                call.status.map(i64::from).into(),
+                call.usage.tokens_in.into(),
+                call.usage.tokens_in_cached.into(),
+                call.usage.tokens_out.into(),
+                call.usage.cost_usd.into(),
+                call.reply.as_deref().map(cut).into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(COLUMNS, rows);
+    statement
+        .push("insert into judge_calls (")
+        .push(COLUMNS)
+        .push(") select ")
+        .push(COLUMNS)
+        .push(" from v where call_id is not null on conflict do nothing");
+    statement
+}
+
+/// At most 64 KiB, cut between characters.
+fn cut(text: &str) -> &str {
+    let end = text.floor_char_boundary(REPLY.min(text.len()));
+    text.get(..end).unwrap_or(text)
+}
+
+fn call(row: &Row) -> sqlx::Result<CallRecord> {
+    Ok(CallRecord {
+        call_id: row.get("call_id")?,
+        asked_for: row.get("job_id")?,
+        judge: row.get("judge")?,
+        model: row.get("model")?,
+        at: row.get("called_at")?,
+        latency: Duration::from_micros(row.int("latency_us")?),
+        error: row
+            .get::<Option<String>>("error_class")?
+            .map(|text| error_class(&text))
+            .transpose()?,
+        message: row.get("message")?,
+        status: row
+            .get::<Option<i64>>("status")?
+            .map(|status| u16::try_from(status).map_err(|_| decode("status", "it is out of range")))
+            .transpose()?,
+        usage: CallUsage {
+            tokens_in: row.get("tokens_in")?,
+            tokens_in_cached: row.get("tokens_in_cached")?,
+            tokens_out: row.get("tokens_out")?,
+            cost_usd: row.get("cost_usd")?,
+        },
+        reply: row.get("reply")?,
+    })
+}
+
+fn error_class(text: &str) -> sqlx::Result<ErrorClass> {
+    const ALL: [ErrorClass; 10] = [
+        ErrorClass::Transient,
+        ErrorClass::Throttled,
+        ErrorClass::Exhausted,
+        ErrorClass::Misconfigured,
+        ErrorClass::Capability,
+        ErrorClass::TooLarge,
+        ErrorClass::Truncated,
+        ErrorClass::Refused,
+        ErrorClass::Rejected,
+        ErrorClass::Unparsable,
+    ];
+    ALL.into_iter()
+        .find(|class| class.as_str() == text)
+        .ok_or_else(|| decode("error_class", "it names no class of judge errors"))
+}

@@ -1,0 +1,174 @@
+//! Claiming: the step that says whose a job is.
+//!
+//! Never claims a row that is running, ended, or not yet due, and never lowers `claim_no`.
+
+use chrono::{DateTime, Utc};
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::db::{Conn, Line, within};
+use super::job_row::{job_columns, jobs};
+use super::sql::{Sql, sql};
+use super::{Store, StoreError};
+use crate::job::{Job, JobId};
+
+/// A claim whose answer didn't arrive: its rows may be ours without anybody working on them.
+struct Unsure {
+    ids: Vec<JobId>,
+    worker_id: Uuid,
+    at: DateTime<Utc>,
+}
+
+/// The claimer's connection, and the claims that it isn't sure of.
+pub(super) struct Claimer(Mutex<Claiming>);
+
+struct Claiming {
+    line: Line,
+    unsure: Vec<Unsure>,
+    closed: bool,
+}
+
+impl Claimer {
+    pub(super) fn new(line: Line) -> Self {
+        Self(Mutex::new(Claiming {
+            line,
+            unsure: Vec::new(),
+            closed: false,
+        }))
+    }
+
+    pub(super) async fn close(&self) {
+        let mut claiming = self.0.lock().await;
+        claiming.closed = true;
+        claiming.line.close().await;
+    }
+
+    /// Gives back the rows of claims whose answer didn't arrive. Until that has worked, nothing else is claimed.
+    pub(super) async fn settle(&self) -> Result<(), StoreError> {
+        self.0.lock().await.settle().await
+    }
+}
+
+impl Store {
+    /// Claims what may be claimed of `ids` (queued or waiting, due) in one statement; the rest is left out.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away. Rows that were claimed all the same are given back by the next claim.
+    pub async fn claim(
+        &self,
+        ids: &[JobId],
+        worker_id: Uuid,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Job>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut claiming = self.claimer.0.lock().await;
+        claiming.settle().await?;
+        // Noted before the statement goes out: a caller that is cancelled meanwhile leaves the note behind.
+        claiming.unsure.push(Unsure {
+            ids: ids.to_vec(),
+            worker_id,
+            at: now,
+        });
+        let statement = statement(ids, worker_id, now);
+        let rows = match claiming.run(&statement).await {
+            Err(StoreError::Unavailable { .. }) => {
+                claiming.settle().await?;
+                claiming.unsure.push(Unsure {
+                    ids: ids.to_vec(),
+                    worker_id,
+                    at: now,
+                });
+                claiming.run(&statement).await
+            }
+            other => other,
+        };
+        if !matches!(rows, Err(StoreError::Unavailable { .. })) {
+            claiming.unsure.pop();
+        }
+        drop(claiming);
+        jobs(&rows?).map_err(|e| StoreError::of(CLAIMING, &e))
+    }
+
+    /// How the database would run a claim of `ids`, a line each: for `doctor` and for tests. Claims nothing.
+    #[doc(hidden)]
+    pub async fn explain_claim(
+        &self,
+        ids: &[JobId],
+        worker_id: Uuid,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<String>, StoreError> {
+        let (prefix, column) = match self.dialect() {
+            super::Dialect::Postgres => ("explain ", "QUERY PLAN"),
+            super::Dialect::Sqlite => ("explain query plan ", "detail"),
+        };
+        let explain = statement(ids, worker_id, now).with_prefix(prefix);
+        let rows = self.claimer.0.lock().await.run(&explain).await?;
+        rows.iter()
+            .map(|row| row.get(column))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of("explaining a claim", &e))
+    }
+}
+
+const CLAIMING: &str = "claiming jobs";
+
+impl Claiming {
+    /// One try; what comes next depends on whether it may have been committed.
+    async fn run(&mut self, statement: &Sql) -> Result<Vec<super::sql::Row>, StoreError> {
+        if self.closed {
+            return Err(StoreError::closed(CLAIMING));
+        }
+        let line = &mut self.line;
+        within(async {
+            let mut conn: Conn = line.take().await?;
+            let result = conn.fetch(statement).await;
+            if !result.as_ref().is_err_and(super::error::is_passing) {
+                line.keep(conn);
+            }
+            result
+        })
+        .await
+        .map_err(|e| StoreError::of(CLAIMING, &e))
+    }
+
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        while let Some(unsure) = self.unsure.last() {
+            // `started_at` is the claim's own time: a row that was claimed by another call isn't touched.
+            let mut statement = sql!(
+                "update scoring_jobs set state = 'queued', worker_id = null
+                 where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
+                unsure.worker_id,
+                unsure.at
+            );
+            statement.push_list(unsure.ids.iter().map(|id| id.0));
+            statement.push(" returning job_id");
+            let given_back = self.run(&statement).await?.len();
+            if given_back > 0 {
+                tracing::warn!(
+                    given_back,
+                    "a claim's answer was lost; its jobs are queued again"
+                );
+            }
+            self.unsure.pop();
+        }
+        Ok(())
+    }
+}
+
+fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {
+    // In one order, so that two claims that overlap don't lock each other out.
+    let mut sorted: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    sorted.sort_unstable();
+    let mut statement = sql!(
+        "update scoring_jobs set state = 'running', claim_no = claim_no + 1, worker_id = $1, started_at = $2,
+            wait_reason = null, wait_until = null
+         where state in ('queued', 'waiting') and due_at <= $2 and job_id in ",
+        worker_id,
+        now
+    );
+    statement.push_list(sorted);
+    statement.push(concat!(" returning ", job_columns!()));
+    statement
+}

@@ -1,0 +1,157 @@
+//! The schema's versions, embedded in the binary: one text for both databases, and what only Postgres has.
+//!
+//! Never runs by itself, and never on a pool: one connection applies or reverts, under sqlx's advisory lock on Postgres.
+
+use std::collections::HashMap;
+
+use sqlx::SqlSafeStr as _;
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
+
+use super::{Dialect, StoreError};
+
+/// One version: number, name, and its two texts. Never edited once merged.
+type Version = (i64, &'static str, &'static str, &'static str);
+
+macro_rules! version {
+    ($number:literal, $name:literal, $path:literal) => {
+        (
+            $number,
+            $name,
+            include_str!(concat!("../../migrations/", $path, ".up.sql")),
+            include_str!(concat!("../../migrations/", $path, ".down.sql")),
+        )
+    };
+}
+
+const COMMON: &[Version] = &[
+    version!(1, "sessions", "0001_sessions"),
+    version!(2, "jobs", "0002_jobs"),
+    version!(3, "scores", "0003_scores"),
+    version!(4, "judges", "0004_judges"),
+];
+
+const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];
+
+/// Applies what is pending; answers the versions applied.
+pub(super) async fn run<C: Migrate>(
+    dialect: Dialect,
+    conn: &mut C,
+) -> Result<Vec<i64>, StoreError> {
+    let pending = pending(dialect, conn).await?;
+    migrator(dialect)
+        .run_direct(None, conn, false)
+        .await
+        .map_err(|e| schema("applying migrations", e))?;
+    Ok(pending)
+}
+
+/// The versions that are not applied; an error if the database has some that this binary doesn't know, or other texts.
+pub(super) async fn pending<C: Migrate>(
+    dialect: Dialect,
+    conn: &mut C,
+) -> Result<Vec<i64>, StoreError> {
+    let migrator = migrator(dialect);
+    let applied = applied(&migrator, conn).await?;
+    for (version, checksum) in &applied {
+        let known = migrator
+            .iter()
+            .find(|m| m.version == *version && m.migration_type.is_up_migration());
+        match known {
+            None => {
+                return Err(StoreError::Schema(format!(
+                    "the database is at version {version}, which this binary doesn't know; run a newer gavel"
+                )));
+            }
+            Some(m) if m.checksum.as_ref() != checksum.as_slice() => {
+                return Err(StoreError::Schema(format!(
+                    "version {version} was applied with another text than this binary's"
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(migrator
+        .iter()
+        .filter(|m| m.migration_type.is_up_migration() && !applied.contains_key(&m.version))
+        .map(|m| m.version)
+        .collect())
+}
+
+/// Reverts the newest `n` versions; answers them, newest first.
+pub(super) async fn revert<C: Migrate>(
+    dialect: Dialect,
+    conn: &mut C,
+    n: u32,
+) -> Result<Vec<i64>, StoreError> {
+    let migrator = migrator(dialect);
+    conn.lock()
+        .await
+        .map_err(|e| schema("locking the schema", e))?;
+    let mut versions: Vec<i64> = applied(&migrator, conn).await?.into_keys().collect();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    let keep = versions.get(n as usize).copied().unwrap_or(0);
+    versions.truncate(n as usize);
+    for down in migrator.iter().rev().filter(|m| {
+        m.migration_type.is_down_migration() && m.version > keep && versions.contains(&m.version)
+    }) {
+        conn.revert(&migrator.table_name, down)
+            .await
+            .map_err(|e| schema("reverting a migration", e))?;
+    }
+    conn.unlock()
+        .await
+        .map_err(|e| schema("unlocking the schema", e))?;
+    Ok(versions)
+}
+
+fn migrator(dialect: Dialect) -> Migrator {
+    let own: &[Version] = match dialect {
+        Dialect::Postgres => POSTGRES,
+        Dialect::Sqlite => &[],
+    };
+    let migrations = COMMON
+        .iter()
+        .chain(own)
+        .flat_map(|(number, name, up, down)| {
+            let one = |kind, text: &'static str| {
+                Migration::new(*number, (*name).into(), kind, text.into_sql_str(), false)
+            };
+            [
+                one(MigrationType::ReversibleUp, up),
+                one(MigrationType::ReversibleDown, down),
+            ]
+        })
+        .collect();
+    Migrator::with_migrations(migrations)
+}
+
+async fn applied<C: Migrate>(
+    migrator: &Migrator,
+    conn: &mut C,
+) -> Result<HashMap<i64, Vec<u8>>, StoreError> {
+    conn.ensure_migrations_table(&migrator.table_name)
+        .await
+        .map_err(|e| schema("reading the schema's version", e))?;
+    let applied = conn
+        .list_applied_migrations(&migrator.table_name)
+        .await
+        .map_err(|e| schema("reading the schema's version", e))?;
+    Ok(applied
+        .into_iter()
+        .map(|m| (m.version, m.checksum.into_owned()))
+        .collect())
+}
+
+fn schema(attempted: &'static str, error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)
+            if super::error::is_passing(&error) =>
+        {
+            StoreError::Unavailable {
+                attempted,
+                reason: error.to_string(),
+            }
+        }
+        other => StoreError::Schema(format!("{attempted}: {other}")),
+    }
+}

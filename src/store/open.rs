@@ -1,0 +1,205 @@
+//! Opening, migrating and closing a store.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{ConnectOptions as _, PgConnection, Sqlite, SqliteConnection};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::accept::{self, Accepting};
+use super::calls::{self, CallSender};
+use super::claim::Claimer;
+use super::db::{Conn, Db, Durability, Line};
+use super::record::{self, Recording};
+use super::sql::sql;
+use super::{Dialect, StoreError, migrations};
+
+/// How many accepts, and how many records, may wait for their group; the next one waits for a place.
+const CHANNEL: usize = 1024;
+/// The pause between two tries to reach the database at start.
+const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// `postgres://…`, `sqlite:///path/file.db` or `sqlite::memory:`.
+    pub url: String,
+    /// Connections of the general pool (the flushers have their own).
+    pub max_connections: u32,
+    /// How long to keep trying to reach the database at start.
+    pub connect_timeout: Duration,
+}
+
+/// The store.
+pub struct Store {
+    pub(super) db: Db,
+    pub(super) accepter: mpsc::Sender<Accepting>,
+    pub(super) recorder: mpsc::Sender<Recording>,
+    pub(super) call_log: CallSender,
+    pub(super) claimer: Claimer,
+    closing: CancellationToken,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Store {
+    /// Opens the pool, trying for `connect_timeout`. Doesn't look at the schema.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database couldn't be reached in time, `Unexpected` for an address that makes no sense or
+    /// a server that refuses us for good (password, unknown database).
+    pub async fn connect(options: StoreOptions) -> Result<Self, StoreError> {
+        let db = Db::new(&options)?;
+        let deadline = Instant::now() + options.connect_timeout;
+        while let Err(error) = answers(&db).await {
+            let passing = matches!(error, StoreError::Unavailable { .. });
+            if !passing || Instant::now() >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(CONNECT_PAUSE).await;
+        }
+        let closing = CancellationToken::new();
+        let line = |durability| Line::new(db.clone(), durability);
+        let (accepter, accepts) = mpsc::channel(CHANNEL);
+        let (recorder, records) = mpsc::channel(CHANNEL);
+        let (call_log, logged) = CallSender::new();
+        let tasks = vec![
+            tokio::spawn(accept::run(
+                accepts,
+                closing.clone(),
+                line(Durability::Full),
+            )),
+            tokio::spawn(record::run(
+                records,
+                closing.clone(),
+                line(Durability::Full),
+            )),
+            tokio::spawn(calls::run(logged, closing.clone(), line(Durability::Lazy))),
+        ];
+        Ok(Self {
+            claimer: Claimer::new(line(Durability::Lazy)),
+            db,
+            accepter,
+            recorder,
+            call_log,
+            closing,
+            tasks: Mutex::new(tasks),
+        })
+    }
+
+    /// Which database this is.
+    pub fn dialect(&self) -> Dialect {
+        self.db.dialect()
+    }
+
+    /// Applies what is pending; answers the versions applied, oldest first.
+    ///
+    /// # Errors
+    /// `Schema` if a version fails, or the database was migrated by another binary.
+    pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
+        let mut conn = self.migrating().await?;
+        let versions = match &mut conn {
+            Migrating::Postgres(conn) => migrations::run(Dialect::Postgres, &mut **conn).await,
+            Migrating::Sqlite(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
+            Migrating::InMemory(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
+        }?;
+        for version in &versions {
+            tracing::info!(version, "schema migrated");
+        }
+        Ok(versions)
+    }
+
+    /// Takes back the newest `n` migrations; answers their versions, newest first.
+    ///
+    /// # Errors
+    /// `Schema` if a version fails.
+    pub async fn revert(&self, n: u32) -> Result<Vec<i64>, StoreError> {
+        match &mut self.migrating().await? {
+            Migrating::Postgres(conn) => {
+                migrations::revert(Dialect::Postgres, &mut **conn, n).await
+            }
+            Migrating::Sqlite(conn) => migrations::revert(Dialect::Sqlite, &mut **conn, n).await,
+            Migrating::InMemory(conn) => migrations::revert(Dialect::Sqlite, &mut **conn, n).await,
+        }
+    }
+
+    /// The versions that are not applied yet; an error if the database knows newer ones than this binary.
+    ///
+    /// # Errors
+    /// `Schema` if the database has a version that this binary doesn't know, or one with another text.
+    pub async fn pending_migrations(&self) -> Result<Vec<i64>, StoreError> {
+        match &mut self.migrating().await? {
+            Migrating::Postgres(conn) => migrations::pending(Dialect::Postgres, &mut **conn).await,
+            Migrating::Sqlite(conn) => migrations::pending(Dialect::Sqlite, &mut **conn).await,
+            Migrating::InMemory(conn) => migrations::pending(Dialect::Sqlite, &mut **conn).await,
+        }
+    }
+
+    /// Whether the database answers.
+    ///
+    /// # Errors
+    /// `Unavailable` if it doesn't.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.db
+            .read(
+                "asking whether the database answers",
+                &sql!("select 1 as one"),
+            )
+            .await
+            .map(drop)
+    }
+
+    /// Writes what the groupers hold, ends their tasks and closes the pool. Later calls fail as unavailable.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a task of the store panicked");
+            }
+        }
+        self.claimer.close().await;
+        self.db.close().await;
+    }
+
+    /// One connection, apart from the pools: a pooled one may remember statements of another schema.
+    async fn migrating(&self) -> Result<Migrating, StoreError> {
+        let opened = match &self.db {
+            Db::Postgres { options, .. } => options
+                .connect()
+                .await
+                .map(|c| Migrating::Postgres(Box::new(c))),
+            Db::Sqlite {
+                in_memory: true,
+                write,
+                ..
+            } => write.acquire().await.map(Migrating::InMemory),
+            Db::Sqlite { options, .. } => options
+                .connect()
+                .await
+                .map(|c| Migrating::Sqlite(Box::new(c))),
+        };
+        opened.map_err(|e| StoreError::of("opening a connection for migrations", &e))
+    }
+}
+
+/// The connection that migrations run on.
+enum Migrating {
+    Postgres(Box<PgConnection>),
+    Sqlite(Box<SqliteConnection>),
+    InMemory(PoolConnection<Sqlite>),
+}
+
+async fn answers(db: &Db) -> Result<(), StoreError> {
+    let mut conn: Conn = db
+        .reader()
+        .await
+        .map_err(|e| StoreError::of("connecting to the database", &e))?;
+    conn.fetch(&sql!("select 1 as one"))
+        .await
+        .map(drop)
+        .map_err(|e| StoreError::of("connecting to the database", &e))
+}

@@ -1,0 +1,386 @@
+//! Recording a run's end: the fence, and grouped commits.
+//!
+//! Never writes anything for a run that lost its claim, never lets one bad record fail its group, and never gives up while
+//! the database is away: it tries on until [`Store::close`].
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::db::{Conn, Line, within};
+use super::score_rows;
+use super::sql::{Arg, Sql, sql};
+use super::{NewSessionScore, Store, StoreError, group};
+use crate::job::{Failure, JobId, JobState, Usage, Wait};
+
+const ATTEMPTED: &str = "recording how runs ended";
+/// The longest pause between two tries while the database is away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Who may record a run's end: compare-and-set on (job_id, claim_no, worker_id, state running).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// The job.
+    pub job_id: JobId,
+    /// The claim that this run holds.
+    pub claim_no: i64,
+    /// The worker that runs it.
+    pub worker_id: Uuid,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ending {
+    /// With a session's score; `result` is the job's result as the API shows it.
+    Scored {
+        /// The score's rows.
+        score: Box<NewSessionScore>,
+        /// The body kept on the job.
+        result: Value,
+    },
+    /// For good. The last good score stays.
+    Failed(Failure),
+    /// With a wait; due again at `due_at`.
+    Waiting {
+        /// Why and until when.
+        wait: Wait,
+        /// When it may be claimed.
+        due_at: DateTime<Utc>,
+    },
+    /// Not finished: drained, or its lane was paused. Back to `queued`, due at once.
+    Requeued,
+}
+
+impl Ending {
+    /// The state that it leaves the job in.
+    fn state(&self) -> JobState {
+        match self {
+            Self::Scored { .. } => JobState::Succeeded,
+            Self::Failed(_) => JobState::Failed,
+            Self::Waiting { .. } => JobState::Waiting,
+            Self::Requeued => JobState::Queued,
+        }
+    }
+
+    fn score(&self) -> Option<&NewSessionScore> {
+        match self {
+            Self::Scored { score, .. } => Some(score),
+            Self::Failed(_) | Self::Waiting { .. } | Self::Requeued => None,
+        }
+    }
+}
+
+/// One run's end, to be recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Who says so.
+    pub fence: Fence,
+    /// How it ended.
+    pub ending: Ending,
+    /// Judge retries spent over all runs.
+    pub retries: i32,
+    /// What this run's calls used; added to the row's. A cost of `None` beside tokens makes the row's cost unknown for good;
+    /// without tokens it leaves the row's as it is.
+    pub usage: Usage,
+    /// When it ended.
+    pub at: DateTime<Utc>,
+}
+
+/// What recording did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is committed.
+    Applied,
+    /// The fence didn't hold: another worker has the job, or it was cancelled. Nothing was written.
+    Stale,
+}
+
+/// Resolves when the record is committed (or found stale).
+pub struct RecordTicket {
+    answer: oneshot::Receiver<Result<Recorded, StoreError>>,
+}
+
+impl RecordTicket {
+    /// Waits for the commit. The recorder keeps trying while the database is away; `Unavailable` only after `close`.
+    ///
+    /// # Errors
+    /// `Unexpected` for a record that the database refuses; the job is still `running` then.
+    pub async fn committed(self) -> Result<Recorded, StoreError> {
+        self.answer
+            .await
+            .unwrap_or_else(|_| Err(StoreError::closed(ATTEMPTED)))
+    }
+}
+
+/// A record on its way into a group.
+pub(super) struct Recording {
+    record: Record,
+    done: oneshot::Sender<Result<Recorded, StoreError>>,
+}
+
+impl Store {
+    /// Hands a run's end to the recorder (waits for a place in its bounded channel) and answers a ticket for the commit.
+    ///
+    /// # Errors
+    /// `Unavailable` after `close`.
+    pub async fn record(&self, record: Record) -> Result<RecordTicket, StoreError> {
+        let (done, answer) = oneshot::channel();
+        self.recorder
+            .send(Recording { record, done })
+            .await
+            .map_err(|_| StoreError::closed(ATTEMPTED))?;
+        Ok(RecordTicket { answer })
+    }
+}
+
+/// The flusher: one task, one connection.
+pub(super) async fn run(
+    mut receiver: mpsc::Receiver<Recording>,
+    closing: CancellationToken,
+    mut line: Line,
+) {
+    loop {
+        let group = group::next(&mut receiver, &closing).await;
+        if group.is_empty() {
+            return line.close().await;
+        }
+        let mut rest: VecDeque<Recording> = group.into();
+        while !rest.is_empty() {
+            let batch = take_distinct(&mut rest);
+            flush(&mut line, &closing, batch).await;
+        }
+    }
+}
+
+/// Takes records of different jobs and different sessions: a statement touches a row once. The others stay for the next.
+fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
+    let mut seen = HashSet::new();
+    let mut batch = Vec::with_capacity(rest.len());
+    let mut left = VecDeque::new();
+    for one in rest.drain(..) {
+        let session = one.record.ending.score().map(|score| score.session_id);
+        let job = one.record.fence.job_id.0;
+        if seen.contains(&job) || session.is_some_and(|id| seen.contains(&id)) {
+            left.push_back(one);
+            continue;
+        }
+        seen.insert(job);
+        seen.extend(session);
+        batch.push(one);
+    }
+    *rest = left;
+    batch
+}
+
+async fn flush(line: &mut Line, closing: &CancellationToken, batch: Vec<Recording>) {
+    let (records, answers): (Vec<_>, Vec<_>) =
+        batch.into_iter().map(|r| (r.record, r.done)).unzip();
+    let outcomes: Vec<Result<Recorded, StoreError>> = match persist(line, closing, &records).await {
+        Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+        Err(StoreError::Unexpected { .. }) if records.len() > 1 => {
+            let mut outcomes = Vec::with_capacity(records.len());
+            for record in &records {
+                let one = persist(line, closing, std::slice::from_ref(record)).await;
+                outcomes.push(one.map(|one| one.first().copied().unwrap_or(Recorded::Stale)));
+            }
+            outcomes
+        }
+        Err(error) => vec![Err(error); records.len()],
+    };
+    for ((record, answer), outcome) in records.iter().zip(answers).zip(outcomes) {
+        if let Ok(Recorded::Stale) = outcome {
+            tracing::warn!(
+                job_id = %record.fence.job_id,
+                claim_no = record.fence.claim_no,
+                worker_id = %record.fence.worker_id,
+                ending = %record.ending.state(),
+                "dropped the result of a run that lost its claim"
+            );
+        }
+        // Whoever waits may be gone; the commit stands.
+        let _ = answer.send(outcome);
+    }
+}
+
+/// Commits a group, trying on while the database is away.
+async fn persist(
+    line: &mut Line,
+    closing: &CancellationToken,
+    records: &[Record],
+) -> Result<Vec<Recorded>, StoreError> {
+    let mut pause = Duration::from_millis(50);
+    let mut retried = false;
+    loop {
+        let error = match within(commit(line, records, retried)).await {
+            Ok(outcomes) => return Ok(outcomes),
+            Err(error) => StoreError::of(ATTEMPTED, &error),
+        };
+        let passing = matches!(error, StoreError::Unavailable { .. });
+        if !passing || closing.is_cancelled() {
+            return Err(error);
+        }
+        tracing::warn!(%error, records = records.len(), "results wait for the database");
+        retried = true;
+        // Closing cuts the pause short, for one last try.
+        let _ = tokio::time::timeout(pause, closing.cancelled()).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn commit(line: &mut Line, records: &[Record], retried: bool) -> sqlx::Result<Vec<Recorded>> {
+    let mut conn = line.take().await?;
+    let result = commit_on(&mut conn, records, retried).await;
+    if !result.as_ref().is_err_and(super::error::is_passing) {
+        line.keep(conn);
+    }
+    result
+}
+
+async fn commit_on(
+    conn: &mut Conn,
+    records: &[Record],
+    retried: bool,
+) -> sqlx::Result<Vec<Recorded>> {
+    let mut tx = conn.begin().await?;
+    let rows = tx.fetch(&update_statement(records)).await?;
+    let mut applied = rows
+        .iter()
+        .map(|row| row.get("job_id"))
+        .collect::<sqlx::Result<HashSet<Uuid>>>()?;
+    let scored: Vec<(&Record, &NewSessionScore)> = records
+        .iter()
+        .filter(|record| applied.contains(&record.fence.job_id.0))
+        .filter_map(|record| Some((record, record.ending.score()?)))
+        .collect();
+    score_rows::insert(&mut tx, &scored).await?;
+    tx.commit().await?;
+    if retried && applied.len() < records.len() {
+        applied.extend(committed_before(conn, records).await?);
+    }
+    Ok(records
+        .iter()
+        .map(|record| {
+            if applied.contains(&record.fence.job_id.0) {
+                Recorded::Applied
+            } else {
+                Recorded::Stale
+            }
+        })
+        .collect())
+}
+
+/// Jobs whose row already says what the record says: an earlier try was committed, and only its answer was lost.
+async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<Vec<Uuid>> {
+    let mut statement = sql!(
+        "select j.job_id, j.claim_no, j.state, j.finished_at, s.score_id
+         from scoring_jobs j left join session_scores s on s.job_id = j.job_id
+         where j.job_id in "
+    );
+    statement.push_list(records.iter().map(|record| record.fence.job_id.0));
+    let mut found = Vec::new();
+    for row in conn.fetch(&statement).await? {
+        let job_id: Uuid = row.get("job_id")?;
+        let claim_no: i64 = row.get("claim_no")?;
+        let state: JobState = row.text_enum("state")?;
+        let finished_at: Option<DateTime<Utc>> = row.get("finished_at")?;
+        let score_id: Option<Uuid> = row.get("score_id")?;
+        let same = |record: &&Record| {
+            record.fence.job_id.0 == job_id
+                && record.fence.claim_no == claim_no
+                && record.ending.state() == state
+                && match &record.ending {
+                    Ending::Scored { score, .. } => Some(score.score_id) == score_id,
+                    Ending::Failed(_) => {
+                        finished_at == Some(chrono::SubsecRound::trunc_subsecs(record.at, 6))
+                    }
+                    Ending::Waiting { .. } | Ending::Requeued => true,
+                }
+        };
+        if records.iter().any(|record| same(&record)) {
+            found.push(job_id);
+        }
+    }
+    Ok(found)
+}
+
+fn update_statement(records: &[Record]) -> Sql {
+    let rows = records.iter().map(values).collect();
+    let mut statement = Sql::of_rows(
+        "v_job_id, v_claim_no, v_worker_id, v_state, v_result, v_simulated, v_retries, v_tokens_in, v_tokens_out, \
+         v_cost_usd, v_at, v_finished_at, v_due_at, v_wait_reason, v_wait_until, v_error_class, v_error",
+        rows,
+    );
+    statement.push(
+        "update scoring_jobs set
+            state = v_state,
+            result = coalesce(v_result, result),
+            simulated = coalesce(v_simulated, simulated),
+            retries = v_retries,
+            tokens_in = tokens_in + v_tokens_in,
+            tokens_out = tokens_out + v_tokens_out,
+            cost_usd = case
+                when v_cost_usd is not null then cost_usd + v_cost_usd
+                when v_tokens_in = 0 and v_tokens_out = 0 then cost_usd
+            end,
+            finished_at = v_finished_at,
+            due_at = coalesce(v_due_at, due_at),
+            worker_id = case when v_finished_at is not null then worker_id end,
+            lane = case when v_finished_at is null then coalesce(judge, 'none') else lane end,
+            losses = 0,
+            wait_reason = v_wait_reason,
+            wait_until = v_wait_until,
+            waiting_since = case when v_state = 'waiting' then coalesce(waiting_since, v_at) end,
+            error_class = v_error_class,
+            error = v_error
+         from v
+         where job_id = v_job_id and claim_no = v_claim_no and worker_id = v_worker_id and state = 'running'
+         returning job_id",
+    );
+    statement
+}
+
+fn values(record: &Record) -> Vec<Arg> {
+    let state = record.ending.state();
+    let finished_at = state.is_terminal().then_some(record.at);
+    let (result, simulated) = match &record.ending {
+        Ending::Scored { score, result } => (Some(result), Some(score.score.simulated)),
+        Ending::Failed(_) | Ending::Waiting { .. } | Ending::Requeued => (None, None),
+    };
+    let due_at = match &record.ending {
+        Ending::Waiting { due_at, .. } => Some(*due_at),
+        Ending::Requeued => Some(record.at),
+        Ending::Scored { .. } | Ending::Failed(_) => None,
+    };
+    let wait = match &record.ending {
+        Ending::Waiting { wait, .. } => Some(wait),
+        Ending::Scored { .. } | Ending::Failed(_) | Ending::Requeued => None,
+    };
+    let failure = match &record.ending {
+        Ending::Failed(failure) => Some(failure),
+        Ending::Scored { .. } | Ending::Waiting { .. } | Ending::Requeued => None,
+    };
+    vec![
+        record.fence.job_id.0.into(),
+        record.fence.claim_no.into(),
+        record.fence.worker_id.into(),
+        state.as_str().into(),
+        result.into(),
+        simulated.into(),
+        record.retries.into(),
+        record.usage.tokens_in.into(),
+        record.usage.tokens_out.into(),
+        record.usage.cost_usd.into(),
+        record.at.into(),
+        finished_at.into(),
+        due_at.into(),
+        wait.map(|wait| wait.reason.as_str()).into(),
+        wait.and_then(|wait| wait.until).into(),
+        failure.map(|failure| failure.class.as_str()).into(),
+        failure.map(|failure| failure.message.as_str()).into(),
+    ]
+}

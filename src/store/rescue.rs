@@ -1,0 +1,245 @@
+//! What was lost is found again: jobs of dead workers, jobs that are due, jobs that waited too long.
+//!
+//! Never looks at the machine's clock to decide who is dead: heartbeats are written and compared by the database's.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::sql::{Row, Sql, sql};
+use super::{Store, StoreError};
+use crate::job::{JobId, JobState, Lane, Priority};
+
+/// How many rows one statement takes.
+const SLICE: usize = 500;
+/// How many slices one call takes at most; the next call takes the rest.
+const SLICES: usize = 40;
+
+/// A row that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueJob {
+    /// The job.
+    pub job_id: JobId,
+    /// Its lane.
+    pub lane: Lane,
+    /// Its set.
+    pub priority: Priority,
+    /// Since when.
+    pub due_at: DateTime<Utc>,
+}
+
+/// What a look for lost jobs did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rescued {
+    /// Back to `queued`; to be pushed.
+    pub requeued: Vec<DueJob>,
+    /// Failed as `poison`.
+    pub poisoned: Vec<JobId>,
+}
+
+impl Store {
+    /// Takes running jobs of workers whose heartbeat is older than `stale_after` (by the database's clock), that have
+    /// stopped, or that are not registered at all, in slices of 500: losses + 1; from the second loss in a row on into the
+    /// lane `suspect`; a job lost in that lane gets attempts + 1, and at `max_attempts` fails as `poison`. At most 20,000
+    /// jobs a call.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn rescue_lost(
+        &self,
+        stale_after: Duration,
+        max_attempts: i32,
+        now: DateTime<Utc>,
+    ) -> Result<Rescued, StoreError> {
+        const ATTEMPTED: &str = "looking for lost jobs";
+        self.claimer.settle().await?;
+        let mut rescued = Rescued::default();
+        for _ in 0..SLICES {
+            let statement = self.lost_statement(stale_after, max_attempts, now);
+            let rows = self.db.write(ATTEMPTED, &statement).await?;
+            for row in &rows {
+                sort_lost(row, &mut rescued).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            }
+            if rows.len() < SLICE {
+                break;
+            }
+        }
+        Ok(rescued)
+    }
+
+    /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn due(
+        &self,
+        lane: &Lane,
+        priority: Priority,
+        before: DateTime<Utc>,
+        after: Option<(DateTime<Utc>, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "listing due jobs";
+        let mut statement = sql!(
+            "select job_id, lane, priority, due_at from scoring_jobs
+             where finished_at is null and lane = $1 and priority = $2 and due_at < $3
+               and state in ('queued', 'waiting')",
+            lane.as_str(),
+            priority.as_str(),
+            before
+        );
+        if let Some((due_at, job_id)) = after {
+            statement.push(" and (due_at, job_id) > (");
+            statement.push_arg(due_at).push(", ").push_arg(job_id.0);
+            statement.push(")");
+        }
+        statement
+            .push(" order by due_at, job_id limit ")
+            .push_arg(limit);
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(due_job)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// The lanes in which unfinished jobs lie, by name.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn lanes(&self) -> Result<Vec<Lane>, StoreError> {
+        const ATTEMPTED: &str = "listing lanes";
+        // One probe of the index for each lane, however many jobs lie in it.
+        let statement = sql!(
+            "with recursive lanes (lane) as (
+                select min(lane) from scoring_jobs where finished_at is null
+                union all
+                select (select min(j.lane) from scoring_jobs j where j.finished_at is null and j.lane > lanes.lane)
+                from lanes where lanes.lane is not null
+             )
+             select lane from lanes where lane is not null order by lane"
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(|row| Ok(Lane::of_judge(row.get::<String>("lane")?)))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Fails jobs that have been `waiting` since before `since` as `wait_expired`, but those in lanes `except`. At most
+    /// 20,000 a call.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn expire_waits(
+        &self,
+        since: DateTime<Utc>,
+        except: &[Lane],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<JobId>, StoreError> {
+        const ATTEMPTED: &str = "ending waits that took too long";
+        let mut expired = Vec::new();
+        for _ in 0..SLICES {
+            let rows = self
+                .db
+                .write(ATTEMPTED, &expire_statement(since, except, now))
+                .await?;
+            let count = rows.len();
+            let ids: Vec<Uuid> = rows
+                .iter()
+                .map(|row| row.get("job_id"))
+                .collect::<sqlx::Result<_>>()
+                .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            expired.extend(ids.into_iter().map(JobId));
+            if count < SLICE {
+                break;
+            }
+        }
+        Ok(expired)
+    }
+
+    fn lost_statement(&self, stale_after: Duration, max_attempts: i32, now: DateTime<Utc>) -> Sql {
+        let mut statement = sql!("");
+        statement.push(
+            "with lost (l_job_id, l_claim_no) as (
+                select j.job_id, j.claim_no
+                from scoring_jobs j left join workers w on w.worker_id = j.worker_id
+                where j.finished_at is null and j.state = 'running'
+                  and (w.worker_id is null or w.state = 'stopped' or w.heartbeat_at < ",
+        );
+        self.push_heard_before(&mut statement, stale_after);
+        statement.push(") limit ").push_arg(SLICE as i64).push(") ");
+        statement.push("update scoring_jobs set state = case when ");
+        push_poisonous(&mut statement, max_attempts);
+        statement.push(" then 'failed' else 'queued' end, finished_at = case when ");
+        push_poisonous(&mut statement, max_attempts);
+        statement.push(" then ").push_arg(now);
+        statement.push(" end, error_class = case when ");
+        push_poisonous(&mut statement, max_attempts);
+        statement.push(" then 'poison' end, error = case when ");
+        push_poisonous(&mut statement, max_attempts);
+        statement.push(
+            " then 'the last ' || cast(losses + 1 as text) || ' workers that ran this job died with it in hand' end,
+            attempts = case when lane = 'suspect' then attempts + 1 else attempts end,
+            lane = case when losses + 1 >= 2 then 'suspect' else lane end,
+            losses = losses + 1,
+            worker_id = null,
+            due_at = ",
+        );
+        statement.push_arg(now).push(
+            " from lost where job_id = l_job_id and claim_no = l_claim_no and state = 'running'
+             returning job_id, lane, priority, due_at, state",
+        );
+        statement
+    }
+}
+
+/// A job that was lost in the lane `suspect` as often as it may be.
+fn push_poisonous(statement: &mut Sql, max_attempts: i32) {
+    statement
+        .push("lane = 'suspect' and attempts + 1 >= ")
+        .push_arg(max_attempts);
+}
+
+fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -> Sql {
+    let mut statement = sql!(
+        "update scoring_jobs set state = 'failed', finished_at = $1, error_class = 'wait_expired',
+            error = 'waited too long; the last reason was ' || wait_reason,
+            wait_reason = null, wait_until = null, waiting_since = null
+         where state = 'waiting' and waiting_since < $2 and job_id in (
+            select job_id from scoring_jobs
+            where waiting_since is not null and waiting_since < $2 and finished_at is null and state = 'waiting'",
+        now,
+        since
+    );
+    if !except.is_empty() {
+        statement.push(" and lane not in ");
+        statement.push_list(except.iter().map(Lane::as_str));
+    }
+    statement.push(" limit ").push_arg(SLICE as i64);
+    statement.push(") returning job_id");
+    statement
+}
+
+fn sort_lost(row: &Row, rescued: &mut Rescued) -> sqlx::Result<()> {
+    let due = due_job(row)?;
+    match row.text_enum::<JobState>("state")? {
+        JobState::Failed => rescued.poisoned.push(due.job_id),
+        JobState::Queued
+        | JobState::Running
+        | JobState::Waiting
+        | JobState::Succeeded
+        | JobState::Cancelled => rescued.requeued.push(due),
+    }
+    Ok(())
+}
+
+fn due_job(row: &Row) -> sqlx::Result<DueJob> {
+    Ok(DueJob {
+        job_id: JobId(row.get("job_id")?),
+        lane: Lane::of_judge(row.get::<String>("lane")?),
+        priority: row.text_enum("priority")?,
+        due_at: row.get("due_at")?,
+    })
+}

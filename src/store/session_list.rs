@@ -1,0 +1,355 @@
+//! The list of sessions: filters, and the current score and active job beside each line.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::page::bounded;
+use super::sessions::SessionStatus;
+use super::sql::{Row, Sql, sql};
+use super::{Cursor, Dialect, Page, Store, StoreError};
+use crate::job::{JobId, JobState};
+use crate::score::session::Rating;
+
+/// Which sessions by their score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scored {
+    /// Those with a current score.
+    Yes,
+    /// Those without.
+    No,
+    /// Those with an active job.
+    Running,
+    /// Those whose newest job failed.
+    Failed,
+}
+
+/// Which sessions; every field narrows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SessionFilter {
+    /// Prefix of id, alert type, agent or author, case-insensitive.
+    pub q: Option<String>,
+    /// Where the session stands.
+    pub status: Option<SessionStatus>,
+    /// By its score.
+    pub scored: Option<Scored>,
+    /// By the current score's rating.
+    pub rating: Option<Rating>,
+    /// Current score at least.
+    pub min_score: Option<u8>,
+    /// Current score at most.
+    pub max_score: Option<u8>,
+    /// The current score's criteria hash.
+    pub criteria_hash: Option<String>,
+    /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
+    pub criteria_not: Option<String>,
+    /// Has this label.
+    pub tag: Option<String>,
+    /// The agent's name, whole.
+    pub agent: Option<String>,
+    /// The alert type, whole.
+    pub alert_type: Option<String>,
+    /// Completed (else first seen) at or after.
+    pub from: Option<DateTime<Utc>>,
+    /// Completed (else first seen) before.
+    pub to: Option<DateTime<Utc>>,
+    /// Only these.
+    pub ids: Vec<Uuid>,
+}
+
+/// One line of the list of sessions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionSummary {
+    /// The session's id.
+    pub session_id: Uuid,
+    /// Where it came from.
+    pub source: String,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// What kind of alert it was.
+    pub alert_type: Option<String>,
+    /// The agent's name.
+    pub agent: Option<String>,
+    /// Who started it.
+    pub author: Option<String>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// When it began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub completed_at: Option<DateTime<Utc>>,
+    /// When gavel first saw it.
+    pub created_at: DateTime<Utc>,
+    /// The current score: id, total, criteria hash, simulated, when.
+    pub score: Option<(Uuid, u8, String, bool, DateTime<Utc>)>,
+    /// The active job's id and state.
+    pub active_job: Option<(JobId, JobState)>,
+}
+
+/// The list's name in its cursors.
+const LIST: char = 's';
+/// The most ids that a filter takes.
+const IDS: usize = 10_000;
+
+impl Store {
+    /// Lists sessions, newest first (completed, else first seen). `limit` 1-500; at most 10,000 `ids`.
+    ///
+    /// # Errors
+    /// `BadCursor` for a position that this list didn't give.
+    pub async fn sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<SessionSummary>, StoreError> {
+        const ATTEMPTED: &str = "listing sessions";
+        if filter.ids.len() > IDS {
+            return Err(StoreError::Unexpected {
+                attempted: ATTEMPTED,
+                reason: format!(
+                    "{} ids; at most {IDS} are looked up at once",
+                    filter.ids.len()
+                ),
+            });
+        }
+        let limit = bounded(limit);
+        let mut statement = sql!(
+            "select s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
+                s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
+                a.job_id as active_id, a.state as active_state
+             from alert_sessions s
+             left join session_scores c
+                on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
+             left join scoring_jobs a
+                on a.kind = 'session' and a.subject_id = s.session_id and a.finished_at is null and a.purpose = 'score'
+             where 1 = 1"
+        );
+        filter.narrow(&mut statement, self.dialect());
+        if let Some(cursor) = after {
+            let (at, id) = cursor.time(LIST)?;
+            statement.push(" and (s.listed_at, s.session_id) < (");
+            statement.push_arg(at).push(", ").push_arg(id).push(")");
+        }
+        statement
+            .push(" order by s.listed_at desc, s.session_id desc limit ")
+            .push_arg(i64::from(limit) + 1);
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let lines: Vec<(SessionSummary, DateTime<Utc>)> = rows
+            .iter()
+            .map(|row| Ok((summary(row)?, row.get("listed_at")?)))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        let page = Page::of(lines, limit, |(line, at)| {
+            Cursor::of_time(LIST, *at, line.session_id)
+        });
+        Ok(Page {
+            items: page.items.into_iter().map(|(line, _)| line).collect(),
+            next_cursor: page.next_cursor,
+        })
+    }
+}
+
+impl SessionFilter {
+    fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
+        if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
+            push_prefix(statement, q);
+        }
+        if let Some(status) = self.status {
+            statement.push(" and s.status = ").push_arg(status.as_str());
+        }
+        if let Some(scored) = self.scored {
+            statement.push(scored.condition());
+        }
+        self.narrow_by_score(statement);
+        if let Some(tag) = &self.tag {
+            match dialect {
+                Dialect::Postgres => {
+                    statement
+                        .push(" and s.tags @> ")
+                        .push_arg(Value::from(vec![tag.as_str()]));
+                }
+                Dialect::Sqlite => {
+                    statement
+                        .push(" and exists (select 1 from json_each(s.tags) t where t.value = ")
+                        .push_arg(tag)
+                        .push(")");
+                }
+            }
+        }
+        if let Some(agent) = &self.agent {
+            statement.push(" and s.agent = ").push_arg(agent);
+        }
+        if let Some(alert_type) = &self.alert_type {
+            statement.push(" and s.alert_type = ").push_arg(alert_type);
+        }
+        if let Some(from) = self.from {
+            statement.push(" and s.listed_at >= ").push_arg(from);
+        }
+        if let Some(to) = self.to {
+            statement.push(" and s.listed_at < ").push_arg(to);
+        }
+        if !self.ids.is_empty() {
+            statement.push(" and s.session_id in ");
+            statement.push_list(self.ids.iter().copied());
+        }
+    }
+
+    /// Conditions on the current score: a session without one meets none of them.
+    fn narrow_by_score(&self, statement: &mut Sql) {
+        if let Some(rating) = self.rating {
+            let (least, most) = totals(rating);
+            statement
+                .push(" and c.total_score between ")
+                .push_arg(least);
+            statement.push(" and ").push_arg(most);
+        }
+        if let Some(least) = self.min_score {
+            statement
+                .push(" and c.total_score >= ")
+                .push_arg(i64::from(least));
+        }
+        if let Some(most) = self.max_score {
+            statement
+                .push(" and c.total_score <= ")
+                .push_arg(i64::from(most));
+        }
+        if let Some(hash) = &self.criteria_hash {
+            statement.push(" and c.criteria_hash = ").push_arg(hash);
+        }
+        if let Some(hash) = &self.criteria_not {
+            statement.push(" and c.criteria_hash <> ").push_arg(hash);
+        }
+    }
+}
+
+impl Scored {
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Yes => " and c.score_id is not null",
+            Self::No => " and c.score_id is null",
+            Self::Running => " and a.job_id is not null",
+            Self::Failed => {
+                " and (select j.state from scoring_jobs j
+                       where j.kind = 'session' and j.subject_id = s.session_id and j.purpose = 'score'
+                       order by j.job_id desc limit 1) = 'failed'"
+            }
+        }
+    }
+}
+
+/// The totals that a rating's word stands for, both ends included.
+fn totals(rating: Rating) -> (i64, i64) {
+    let of_rating = |total: &u8| Rating::of(*total) == rating;
+    let least = (0..=100).find(of_rating).unwrap_or(0);
+    let most = (0..=100).rev().find(of_rating).unwrap_or(100);
+    (i64::from(least), i64::from(most))
+}
+
+fn push_prefix(statement: &mut Sql, q: &str) {
+    let mut pattern = String::with_capacity(q.len() + 1);
+    for character in q.to_lowercase().chars() {
+        if matches!(character, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    statement.push(" and (");
+    for column in ["s.alert_type_lower", "s.agent_lower", "s.author_lower"] {
+        statement.push(column).push(" like ");
+        statement.push_arg(pattern.as_str()).push(" escape '!' or ");
+    }
+    match id_range(q) {
+        Some((first, last)) => {
+            statement.push("s.session_id between ").push_arg(first);
+            statement.push(" and ").push_arg(last);
+        }
+        None => {
+            statement.push("1 = 0");
+        }
+    }
+    statement.push(")");
+}
+
+/// The first and the last id that begin with `prefix`, given with or without hyphens; `None` if none can.
+fn id_range(prefix: &str) -> Option<(Uuid, Uuid)> {
+    let hyphens = [8, 13, 18, 23];
+    let hyphenated = prefix.contains('-');
+    let mut digits = String::with_capacity(32);
+    for (place, character) in prefix.char_indices() {
+        if hyphenated && hyphens.contains(&place) {
+            if character != '-' {
+                return None;
+            }
+        } else if character.is_ascii_hexdigit() {
+            digits.push(character);
+        } else {
+            return None;
+        }
+    }
+    if digits.is_empty() || digits.len() > 32 {
+        return None;
+    }
+    let first = Uuid::try_parse(&format!("{digits:0<32}")).ok()?;
+    let last = Uuid::try_parse(&format!("{digits:f<32}")).ok()?;
+    Some((first, last))
+}
+
+fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
+    let score = match row.get::<Option<Uuid>>("score_id")? {
+        None => None,
+        Some(score_id) => Some((
+            score_id,
+            row.int("total_score")?,
+            row.get("criteria_hash")?,
+            row.get("simulated")?,
+            row.get("scored_at")?,
+        )),
+    };
+    let active_job = match row.get::<Option<Uuid>>("active_id")? {
+        None => None,
+        Some(id) => Some((JobId(id), row.text_enum("active_state")?)),
+    };
+    Ok(SessionSummary {
+        session_id: row.get("session_id")?,
+        source: row.get("source")?,
+        status: row.text_enum("status")?,
+        alert_type: row.get("alert_type")?,
+        agent: row.get("agent")?,
+        author: row.get("author")?,
+        tags: row.json_as("tags")?,
+        started_at: row.get("started_at")?,
+        completed_at: row.get("completed_at")?,
+        created_at: row.get("created_at")?,
+        score,
+        active_job,
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rating_stands_for_the_totals_that_have_its_word() {
+        assert_eq!(totals(Rating::Failed), (0, 44));
+        assert_eq!(totals(Rating::Weak), (45, 59));
+        assert_eq!(totals(Rating::Adequate), (60, 74));
+        assert_eq!(totals(Rating::Good), (75, 89));
+        assert_eq!(totals(Rating::NearPerfect), (90, 100));
+    }
+
+    #[test]
+    fn a_prefix_of_an_id_is_a_range_of_ids() {
+        let (first, last) = id_range("0190AB").unwrap();
+        assert_eq!(first.to_string(), "0190ab00-0000-0000-0000-000000000000");
+        assert_eq!(last.to_string(), "0190abff-ffff-ffff-ffff-ffffffffffff");
+        let (first, _) = id_range("0190abcd-12").unwrap();
+        assert_eq!(first.to_string(), "0190abcd-1200-0000-0000-000000000000");
+        assert_eq!(id_range("0190abcd-"), id_range("0190abcd"));
+        for text in ["", "x", "0190-abcd", "é", &"0".repeat(33)] {
+            assert_eq!(id_range(text), None, "{text}");
+        }
+    }
+}

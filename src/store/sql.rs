@@ -1,0 +1,326 @@
+//! One SQL text with its arguments, which either database runs, and one row, which either database gives.
+//!
+//! Never names a table. Two things are done to every value on its way in, so that both databases hold the same: times
+//! are cut to microseconds, and NUL characters, which Postgres refuses in text and in JSON, become U+FFFD.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
+use serde_json::Value;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+use uuid::Uuid;
+
+/// A value bound to a statement; `None` is a NULL that keeps its type. Has no `Debug`: payloads are never logged.
+#[derive(Clone)]
+pub(super) enum Arg {
+    Text(Option<String>),
+    Uuid(Option<Uuid>),
+    Time(Option<DateTime<Utc>>),
+    Json(Option<Value>),
+    Bool(Option<bool>),
+    Int(Option<i64>),
+    Float(Option<f64>),
+}
+
+impl Arg {
+    /// The NULL of the same type.
+    fn null(&self) -> Self {
+        match self {
+            Self::Text(_) => Self::Text(None),
+            Self::Uuid(_) => Self::Uuid(None),
+            Self::Time(_) => Self::Time(None),
+            Self::Json(_) => Self::Json(None),
+            Self::Bool(_) => Self::Bool(None),
+            Self::Int(_) => Self::Int(None),
+            Self::Float(_) => Self::Float(None),
+        }
+    }
+}
+
+macro_rules! arg_from {
+    ($($from:ty, $value:ident => $some:expr, $variant:ident;)+) => { $(
+        impl From<$from> for Arg {
+            fn from($value: $from) -> Self {
+                Self::$variant(Some($some))
+            }
+        }
+        impl From<Option<$from>> for Arg {
+            fn from(value: Option<$from>) -> Self {
+                Self::$variant(value.map(|$value| $some))
+            }
+        }
+    )+ };
+}
+
+arg_from! {
+    &str, v => without_nul(v).into_owned(), Text;
+    String, v => if v.contains('\0') { v.replace('\0', "\u{fffd}") } else { v }, Text;
+    &String, v => without_nul(v).into_owned(), Text;
+    Uuid, v => v, Uuid;
+    DateTime<Utc>, v => v.trunc_subsecs(6), Time;
+    Value, v => json_without_nul(v), Json;
+    &Value, v => json_without_nul(v.clone()), Json;
+    bool, v => v, Bool;
+    i64, v => v, Int;
+    i32, v => i64::from(v), Int;
+    u32, v => i64::from(v), Int;
+    f64, v => v, Float;
+}
+
+/// A statement: its text with `$1`, `$2` .. and its arguments.
+#[derive(Clone)]
+pub(super) struct Sql {
+    text: Cow<'static, str>,
+    args: Vec<Arg>,
+}
+
+/// Makes a statement of a literal text and its arguments.
+macro_rules! sql {
+    ($text:expr $(, $arg:expr)* $(,)?) => {
+        $crate::store::sql::Sql::new($text)$(.bind($arg))*
+    };
+}
+pub(super) use sql;
+
+impl Sql {
+    pub(super) fn new(text: &'static str) -> Self {
+        Self {
+            text: Cow::Borrowed(text),
+            args: Vec::new(),
+        }
+    }
+
+    /// `with v (columns) as (values ..)`, to be followed by the statement that reads `v`.
+    ///
+    /// Padded with rows of NULLs to a power of two, so that groups of every size share a few prepared statements: the
+    /// statement that follows must pass over rows whose first column is null.
+    pub(super) fn of_rows(columns: &str, mut rows: Vec<Vec<Arg>>) -> Self {
+        if let Some(first) = rows.first() {
+            let padding: Vec<Arg> = first.iter().map(Arg::null).collect();
+            rows.resize(rows.len().next_power_of_two(), padding);
+        }
+        let mut sql = Self {
+            text: Cow::Owned(format!("with v ({columns}) as (values ")),
+            args: Vec::with_capacity(rows.iter().map(Vec::len).sum()),
+        };
+        for (n, row) in rows.into_iter().enumerate() {
+            sql.push(if n == 0 { "(" } else { ", (" });
+            for (n, arg) in row.into_iter().enumerate() {
+                if n > 0 {
+                    sql.push(", ");
+                }
+                sql.push_arg(arg);
+            }
+            sql.push(")");
+        }
+        sql.push(") ");
+        sql
+    }
+
+    /// Puts text in front.
+    pub(super) fn with_prefix(mut self, prefix: &str) -> Self {
+        self.text.to_mut().insert_str(0, prefix);
+        self
+    }
+
+    /// Binds the next argument of the text.
+    pub(super) fn bind(mut self, arg: impl Into<Arg>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Appends text.
+    pub(super) fn push(&mut self, text: &str) -> &mut Self {
+        self.text.to_mut().push_str(text);
+        self
+    }
+
+    /// Appends an argument and its placeholder.
+    pub(super) fn push_arg(&mut self, arg: impl Into<Arg>) -> &mut Self {
+        self.args.push(arg.into());
+        let n = self.args.len();
+        // Writing to a string can't fail.
+        let _ = write!(self.text.to_mut(), "${n}");
+        self
+    }
+
+    /// Appends `(a, b, ..)`, padded to a power of two with the last one again; `(null)` for none.
+    pub(super) fn push_list<A: Into<Arg>>(
+        &mut self,
+        args: impl IntoIterator<Item = A>,
+    ) -> &mut Self {
+        let mut args: Vec<Arg> = args.into_iter().map(Into::into).collect();
+        let Some(last) = args.last().cloned() else {
+            return self.push("(null)");
+        };
+        args.resize(args.len().next_power_of_two(), last);
+        self.push("(");
+        for (n, arg) in args.into_iter().enumerate() {
+            if n > 0 {
+                self.push(", ");
+            }
+            self.push_arg(arg);
+        }
+        self.push(")")
+    }
+
+    pub(super) fn postgres(&self) -> Query<'static, Postgres, PgArguments> {
+        let mut query = match &self.text {
+            Cow::Borrowed(text) => sqlx::query(*text),
+            Cow::Owned(text) => sqlx::query(AssertSqlSafe(text.clone())),
+        };
+        for arg in &self.args {
+            query = match arg {
+                Arg::Text(v) => query.bind(v.as_deref()),
+                Arg::Uuid(v) => query.bind(*v),
+                Arg::Time(v) => query.bind(*v),
+                Arg::Json(v) => query.bind(v.as_ref().map(Json)),
+                Arg::Bool(v) => query.bind(*v),
+                Arg::Int(v) => query.bind(*v),
+                Arg::Float(v) => query.bind(*v),
+            };
+        }
+        query
+    }
+
+    pub(super) fn sqlite(&self) -> Query<'static, Sqlite, SqliteArguments> {
+        let mut query = match &self.text {
+            Cow::Borrowed(text) => sqlx::query(*text),
+            Cow::Owned(text) => sqlx::query(AssertSqlSafe(text.clone())),
+        };
+        for arg in &self.args {
+            query = match arg {
+                Arg::Text(v) => query.bind(v.clone()),
+                Arg::Uuid(v) => query.bind(*v),
+                // One width for all, so that text sorts as time does.
+                Arg::Time(v) => {
+                    query.bind(v.map(|t| t.to_rfc3339_opts(SecondsFormat::Micros, false)))
+                }
+                Arg::Json(v) => query.bind(v.as_ref().map(Value::to_string)),
+                Arg::Bool(v) => query.bind(*v),
+                Arg::Int(v) => query.bind(*v),
+                Arg::Float(v) => query.bind(*v),
+            };
+        }
+        query
+    }
+}
+
+/// A type that reads back from both databases.
+pub(super) trait Field:
+    for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>
+{
+}
+impl<T> Field for T where
+    T: for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>
+{
+}
+
+/// A row of either database.
+pub(super) enum Row {
+    Postgres(PgRow),
+    Sqlite(SqliteRow),
+}
+
+impl Row {
+    pub(super) fn get<T: Field>(&self, column: &str) -> sqlx::Result<T> {
+        match self {
+            Self::Postgres(row) => row.try_get(column),
+            Self::Sqlite(row) => row.try_get(column),
+        }
+    }
+
+    /// A whole number that the code holds in fewer bits.
+    pub(super) fn int<T: TryFrom<i64>>(&self, column: &str) -> sqlx::Result<T> {
+        let value: i64 = self.get(column)?;
+        T::try_from(value).map_err(|_| decode(column, &format!("{value} is out of range")))
+    }
+
+    /// A closed enum stored as text.
+    pub(super) fn text_enum<T: FromStr>(&self, column: &str) -> sqlx::Result<T>
+    where
+        T::Err: std::fmt::Display,
+    {
+        let text: String = self.get(column)?;
+        text.parse()
+            .map_err(|e: T::Err| decode(column, &e.to_string()))
+    }
+
+    /// A closed enum stored as text, or NULL.
+    pub(super) fn text_enum_or_null<T: FromStr>(&self, column: &str) -> sqlx::Result<Option<T>>
+    where
+        T::Err: std::fmt::Display,
+    {
+        let text: Option<String> = self.get(column)?;
+        text.map(|text| {
+            text.parse()
+                .map_err(|e: T::Err| decode(column, &e.to_string()))
+        })
+        .transpose()
+    }
+
+    /// JSON from a `jsonb` column.
+    pub(super) fn json(&self, column: &str) -> sqlx::Result<Option<Value>> {
+        match self {
+            Self::Postgres(row) => Ok(row
+                .try_get::<Option<Json<Value>>, _>(column)?
+                .map(|json| json.0)),
+            // Unchecked: SQLite keeps a bare number as a number, and gives it as text when asked to.
+            Self::Sqlite(row) => row
+                .try_get_unchecked::<Option<String>, _>(column)?
+                .map(|text| serde_json::from_str(&text).map_err(|e| decode(column, &e.to_string())))
+                .transpose(),
+        }
+    }
+
+    /// A typed value from a `jsonb` column that is never null.
+    pub(super) fn json_as<T: serde::de::DeserializeOwned>(&self, column: &str) -> sqlx::Result<T> {
+        let value = self
+            .json(column)?
+            .ok_or_else(|| decode(column, "it is null"))?;
+        serde_json::from_value(value).map_err(|e| decode(column, &e.to_string()))
+    }
+
+    /// A typed value from a `text` column that holds JSON.
+    pub(super) fn json_text<T: serde::de::DeserializeOwned>(
+        &self,
+        column: &str,
+    ) -> sqlx::Result<T> {
+        let text: String = self.get(column)?;
+        serde_json::from_str(&text).map_err(|e| decode(column, &e.to_string()))
+    }
+}
+
+/// A stored value that doesn't read back.
+pub(super) fn decode(column: &str, fault: &str) -> sqlx::Error {
+    sqlx::Error::Decode(format!("column {column}: {fault}").into())
+}
+
+/// Replaces NUL characters by U+FFFD.
+pub(super) fn without_nul(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Replaces NUL characters by U+FFFD in every string and key.
+pub(super) fn json_without_nul(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.contains('\0') => Value::String(text.replace('\0', "\u{fffd}")),
+        Value::Array(items) => Value::Array(items.into_iter().map(json_without_nul).collect()),
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .map(|(key, value)| (without_nul(&key).into_owned(), json_without_nul(value)))
+                .collect(),
+        ),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
+    }
+}

@@ -1,0 +1,217 @@
+//! The tables of the architecture: who may import whom, which crate may be named where. Data only.
+
+use May::{All, Only};
+
+/// What a module may name of another one.
+pub(crate) enum May {
+    /// Anything public.
+    All(&'static str),
+    /// These paths below the module, by name.
+    Only(&'static str, &'static [&'static str]),
+}
+
+/// The judge's nouns: what a question and its answer are made of.
+const QUESTION: May = Only(
+    "judge",
+    &[
+        "Answer",
+        "Check",
+        "Fault",
+        "Limits",
+        "Nonce",
+        "Question",
+        "Reply",
+        "ErrorClass",
+        "JudgeError",
+    ],
+);
+
+/// What the store keeps for the judge: the two traits it implements, their rows, and what a gate knows.
+const JUDGE_ROWS: May = Only(
+    "judge",
+    &[
+        "Answer",
+        "ErrorClass",
+        "JudgeError",
+        "Question",
+        "Reply",
+        "CacheKey",
+        "CachedReply",
+        "ReplyCache",
+        "CallLog",
+        "CallRecord",
+        "CallUsage",
+        "gate::Closed",
+        "gate::GateSnapshot",
+    ],
+);
+
+/// What history builds a stored session of.
+const SESSION: May = Only("score", &["session"]);
+
+/// Each top-level module in flow order, and what it may import besides [`SHELL`].
+pub(crate) const IMPORTS: &[(&str, &[May])] = &[
+    ("job", &[]),
+    (
+        "enqueue",
+        &[
+            All("job"),
+            All("queue"),
+            All("score"),
+            All("store"),
+            All("events"),
+        ],
+    ),
+    ("queue", &[All("job")]),
+    (
+        "worker",
+        &[
+            All("job"),
+            All("queue"),
+            All("judge"),
+            All("score"),
+            All("store"),
+            All("events"),
+        ],
+    ),
+    ("judge", &[]),
+    ("score", &[QUESTION]),
+    ("store", &[All("job"), All("score"), JUDGE_ROWS]),
+    ("history", &[All("store"), All("job"), SESSION]),
+    ("webhooks", &[All("store"), All("job"), All("events")]),
+    ("events", &[All("job")]),
+    ("suite", &[All("job"), All("score"), All("report")]),
+    ("client", &[All("job")]),
+    ("api", FRONT),
+    ("dashboard", FRONT),
+    ("report", &[All("job"), All("score"), All("store")]),
+    (
+        "app",
+        &[
+            All("api"),
+            All("client"),
+            All("dashboard"),
+            All("enqueue"),
+            All("events"),
+            All("history"),
+            All("job"),
+            All("judge"),
+            All("queue"),
+            All("report"),
+            All("score"),
+            All("store"),
+            All("suite"),
+            All("webhooks"),
+            All("worker"),
+        ],
+    ),
+    (
+        "cli",
+        &[
+            All("app"),
+            All("enqueue"),
+            All("job"),
+            All("score"),
+            All("store"),
+            All("report"),
+            All("suite"),
+            All("client"),
+            All("history"),
+        ],
+    ),
+    ("main", &[All("cli")]),
+    ("clock", &[]),
+    ("config", &[All("job")]),
+    ("lifecycle", &[]),
+    ("telemetry", &[]),
+];
+
+/// What the API and the pages may import: never a judge, a queue or a worker.
+const FRONT: &[May] = &[
+    All("enqueue"),
+    All("job"),
+    All("score"),
+    All("store"),
+    All("report"),
+    All("history"),
+    All("webhooks"),
+    All("suite"),
+    All("events"),
+];
+
+/// The shell, which every module may import but those that are pure.
+pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "telemetry"];
+pub(crate) const PURE: &[&str] = &["score", "job"];
+
+/// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.
+pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
+    (
+        &["axum", "utoipa_axum", "utoipa_swagger_ui"],
+        &["api", "dashboard", "judge/provider/simulated"],
+    ),
+    (&["sqlx"], &["store"]),
+    (&["apalis", "apalis_core"], &["queue", "worker"]),
+    (&["redis"], &["queue", "judge/gate", "events"]),
+    (
+        &["reqwest"],
+        &["judge/provider", "history", "webhooks", "client", "suite"],
+    ),
+    (
+        &[
+            "clap",
+            "clap_complete",
+            "anyhow",
+            "indicatif",
+            "comfy_table",
+        ],
+        &["cli"],
+    ),
+    (&["tracing_subscriber"], &["telemetry"]),
+];
+
+/// What `score` may not name, since it is pure: the beginnings of paths, and single words.
+pub(crate) const IMPURE_PATHS: &[&str] = &[
+    "tokio",
+    "futures",
+    "async_trait",
+    "fastrand",
+    "tracing",
+    "metrics",
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::time::Instant",
+    "std::time::SystemTime",
+];
+pub(crate) const IMPURE_WORDS: &[&str] = &["async", "await", "now", "now_v7", "new_v4"];
+
+/// File names that say nothing.
+pub(crate) const EMPTY_NAMES: &[&str] = &[
+    "common", "helper", "helpers", "manager", "misc", "service", "types", "util", "utils",
+];
+
+/// Dependencies that every Rust reader knows; each other one says what it is for.
+pub(crate) const WELL_KNOWN: &[&str] = &[
+    "async-trait",
+    "axum",
+    "chrono",
+    "clap",
+    "clap_complete",
+    "metrics",
+    "reqwest",
+    "serde",
+    "serde_json",
+    "sqlx",
+    "thiserror",
+    "tokio",
+    "tower",
+    "tower-http",
+    "tracing",
+    "tracing-subscriber",
+    "utoipa",
+    "utoipa-axum",
+    "uuid",
+];

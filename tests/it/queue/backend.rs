@@ -1,0 +1,423 @@
+//! The worker that runs on a queue: slots, leases, drain, suspects, and a queue that is away.
+//!
+//! Time is paused: what waits for a second waits for nothing.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use gavel::job::{JobId, Lane, Priority};
+use gavel::queue::backend::{Delivery, Lease};
+use gavel::queue::{Claimed, Depth, Queue};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::toy::{Flaky, Log, Toy, Worker, eventually};
+use super::{TestQueue, bulk, from, ids, interactive, lane, push};
+
+const LEASE: Duration = Duration::from_secs(5);
+
+fn queue() -> Arc<dyn Queue> {
+    TestQueue::memory(LEASE).queue
+}
+
+async fn is_empty(queue: &Arc<dyn Queue>, name: &str) -> bool {
+    queue.depth(&lane(name)).await.unwrap() == Depth::default()
+}
+
+/// Whether nobody holds any of these: a stranger's renewal says nothing, a push of a leased id changes nothing.
+async fn left_the_queue(queue: &Arc<dyn Queue>, pushed: &[gavel::queue::Push]) -> bool {
+    queue.push(pushed).await.unwrap();
+    let lane = pushed[0].lane.as_str().to_owned();
+    let ready = queue.depth(&super::lane(&lane)).await.unwrap();
+    queue.remove(&ids(pushed)).await.unwrap();
+    ready.bulk + ready.interactive == pushed.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_run_at_once_than_there_are_slots() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a", "b"]), Log::new());
+    queue.push(&interactive(10, "a")).await.unwrap();
+    queue.push(&bulk(10, "b")).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started().len() == 4).await;
+    assert_eq!(worker.in_hand.count(), 4);
+    log.gate.add_permits(20);
+    eventually(async || log.started().len() == 20 && worker.in_hand.count() == 0).await;
+    assert_eq!(log.most.load(Ordering::SeqCst), 4);
+    assert!(toy.largest_batch.load(Ordering::SeqCst) <= 4);
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slot_in_ten_is_kept_for_interactive_work() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    queue.push(&bulk(50, "a")).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 20, log.handler());
+    eventually(async || log.started().len() == 18).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(log.started().len(), 18);
+    queue.push(&interactive(5, "a")).await.unwrap();
+    eventually(async || log.started().len() == 20).await;
+    // A bulk slot that is freed is taken by what waits: interactive first.
+    log.gate.add_permits(1);
+    eventually(async || log.started().len() == 21).await;
+    log.gate.add_permits(100);
+    eventually(async || log.started().len() == 55).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_id_is_lost_and_none_runs_twice_in_10_000_jobs() {
+    let (queue, toy) = (queue(), Toy::with_lanes(&["a", "b"]));
+    let runs: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
+    let counted = Arc::clone(&runs);
+    let workers: Vec<Worker> = (0..2)
+        .map(|_| {
+            let runs = Arc::clone(&counted);
+            Worker::start(&queue, &toy, 32, move |delivery: Delivery<JobId>| {
+                let runs = Arc::clone(&runs);
+                async move {
+                    tokio::task::yield_now().await;
+                    *runs.lock().unwrap().entry(delivery.item).or_default() += 1;
+                    let (slot, lease) = delivery.hold.split();
+                    drop(slot);
+                    tokio::task::yield_now().await;
+                    lease.ack();
+                }
+            })
+        })
+        .collect();
+    let pushes = [bulk(5_000, "a"), interactive(5_000, "b")].concat();
+    for slice in pushes.chunks(100) {
+        queue.push(slice).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    eventually(async || runs.lock().unwrap().len() == 10_000).await;
+    for worker in workers {
+        worker.stop().await;
+    }
+    assert!(runs.lock().unwrap().values().all(|runs| *runs == 1));
+    assert!(left_the_queue(&queue, &pushes[..5_000]).await);
+    assert!(left_the_queue(&queue, &pushes[5_000..]).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_frees_its_slot_and_its_lease() {
+    let (queue, toy) = (queue(), Toy::with_lanes(&["a"]));
+    let runs: Arc<AtomicUsize> = Arc::default();
+    let counted = Arc::clone(&runs);
+    let pushes = bulk(1, "a");
+    queue.push(&pushes).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 1, move |delivery: Delivery<JobId>| {
+        let runs = Arc::clone(&counted);
+        async move {
+            if runs.fetch_add(1, Ordering::SeqCst) < 3 {
+                panic!("as the test wants it");
+            }
+            delivery.hold.ack();
+        }
+    });
+    let start = Instant::now();
+    eventually(async || runs.load(Ordering::SeqCst) == 4).await;
+    // Released at once, not by the lease's expiry.
+    assert!(start.elapsed() < LEASE);
+    worker.stop().await;
+    assert!(left_the_queue(&queue, &pushes).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_outlives_its_slot_until_it_is_ended() {
+    let (queue, toy) = (queue(), Toy::with_lanes(&["a"]));
+    let kept: Arc<Mutex<Vec<Lease>>> = Arc::default();
+    let handed = Arc::clone(&kept);
+    let pushes = bulk(3, "a");
+    queue.push(&pushes).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 1, move |delivery: Delivery<JobId>| {
+        let kept = Arc::clone(&handed);
+        async move {
+            let (slot, lease) = delivery.hold.split();
+            kept.lock().unwrap().push(lease);
+            drop(slot);
+        }
+    });
+    // One slot, and yet all three: the slot is free although no lease has ended.
+    eventually(async || kept.lock().unwrap().len() == 3).await;
+    assert_eq!(worker.in_hand.count(), 3);
+    tokio::time::sleep(LEASE * 4).await;
+    let stranger = Uuid::now_v7();
+    let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
+    assert!(got.is_empty(), "the leases were renewed");
+
+    let mut leases = std::mem::take(&mut *kept.lock().unwrap());
+    worker.shutdown.cancel();
+    leases.remove(0).ack();
+    let moved = push(leases[0].claimed().id, "a", Priority::Interactive);
+    let due = Utc::now() + TimeDelta::hours(1);
+    leases.remove(0).later(moved, due);
+    drop(leases);
+    worker.ended().await.unwrap();
+    let depth = queue.depth(&lane("a")).await.unwrap();
+    assert_eq!((depth.bulk, depth.delayed), (1, 1));
+    let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
+    assert_eq!(got[0].id, pushes[2].id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_are_not_admitted_leave_the_queue() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let pushes = bulk(5, "a");
+    toy.gone.lock().unwrap().extend(ids(&pushes[1..4]));
+    queue.push(&pushes).await.unwrap();
+    log.gate.add_permits(10);
+    let worker = Worker::start(&queue, &toy, 2, log.handler());
+    eventually(async || log.started().len() == 2).await;
+    worker.stop().await;
+    assert_eq!(log.started(), [pushes[0].id, pushes[4].id]);
+    assert!(left_the_queue(&queue, &pushes).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_go_back_into_the_queue_while_the_store_is_away() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    toy.refusing.store(true, Ordering::SeqCst);
+    let pushes = bulk(3, "a");
+    queue.push(&pushes).await.unwrap();
+    log.gate.add_permits(10);
+    let worker = Worker::start(&queue, &toy, 2, log.handler());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    // 0.1 s, 0.2 s, .. 5 s: about 17 in a minute.
+    let refusals = toy.refusals.load(Ordering::SeqCst);
+    assert!((10..25).contains(&refusals), "{refusals}");
+    toy.refusing.store(false, Ordering::SeqCst);
+    eventually(async || log.started().len() == 3).await;
+    assert_eq!(log.started(), ids(&pushes));
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_drain_waits_for_what_runs_and_starts_nothing_more() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let pushes = bulk(6, "a");
+    queue.push(&pushes).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 3, log.handler());
+    eventually(async || log.started().len() == 3).await;
+    worker.shutdown.cancel();
+    tokio::time::sleep(LEASE * 3).await;
+    assert_eq!(worker.in_hand.count(), 3);
+    let stranger = Uuid::now_v7();
+    let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
+    // What runs is still leased; what was not started is there for others.
+    assert_eq!(
+        got.iter().map(|claimed| claimed.id).collect::<Vec<_>>(),
+        ids(&pushes[3..])
+    );
+    log.gate.add_permits(3);
+    worker.ended().await.unwrap();
+    assert_eq!(log.started().len(), 3);
+    assert!(left_the_queue(&queue, &pushes[..3]).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_admitted_but_not_started_is_put_back_at_the_drain() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let shutdown: Arc<Mutex<Option<tokio_util::sync::CancellationToken>>> = Arc::default();
+    let pushes = bulk(4, "a");
+    let stop = Arc::clone(&shutdown);
+    let started = Arc::clone(&log.started);
+    let worker = Worker::start(&queue, &toy, 4, move |delivery: Delivery<JobId>| {
+        // Called when apalis takes the delivery: the shutdown comes while the others are still in the channel.
+        if let Some(token) = stop.lock().unwrap().as_ref() {
+            token.cancel();
+        }
+        started.lock().unwrap().push(delivery.item);
+        async move { delivery.hold.ack() }
+    });
+    *shutdown.lock().unwrap() = Some(worker.shutdown.clone());
+    queue.push(&pushes).await.unwrap();
+    worker.ended().await.unwrap();
+    assert_eq!(log.started(), [pushes[0].id]);
+    assert_eq!(*toy.put_back.lock().unwrap(), ids(&pushes[1..]));
+    let depth = queue.depth(&lane("a")).await.unwrap();
+    assert_eq!(depth.bulk, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspect_runs_alone_and_then_work_goes_on() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    queue.push(&bulk(2, "a")).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started().len() == 2).await;
+    let suspect = push(JobId::new(), Lane::SUSPECT, Priority::Bulk);
+    queue.push(std::slice::from_ref(&suspect)).await.unwrap();
+    eventually(async || is_empty(&queue, Lane::SUSPECT).await).await;
+    // It is in hand, and waits for the two; nothing else is taken meanwhile.
+    queue.push(&interactive(5, "a")).await.unwrap();
+    tokio::time::sleep(LEASE * 3).await;
+    assert_eq!(log.started().len(), 2);
+    log.gate.add_permits(1);
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(log.started().len(), 2);
+    log.gate.add_permits(1);
+    eventually(async || log.started().len() == 3).await;
+    assert_eq!(log.started()[2], suspect.id);
+    tokio::time::sleep(LEASE * 3).await;
+    assert_eq!(log.started().len(), 3);
+    assert_eq!(worker.in_hand.count(), 1);
+    log.gate.add_permits(1);
+    eventually(async || log.started().len() == 7).await;
+    log.gate.add_permits(10);
+    eventually(async || log.started().len() == 8).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_became_suspect_moves_to_that_lane_unstarted() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let pushes = bulk(3, "a");
+    toy.suspects.lock().unwrap().insert(pushes[0].id);
+    queue.push(&pushes).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started().len() == 2).await;
+    assert_eq!(*toy.put_back.lock().unwrap(), [pushes[0].id]);
+    assert_eq!(log.started(), ids(&pushes[1..]));
+    log.gate.add_permits(10);
+    eventually(async || log.started().len() == 3).await;
+    assert_eq!(log.most.load(Ordering::SeqCst), 2);
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspect_that_waits_is_released_at_the_drain() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    queue.push(&bulk(1, "a")).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started().len() == 1).await;
+    let suspect = push(JobId::new(), Lane::SUSPECT, Priority::Bulk);
+    queue.push(&[suspect]).await.unwrap();
+    eventually(async || is_empty(&queue, Lane::SUSPECT).await).await;
+    worker.shutdown.cancel();
+    eventually(async || !is_empty(&queue, Lane::SUSPECT).await).await;
+    log.gate.add_permits(1);
+    worker.ended().await.unwrap();
+    assert_eq!(log.started().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_queue_is_away_due_work_comes_from_the_store() {
+    let (inner, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let flaky = Flaky::over(&inner);
+    let queue: Arc<dyn Queue> = flaky.clone();
+    log.gate.add_permits(1_000);
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    let before = bulk(1, "a");
+    inner.push(&before).await.unwrap();
+    eventually(async || log.started().len() == 1).await;
+    assert_eq!(toy.looks.load(Ordering::SeqCst), 0);
+
+    flaky.away.store(true, Ordering::SeqCst);
+    let due: Vec<Claimed> = bulk(10, "a")
+        .into_iter()
+        .map(|push| Claimed {
+            id: push.id,
+            lane: push.lane,
+            priority: push.priority,
+        })
+        .collect();
+    toy.due.lock().unwrap().extend(due);
+    let start = Instant::now();
+    eventually(async || log.started().len() == 11).await;
+    // Four at a time, once a second.
+    assert!(start.elapsed() < Duration::from_secs(6));
+    flaky.claims.store(0, Ordering::SeqCst);
+    toy.looks.store(0, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (claims, looks) = (
+        flaky.claims.load(Ordering::SeqCst),
+        toy.looks.load(Ordering::SeqCst),
+    );
+    assert!((8..=20).contains(&claims), "{claims}");
+    assert!((30..=60).contains(&looks), "{looks}");
+
+    flaky.away.store(false, Ordering::SeqCst);
+    inner.push(&bulk(3, "a")).await.unwrap();
+    eventually(async || log.started().len() == 14).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_from_the_store_that_waits_is_pushed_when_the_queue_is_back() {
+    let (inner, toy) = (queue(), Toy::with_lanes(&["a"]));
+    let flaky = Flaky::over(&inner);
+    flaky.away.store(true, Ordering::SeqCst);
+    let queue: Arc<dyn Queue> = flaky.clone();
+    let push = push(JobId::new(), "a", Priority::Bulk);
+    let (id, priority) = (push.id, push.priority);
+    toy.due.lock().unwrap().push(Claimed {
+        id,
+        lane: push.lane.clone(),
+        priority,
+    });
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = Arc::clone(&gate);
+    let worker = Worker::start(&queue, &toy, 4, move |delivery: Delivery<JobId>| {
+        let (gate, push) = (Arc::clone(&waits), push.clone());
+        async move {
+            gate.acquire().await.unwrap().forget();
+            delivery.hold.later(push, Utc::now() + TimeDelta::hours(1));
+        }
+    });
+    eventually(async || worker.in_hand.count() == 1).await;
+    flaky.away.store(false, Ordering::SeqCst);
+    gate.add_permits(1);
+    eventually(async || inner.depth(&lane("a")).await.unwrap().delayed == 1).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_lanes_are_not_claimed_from() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&[]), Log::new());
+    queue.push(&bulk(2, "a")).await.unwrap();
+    log.gate.add_permits(10);
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(log.started().is_empty());
+    *toy.lanes.lock().unwrap() = vec![lane("a")];
+    eventually(async || log.started().len() == 2).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_by_itself_is_an_error() {
+    struct Broken;
+    #[async_trait::async_trait]
+    impl gavel::queue::backend::Admit for Broken {
+        type Item = ();
+        async fn lanes(&self) -> Vec<Lane> {
+            panic!("as the test wants it")
+        }
+        async fn admit(
+            &self,
+            _: Vec<Claimed>,
+        ) -> Result<Vec<(Claimed, ())>, gavel::queue::backend::Refused> {
+            Ok(Vec::new())
+        }
+        async fn due_without_queue(&self, _: usize) -> Vec<(Claimed, ())> {
+            Vec::new()
+        }
+        async fn put_back(&self, _: Vec<(Claimed, ())>) {}
+    }
+    let options = gavel::queue::backend::WorkerOptions {
+        name: "broken".to_owned(),
+        owner: Uuid::now_v7(),
+        concurrency: 2,
+        in_hand: gavel::queue::backend::InHand::default(),
+        shutdown: tokio_util::sync::CancellationToken::new(),
+    };
+    let run = gavel::queue::backend::run_worker(options, queue(), Arc::new(Broken), |_| async {});
+    let died = tokio::time::timeout(super::LONG, run).await.unwrap();
+    assert!(died.unwrap_err().to_string().contains("broken"));
+}

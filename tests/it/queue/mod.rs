@@ -1,0 +1,181 @@
+//! The queue: its rules on every implementation, and the worker that runs on it.
+
+mod backend;
+mod leases;
+mod order;
+mod outage;
+mod toy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gavel::clock::SystemClock;
+use gavel::job::{JobId, Lane, Priority};
+use gavel::queue::memory::MemoryQueue;
+use gavel::queue::redis::{RedisOptions, RedisQueue};
+use gavel::queue::{Claim, Claimed, Push, Queue};
+use uuid::Uuid;
+
+use crate::support::redis_server;
+
+/// Longer than any step of a test takes.
+const LONG: Duration = Duration::from_secs(20);
+
+/// A queue that nobody else uses.
+struct TestQueue {
+    queue: Arc<dyn Queue>,
+    kind: Kind,
+}
+
+enum Kind {
+    Memory(Arc<MemoryQueue>),
+    Redis { url: String, prefix: String },
+}
+
+impl TestQueue {
+    fn memory(lease: Duration) -> Self {
+        let queue = Arc::new(MemoryQueue::new(lease, Arc::new(SystemClock)));
+        Self {
+            queue: queue.clone(),
+            kind: Kind::Memory(queue),
+        }
+    }
+
+    async fn redis(lease: Duration) -> Option<Self> {
+        let url = redis_server()?;
+        let name = format!("test-{}", Uuid::now_v7().simple());
+        let options = RedisOptions {
+            url: url.clone(),
+            queue: name.clone(),
+            lease,
+        };
+        let queue = RedisQueue::connect(options, Arc::new(SystemClock))
+            .await
+            .unwrap();
+        Some(Self {
+            queue: Arc::new(queue),
+            kind: Kind::Redis {
+                url,
+                prefix: format!("{{gavel:{name}}}"),
+            },
+        })
+    }
+
+    /// The names of this queue's keys; in process there are none.
+    async fn keys(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Memory(_) => Vec::new(),
+            Kind::Redis { url, prefix } => {
+                let client = redis::Client::open(url.as_str()).unwrap();
+                let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+                redis::cmd("KEYS")
+                    .arg(format!("{prefix}:*"))
+                    .query_async(&mut connection)
+                    .await
+                    .unwrap()
+            }
+        }
+    }
+
+    /// Empties the server, as far as this queue goes.
+    async fn forget_everything(&self) {
+        match &self.kind {
+            Kind::Memory(queue) => queue.forget_everything(),
+            Kind::Redis { url, .. } => {
+                let keys = self.keys().await;
+                if !keys.is_empty() {
+                    let client = redis::Client::open(url.as_str()).unwrap();
+                    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+                    redis::cmd("DEL")
+                        .arg(keys)
+                        .query_async::<()>(&mut connection)
+                        .await
+                        .unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// Runs a rule on every queue there is.
+async fn on_both(lease: Duration, rule: impl AsyncFn(&TestQueue)) {
+    rule(&TestQueue::memory(lease)).await;
+    match TestQueue::redis(lease).await {
+        Some(queue) => {
+            rule(&queue).await;
+            queue.forget_everything().await;
+        }
+        None => eprintln!("REDIS_URL names no Redis: tested in process alone"),
+    }
+}
+
+fn lane(name: &str) -> Lane {
+    Lane::of_judge(name)
+}
+
+fn push(id: JobId, lane_name: &str, priority: Priority) -> Push {
+    Push {
+        id,
+        lane: lane(lane_name),
+        priority,
+        due_at: None,
+    }
+}
+
+fn bulk(count: usize, lane_name: &str) -> Vec<Push> {
+    (0..count)
+        .map(|_| push(JobId::new(), lane_name, Priority::Bulk))
+        .collect()
+}
+
+fn interactive(count: usize, lane_name: &str) -> Vec<Push> {
+    (0..count)
+        .map(|_| push(JobId::new(), lane_name, Priority::Interactive))
+        .collect()
+}
+
+fn ids(pushes: &[Push]) -> Vec<JobId> {
+    pushes.iter().map(|push| push.id).collect()
+}
+
+fn from(lanes: &[&str], max: usize) -> Claim {
+    Claim {
+        lanes: lanes.iter().map(|name| lane(name)).collect(),
+        max,
+        max_bulk: max,
+    }
+}
+
+async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &Claim) -> Vec<JobId> {
+    let claimed = queue.claim(owner, claim).await.unwrap();
+    claimed.into_iter().map(|claimed| claimed.id).collect()
+}
+
+/// Claims until `count` ids came, or panics after a long while.
+async fn take_in_time(
+    queue: &Arc<dyn Queue>,
+    owner: Uuid,
+    claim: &Claim,
+    count: usize,
+) -> Vec<Claimed> {
+    let mut claimed = Vec::new();
+    let wait = async {
+        loop {
+            claimed.extend(queue.claim(owner, claim).await.unwrap());
+            if claimed.len() >= count {
+                return;
+            }
+            queue.woken(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, wait).await.unwrap();
+    claimed
+}
+
+fn claimed(push: &Push) -> Claimed {
+    Claimed {
+        id: push.id,
+        lane: push.lane.clone(),
+        priority: push.priority,
+    }
+}

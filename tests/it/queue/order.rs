@@ -1,0 +1,272 @@
+//! Which ids a claim hands out, and in which order: rules that every queue keeps.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use gavel::job::{JobId, Priority};
+use gavel::queue::{Claim, Claimed, Depth};
+use uuid::Uuid;
+
+use super::{bulk, claimed, from, ids, interactive, lane, on_both, push, take};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn ids_come_out_in_the_order_they_went_in() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let pushes = bulk(20, "a");
+        queue.push(&pushes[..15]).await.unwrap();
+        queue.push(&pushes[15..]).await.unwrap();
+        let first = take(queue, Uuid::now_v7(), &from(&["a"], 7)).await;
+        let rest = take(queue, Uuid::now_v7(), &from(&["a"], 100)).await;
+        assert_eq!([first, rest].concat(), ids(&pushes));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_says_where_the_id_was() {
+    on_both(LEASE, async |test| {
+        let pushes = [interactive(1, "a:b {c}"), bulk(1, "a:b {c}")].concat();
+        test.queue.push(&pushes).await.unwrap();
+        let got = test
+            .queue
+            .claim(Uuid::now_v7(), &from(&["a:b {c}"], 2))
+            .await;
+        let expected: Vec<Claimed> = pushes.iter().map(claimed).collect();
+        assert_eq!(got.unwrap(), expected);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repeated_push_changes_nothing() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let owner = Uuid::now_v7();
+        let mut pushes = bulk(3, "a");
+        pushes[2].due_at = Some(Utc::now() + TimeDelta::hours(1));
+        queue.push(&pushes).await.unwrap();
+        assert_eq!(take(queue, owner, &from(&["a"], 1)).await, [pushes[0].id]);
+        // Leased, ready, delayed; the last as if it were due now.
+        pushes[2].due_at = None;
+        queue.push(&pushes).await.unwrap();
+        queue.push(&pushes).await.unwrap();
+        let expected = Depth {
+            interactive: 0,
+            bulk: 1,
+            delayed: 1,
+        };
+        assert_eq!(queue.depth(&lane("a")).await.unwrap(), expected);
+        assert_eq!(take(queue, owner, &from(&["a"], 9)).await, [pushes[1].id]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_interactive_push_raises_a_ready_bulk_id() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let pushes = bulk(3, "a");
+        queue.push(&pushes).await.unwrap();
+        let raised = push(pushes[2].id, "a", Priority::Interactive);
+        queue.push(std::slice::from_ref(&raised)).await.unwrap();
+        // Once raised, a bulk push doesn't lower it.
+        queue.push(&pushes).await.unwrap();
+        let expected = Depth {
+            interactive: 1,
+            bulk: 2,
+            delayed: 0,
+        };
+        assert_eq!(queue.depth(&lane("a")).await.unwrap(), expected);
+        let got = queue.claim(Uuid::now_v7(), &from(&["a"], 1)).await.unwrap();
+        assert_eq!(got, [claimed(&raised)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_ready_id_whose_lane_has_changed_moves_there() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let pushes = interactive(2, "a");
+        queue.push(&pushes).await.unwrap();
+        let moved = push(pushes[0].id, "suspect", Priority::Bulk);
+        queue.push(&[moved]).await.unwrap();
+        // It keeps its set, and what is in another's hand doesn't move.
+        let got = queue
+            .claim(Uuid::now_v7(), &from(&["suspect"], 9))
+            .await
+            .unwrap();
+        assert_eq!(
+            got,
+            [claimed(&push(
+                pushes[0].id,
+                "suspect",
+                Priority::Interactive
+            ))]
+        );
+        queue.push(&pushes).await.unwrap();
+        assert_eq!(
+            take(queue, Uuid::now_v7(), &from(&["a"], 9)).await,
+            [pushes[1].id]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_tenth_id_comes_from_bulk() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        queue.push(&interactive(40, "a")).await.unwrap();
+        queue.push(&bulk(40, "a")).await.unwrap();
+        let mut sets = Vec::new();
+        for _ in 0..20 {
+            let got = queue.claim(Uuid::now_v7(), &from(&["a"], 1)).await.unwrap();
+            sets.push(got[0].priority);
+        }
+        let bulk_turns: Vec<usize> = (0..20).filter(|at| sets[*at] == Priority::Bulk).collect();
+        assert_eq!(bulk_turns, [9, 19]);
+        let got = queue
+            .claim(Uuid::now_v7(), &from(&["a"], 20))
+            .await
+            .unwrap();
+        let bulk = got.iter().filter(|id| id.priority == Priority::Bulk);
+        assert_eq!((got.len(), bulk.count()), (20, 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_takes_no_more_bulk_than_it_may() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        queue.push(&bulk(10, "a")).await.unwrap();
+        queue.push(&bulk(10, "b")).await.unwrap();
+        queue.push(&interactive(2, "b")).await.unwrap();
+        let claim = Claim {
+            max_bulk: 3,
+            ..from(&["a", "b"], 10)
+        };
+        let got = queue.claim(Uuid::now_v7(), &claim).await.unwrap();
+        let bulk = got.iter().filter(|id| id.priority == Priority::Bulk);
+        assert_eq!((got.len(), bulk.count()), (5, 3));
+        let none = Claim {
+            max_bulk: 0,
+            ..claim
+        };
+        assert!(take(queue, Uuid::now_v7(), &none).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lanes_are_served_in_turn() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        for name in ["a", "b", "c"] {
+            queue.push(&bulk(30, name)).await.unwrap();
+        }
+        let lanes = ["a", "b", "c"];
+        let mut served = Vec::new();
+        for _ in 0..3 {
+            let got = queue.claim(Uuid::now_v7(), &from(&lanes, 1)).await.unwrap();
+            served.push(got[0].lane.clone());
+        }
+        served.sort();
+        assert_eq!(served, lanes.map(lane));
+        let got = queue.claim(Uuid::now_v7(), &from(&lanes, 9)).await.unwrap();
+        for name in lanes {
+            assert_eq!(got.iter().filter(|id| id.lane == lane(name)).count(), 3);
+        }
+        // What one lane leaves over goes to the others.
+        let got = take(queue, Uuid::now_v7(), &from(&["none", "a"], 10)).await;
+        assert_eq!(got.len(), 10);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_closed_lane_is_left_alone() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let (open, closed) = (bulk(2, "open"), bulk(2, "closed"));
+        queue.push(&closed).await.unwrap();
+        queue.push(&open).await.unwrap();
+        let got = take(queue, Uuid::now_v7(), &from(&["open"], 10)).await;
+        assert_eq!(got, ids(&open));
+        assert!(take(queue, Uuid::now_v7(), &from(&[], 10)).await.is_empty());
+        assert_eq!(queue.depth(&lane("closed")).await.unwrap().bulk, 2);
+        let got = take(queue, Uuid::now_v7(), &from(&["closed"], 10)).await;
+        assert_eq!(got, ids(&closed));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_ids_that_left() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let owner = Uuid::now_v7();
+        let mut pushes = [interactive(20, "a"), bulk(20, "b"), bulk(1, "b")].concat();
+        pushes[40].due_at = Some(Utc::now() + TimeDelta::hours(1));
+        queue.push(&pushes).await.unwrap();
+        queue.remove(&[pushes[40].id]).await.unwrap();
+        let got = take(queue, owner, &from(&["a", "b"], 100)).await;
+        assert_eq!(got.len(), 40);
+        queue.ack(owner, &got).await.unwrap();
+        // Two counters stay; they don't grow.
+        let keys = test.keys().await;
+        assert!(keys.iter().all(|key| key.ends_with(":order")), "{keys:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_may_be_larger_than_a_slice() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let pushes = bulk(1_700, "a");
+        queue.push(&pushes).await.unwrap();
+        let claim = Claim {
+            max_bulk: 1_600,
+            ..from(&["a"], 2_000)
+        };
+        let got = take(queue, Uuid::now_v7(), &claim).await;
+        assert_eq!(got, ids(&pushes[..1_600]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_claimers_never_get_the_same_id() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let pushes = bulk(1_000, "a");
+        queue.push(&pushes).await.unwrap();
+        let claimers = (0..4).map(|_| {
+            let queue = Arc::clone(queue);
+            tokio::spawn(async move {
+                let mut got = Vec::new();
+                loop {
+                    let more = take(&queue, Uuid::now_v7(), &from(&["a"], 7)).await;
+                    if more.is_empty() {
+                        return got;
+                    }
+                    got.extend(more);
+                }
+            })
+        });
+        let mut all = Vec::new();
+        for claimer in claimers.collect::<Vec<_>>() {
+            all.extend(claimer.await.unwrap());
+        }
+        let distinct: BTreeSet<JobId> = all.iter().copied().collect();
+        assert_eq!((all.len(), distinct.len()), (1_000, 1_000));
+    })
+    .await;
+}

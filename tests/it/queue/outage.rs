@@ -1,0 +1,150 @@
+//! What a Redis that is away does to its queue: errors in time, and nothing worse.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gavel::clock::SystemClock;
+use gavel::queue::redis::{RedisOptions, RedisQueue};
+use gavel::queue::{Queue as _, QueueError};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{LONG, bulk, from, ids};
+use crate::support::redis_server;
+
+async fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
+    let options = RedisOptions {
+        queue: format!("test-{}", Uuid::now_v7().simple()),
+        ..RedisOptions::new(format!("redis://{address}"))
+    };
+    RedisQueue::connect(options, Arc::new(SystemClock))
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let queue = queue_at(address).await;
+    let start = Instant::now();
+    for _ in 0..2 {
+        let refused = queue.push(&bulk(1, "a")).await;
+        assert!(
+            matches!(refused, Err(QueueError::Unreachable { .. })),
+            "{refused:?}"
+        );
+    }
+    assert!(queue.ping().await.is_err());
+    queue.woken(Duration::from_millis(10)).await;
+    assert!(start.elapsed() < Duration::from_secs(5));
+    queue.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let queue = queue_at(listener.local_addr().unwrap()).await;
+    let call = tokio::time::timeout(LONG, queue.ping()).await.unwrap();
+    assert!(
+        matches!(call, Err(QueueError::Unreachable { .. })),
+        "{call:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_queue_connects_again_by_itself() {
+    let Some(server) = redis_server() else {
+        eprintln!("REDIS_URL names no Redis: not tested");
+        return;
+    };
+    let server = server
+        .trim_start_matches("redis://")
+        .trim_end_matches('/')
+        .to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let queue = queue_at(address).await;
+    let owner = Uuid::now_v7();
+
+    let proxy = tokio::spawn(relay(listener, server.clone()));
+    let pushes = bulk(1, "a");
+    queue.push(&pushes).await.unwrap();
+    proxy.abort();
+    drop(proxy.await);
+    assert!(queue.ping().await.is_err());
+
+    let listener = TcpListener::bind(address).await.unwrap();
+    let proxy = tokio::spawn(relay(listener, server));
+    let answers = async {
+        while queue.ping().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, answers).await.unwrap();
+    let got = queue.claim(owner, &from(&["a"], 1)).await.unwrap();
+    assert_eq!(got[0].id, pushes[0].id);
+    queue.remove(&ids(&pushes)).await.unwrap();
+    proxy.abort();
+}
+
+#[tokio::test]
+async fn a_connection_that_swallows_requests_is_replaced() {
+    let Some(server) = redis_server() else {
+        eprintln!("REDIS_URL names no Redis: not tested");
+        return;
+    };
+    let server = server
+        .trim_start_matches("redis://")
+        .trim_end_matches('/')
+        .to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let queue = queue_at(listener.local_addr().unwrap()).await;
+    let stall = CancellationToken::new();
+    let stalls = stall.clone();
+    let proxy = tokio::spawn(async move {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut upstream = TcpStream::connect(&server).await.unwrap();
+        let passed = tokio::io::copy_bidirectional(&mut client, &mut upstream);
+        assert!(stalls.run_until_cancelled(passed).await.is_none());
+        // The first connection stays open and says nothing; later ones are served.
+        relay(listener, server).await;
+        drop(client);
+    });
+    queue.ping().await.unwrap();
+    stall.cancel();
+    let call = tokio::time::timeout(LONG, queue.ping()).await.unwrap();
+    assert!(
+        matches!(call, Err(QueueError::Unreachable { .. })),
+        "{call:?}"
+    );
+    queue.ping().await.unwrap();
+    proxy.abort();
+}
+
+/// Passes connections on to the server, until it is aborted and they break.
+async fn relay(listener: TcpListener, server: String) {
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok((mut client, _)) = listener.accept().await {
+        let mut upstream = TcpStream::connect(&server).await.unwrap();
+        connections.spawn(async move {
+            drop(tokio::io::copy_bidirectional(&mut client, &mut upstream).await);
+            drop(client.shutdown().await);
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_queue_name_that_would_break_the_hash_tag_is_refused() {
+    for name in ["", "a}b"] {
+        let options = RedisOptions {
+            queue: name.to_owned(),
+            ..RedisOptions::new("redis://127.0.0.1:1")
+        };
+        let refused = RedisQueue::connect(options, Arc::new(SystemClock)).await;
+        assert!(matches!(refused, Err(QueueError::Unexpected { .. })));
+    }
+}

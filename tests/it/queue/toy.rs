@@ -1,0 +1,256 @@
+//! A worker's other side, in memory: what is admitted, and a queue that can be cut off.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use gavel::job::{JobId, Lane};
+use gavel::queue::backend::{
+    Admit, Delivery, InHand, Refused, WorkerDied, WorkerOptions, run_worker,
+};
+use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::LONG;
+
+/// Admits every id but those in `gone`, as a store would that has a row for each.
+#[derive(Default)]
+pub(super) struct Toy {
+    pub(super) lanes: Mutex<Vec<Lane>>,
+    pub(super) gone: Mutex<HashSet<JobId>>,
+    pub(super) suspects: Mutex<HashSet<JobId>>,
+    pub(super) refusing: AtomicBool,
+    pub(super) refusals: AtomicUsize,
+    pub(super) largest_batch: AtomicUsize,
+    pub(super) due: Mutex<Vec<Claimed>>,
+    pub(super) looks: AtomicUsize,
+    pub(super) put_back: Mutex<Vec<JobId>>,
+}
+
+impl Toy {
+    pub(super) fn with_lanes(lanes: &[&str]) -> Arc<Self> {
+        let toy = Self::default();
+        *toy.lanes.lock().unwrap() = lanes.iter().map(|name| Lane::of_judge(*name)).collect();
+        Arc::new(toy)
+    }
+}
+
+#[async_trait]
+impl Admit for Toy {
+    type Item = JobId;
+
+    async fn lanes(&self) -> Vec<Lane> {
+        self.lanes.lock().unwrap().clone()
+    }
+
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, JobId)>, Refused> {
+        if self.refusing.load(Ordering::SeqCst) {
+            self.refusals.fetch_add(1, Ordering::SeqCst);
+            let reason = "the store is away".to_owned();
+            return Err(Refused { reason });
+        }
+        self.largest_batch.fetch_max(ids.len(), Ordering::SeqCst);
+        let gone = self.gone.lock().unwrap();
+        let admitted = ids
+            .into_iter()
+            .filter(|claimed| !gone.contains(&claimed.id));
+        let suspects = self.suspects.lock().unwrap();
+        let as_the_row_says = |mut claimed: Claimed| {
+            if suspects.contains(&claimed.id) {
+                claimed.lane = Lane::suspect();
+            }
+            (claimed.clone(), claimed.id)
+        };
+        Ok(admitted.map(as_the_row_says).collect())
+    }
+
+    async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, JobId)> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        let mut due = self.due.lock().unwrap();
+        let count = max.min(due.len());
+        let taken = due.drain(..count);
+        taken.map(|claimed| (claimed.clone(), claimed.id)).collect()
+    }
+
+    async fn put_back(&self, unstarted: Vec<(Claimed, JobId)>) {
+        let ids = unstarted.into_iter().map(|(_, id)| id);
+        self.put_back.lock().unwrap().extend(ids);
+    }
+}
+
+/// What handlers did, and the gate that they wait at.
+#[derive(Clone)]
+pub(super) struct Log {
+    pub(super) started: Arc<Mutex<Vec<JobId>>>,
+    running: Arc<AtomicUsize>,
+    pub(super) most: Arc<AtomicUsize>,
+    pub(super) gate: Arc<Semaphore>,
+}
+
+impl Log {
+    pub(super) fn new() -> Self {
+        Self {
+            started: Arc::default(),
+            running: Arc::default(),
+            most: Arc::default(),
+            gate: Arc::new(Semaphore::new(0)),
+        }
+    }
+
+    /// A handler that notes its start, waits for the gate, and acks.
+    async fn handle(self, delivery: Delivery<JobId>) {
+        self.started.lock().unwrap().push(delivery.item);
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        self.gate.acquire().await.unwrap().forget();
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        delivery.hold.ack();
+    }
+
+    pub(super) fn handler(
+        &self,
+    ) -> impl Fn(Delivery<JobId>) -> BoxedHandler + Clone + Send + Sync + 'static {
+        let log = self.clone();
+        move |delivery| Box::pin(log.clone().handle(delivery))
+    }
+
+    pub(super) fn started(&self) -> Vec<JobId> {
+        self.started.lock().unwrap().clone()
+    }
+}
+
+type BoxedHandler = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A worker that runs until it is told to stop.
+pub(super) struct Worker {
+    pub(super) in_hand: InHand,
+    pub(super) shutdown: CancellationToken,
+    run: JoinHandle<Result<(), WorkerDied>>,
+}
+
+impl Worker {
+    pub(super) fn start<F, Fut>(
+        queue: &Arc<dyn Queue>,
+        toy: &Arc<Toy>,
+        concurrency: usize,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(Delivery<JobId>) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let (in_hand, shutdown) = (InHand::default(), CancellationToken::new());
+        let options = WorkerOptions {
+            name: "toy".to_owned(),
+            owner: Uuid::now_v7(),
+            concurrency,
+            in_hand: in_hand.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let run = run_worker(options, Arc::clone(queue), Arc::clone(toy), handler);
+        let run = tokio::spawn(run);
+        Self {
+            in_hand,
+            shutdown,
+            run,
+        }
+    }
+
+    /// Drains the worker.
+    pub(super) async fn stop(self) {
+        self.shutdown.cancel();
+        self.ended().await.unwrap();
+    }
+
+    /// Waits for the worker's end.
+    pub(super) async fn ended(self) -> Result<(), WorkerDied> {
+        tokio::time::timeout(LONG * 100, self.run)
+            .await
+            .unwrap()
+            .unwrap()
+    }
+}
+
+/// Waits until something holds. With time paused, a wait costs nothing.
+pub(super) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG * 10, wait).await.unwrap();
+}
+
+/// A queue that can be cut off.
+pub(super) struct Flaky {
+    pub(super) inner: Arc<dyn Queue>,
+    pub(super) away: AtomicBool,
+    pub(super) claims: AtomicUsize,
+}
+
+impl Flaky {
+    pub(super) fn over(inner: &Arc<dyn Queue>) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Arc::clone(inner),
+            away: AtomicBool::new(false),
+            claims: AtomicUsize::new(0),
+        })
+    }
+
+    fn reach(&self) -> Result<&Arc<dyn Queue>, QueueError> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(QueueError::Unreachable {
+                attempted: "reaching the queue",
+                reason: "cut off".to_owned(),
+            });
+        }
+        Ok(&self.inner)
+    }
+}
+
+#[async_trait]
+impl Queue for Flaky {
+    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
+        self.reach()?.push(ids).await
+    }
+    async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        self.reach()?.claim(owner, claim).await
+    }
+    async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError> {
+        self.reach()?.ack(owner, ids).await
+    }
+    async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError> {
+        self.reach()?.release(owner, ids).await
+    }
+    async fn later(&self, owner: Uuid, push: &Push, when: DateTime<Utc>) -> Result<(), QueueError> {
+        self.reach()?.later(owner, push, when).await
+    }
+    async fn renew(&self, owner: Uuid, ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
+        self.reach()?.renew(owner, ids).await
+    }
+    async fn remove(&self, ids: &[JobId]) -> Result<(), QueueError> {
+        self.reach()?.remove(ids).await
+    }
+    async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
+        self.reach()?.depth(lane).await
+    }
+    async fn woken(&self, at_most: Duration) {
+        match self.reach() {
+            Ok(inner) => inner.woken(at_most).await,
+            Err(_) => tokio::time::sleep(at_most).await,
+        }
+    }
+    async fn ping(&self) -> Result<(), QueueError> {
+        self.reach()?.ping().await
+    }
+    fn lease(&self) -> Duration {
+        self.inner.lease()
+    }
+}

@@ -1,0 +1,210 @@
+//! Jobs, scores and times to test on.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
+use gavel::job::{
+    Failure, FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, Usage, Wait, WaitReason,
+};
+use gavel::score::session::{AlternativeApproach, Flag, Message, MissingTool, SessionScore};
+use gavel::store::{
+    Accepted, Ending, Fence, NewSessionScore, Record, Recorded, SessionRecord, SessionStatus, Store,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+pub fn now() -> DateTime<Utc> {
+    Utc::now().trunc_subsecs(6)
+}
+
+pub fn minutes(n: i64) -> TimeDelta {
+    TimeDelta::minutes(n)
+}
+
+pub fn hash(character: char) -> String {
+    character.to_string().repeat(64)
+}
+
+pub fn new_job(subject_id: Option<Uuid>) -> NewJob {
+    NewJob {
+        job_id: JobId::new(),
+        kind: Kind::Session,
+        subject_id,
+        purpose: Purpose::Score,
+        payload: json!({}),
+        judge: Some("main".to_owned()),
+        priority: Priority::Bulk,
+        criteria_hash: hash('a'),
+        force_rescore: false,
+        triggered_by: "tester".to_owned(),
+        created_at: now(),
+    }
+}
+
+pub fn session(session_id: Uuid) -> SessionRecord {
+    SessionRecord {
+        session_id,
+        source: "api".to_owned(),
+        status: SessionStatus::Completed,
+        alert_type: Some("PodCrashLoop".to_owned()),
+        agent: Some("kubernetes".to_owned()),
+        author: Some("ann".to_owned()),
+        alert_data: json!({"pod": "web-1"}),
+        conversation: vec![Message {
+            role: "user".to_owned(),
+            content: "look".to_owned(),
+            tool_name: None,
+            at: None,
+        }],
+        final_analysis: Some("out of memory".to_owned()),
+        tools: vec!["kubectl".to_owned()],
+        tags: vec!["prod".to_owned()],
+        started_at: Some(now() - minutes(10)),
+        completed_at: Some(now()),
+    }
+}
+
+pub fn score_of(total_score: u8) -> SessionScore {
+    SessionScore {
+        total_score,
+        score_breakdown: BTreeMap::from([
+            ("logical_flow".to_owned(), 12.5),
+            ("synthesis".to_owned(), 10.0),
+        ]),
+        score_reasoning: "the reasons".to_owned(),
+        missing_tools: vec![
+            MissingTool {
+                tool_name: "logs".to_owned(),
+                rationale: "direct evidence".to_owned(),
+            },
+            MissingTool {
+                tool_name: "events".to_owned(),
+                rationale: "history".to_owned(),
+            },
+        ],
+        alternative_approaches: vec![
+            AlternativeApproach {
+                name: "logs first".to_owned(),
+                description: "begin with the logs".to_owned(),
+                steps: vec!["get logs".to_owned(), "compare".to_owned()],
+            },
+            AlternativeApproach {
+                name: "ask".to_owned(),
+                description: "ask the owner".to_owned(),
+                steps: vec![],
+            },
+        ],
+        flags: vec![Flag::InputTrimmed, Flag::ReplyRepaired],
+        judge_provider: "main".to_owned(),
+        judge_model: "model-1".to_owned(),
+        simulated: false,
+    }
+}
+
+pub fn new_score(session_id: Uuid, total_score: u8) -> NewSessionScore {
+    NewSessionScore {
+        score_id: Uuid::now_v7(),
+        session_id,
+        criteria_hash: hash('a'),
+        score: score_of(total_score),
+        triggered_by: "tester".to_owned(),
+    }
+}
+
+pub fn scored(session_id: Uuid, total_score: u8) -> Ending {
+    Ending::Scored {
+        score: Box::new(new_score(session_id, total_score)),
+        result: json!({"total_score": total_score}),
+    }
+}
+
+pub fn failed() -> Ending {
+    Ending::Failed(Failure {
+        class: FailureClass::Rejected,
+        message: "the judge said 418".to_owned(),
+    })
+}
+
+pub fn waiting(reason: WaitReason, due_at: DateTime<Utc>) -> Ending {
+    Ending::Waiting {
+        wait: Wait {
+            reason,
+            until: Some(due_at),
+        },
+        due_at,
+    }
+}
+
+pub fn no_usage() -> Usage {
+    Usage {
+        tokens_in: 0,
+        tokens_out: 0,
+        cost_usd: Some(0.0),
+    }
+}
+
+pub fn record_of(job: &Job, ending: Ending) -> Record {
+    Record {
+        fence: Fence {
+            job_id: job.job_id,
+            claim_no: job.claim_no,
+            worker_id: job.worker_id.unwrap(),
+        },
+        ending,
+        retries: 0,
+        usage: no_usage(),
+        at: now(),
+    }
+}
+
+/// Stores a session and accepts a job for it.
+pub async fn session_with_job(store: &Store) -> (Uuid, JobId) {
+    let session_id = Uuid::now_v7();
+    store
+        .put_session(&session(session_id), now())
+        .await
+        .unwrap();
+    (session_id, accept(store, new_job(Some(session_id))).await)
+}
+
+/// Accepts a job that must be new.
+pub async fn accept(store: &Store, job: NewJob) -> JobId {
+    let id = job.job_id;
+    assert_eq!(store.accept(job).await.unwrap(), Accepted::New);
+    id
+}
+
+/// Claims one job that must be claimable.
+pub async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
+    let mut claimed = store
+        .claim(&[id], worker_id, now() + minutes(1))
+        .await
+        .unwrap();
+    assert_eq!(claimed.len(), 1, "{id} can be claimed");
+    claimed.remove(0)
+}
+
+/// Records an ending that must be applied.
+pub async fn record(store: &Store, job: &Job, ending: Ending) {
+    assert_eq!(
+        recorded(store, record_of(job, ending)).await,
+        Recorded::Applied
+    );
+}
+
+pub async fn recorded(store: &Store, record: Record) -> Recorded {
+    let ticket = store.record(record).await.unwrap();
+    ticket.committed().await.unwrap()
+}
+
+pub async fn job(store: &Store, id: JobId) -> Job {
+    store.job(id).await.unwrap().unwrap()
+}
+
+/// A session that was scored once.
+pub async fn scored_session(store: &Store, total_score: u8) -> Uuid {
+    let (session_id, id) = session_with_job(store).await;
+    let claimed = claim(store, id, Uuid::now_v7()).await;
+    record(store, &claimed, scored(session_id, total_score)).await;
+    session_id
+}

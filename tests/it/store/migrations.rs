@@ -1,0 +1,83 @@
+//! The schema goes up, down, and up again.
+
+use gavel::store::{Dialect, Store, StoreError, StoreOptions};
+use sqlx::Connection as _;
+use sqlx::Executor as _;
+
+use super::fixtures::{accept, new_job};
+use crate::support;
+
+async fn unmigrated() -> Vec<(Store, Option<tempfile::TempDir>)> {
+    let (sqlite, dir) = support::sqlite_database();
+    let mut urls = vec![(sqlite, Some(dir)), ("sqlite::memory:".to_owned(), None)];
+    if let Some(url) = support::postgres_database().await {
+        urls.push((url, None));
+    }
+    let mut stores = Vec::new();
+    for (url, dir) in urls {
+        let options = StoreOptions {
+            url,
+            max_connections: 4,
+            connect_timeout: std::time::Duration::from_secs(10),
+        };
+        stores.push((Store::connect(options).await.unwrap(), dir));
+    }
+    stores
+}
+
+#[tokio::test]
+async fn the_schema_goes_up_down_and_up_again() {
+    for (store, _dir) in unmigrated().await {
+        let versions: Vec<i64> = match store.dialect() {
+            Dialect::Postgres => vec![1, 2, 3, 4, 5],
+            Dialect::Sqlite => vec![1, 2, 3, 4],
+        };
+        let backwards: Vec<i64> = versions.iter().rev().copied().collect();
+        assert_eq!(store.pending_migrations().await.unwrap(), versions);
+        assert_eq!(store.migrate().await.unwrap(), versions);
+        assert!(store.pending_migrations().await.unwrap().is_empty());
+        assert!(store.migrate().await.unwrap().is_empty());
+        accept(&store, new_job(None)).await;
+        assert_eq!(store.revert(1).await.unwrap(), backwards[..1]);
+        assert_eq!(store.pending_migrations().await.unwrap(), backwards[..1]);
+        assert_eq!(store.revert(99).await.unwrap(), backwards[1..]);
+        assert_eq!(store.migrate().await.unwrap(), versions);
+        accept(&store, new_job(None)).await;
+        store.ping().await.unwrap();
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_its_schema_says_what_to_do() {
+    for (store, _dir) in unmigrated().await {
+        let error = store.accept(new_job(None)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Schema(_)), "{error}");
+        assert!(error.to_string().contains("gavel migrate"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_knows_a_newer_version_is_refused() {
+    for (url, _dir) in support::databases().await {
+        let options = StoreOptions {
+            url: url.clone(),
+            max_connections: 2,
+            connect_timeout: std::time::Duration::from_secs(10),
+        };
+        let store = Store::connect(options).await.unwrap();
+        store.migrate().await.unwrap();
+        let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+                     select 9999, 'newer', success, checksum, 0 from _sqlx_migrations where version = 1";
+        if url.starts_with("postgres") {
+            let mut conn = sqlx::PgConnection::connect(&url).await.unwrap();
+            conn.execute(newer).await.unwrap();
+        } else {
+            let mut conn = sqlx::SqliteConnection::connect(&url).await.unwrap();
+            conn.execute(newer).await.unwrap();
+        }
+        let error = store.pending_migrations().await.unwrap_err();
+        assert!(matches!(error, StoreError::Schema(_)), "{error}");
+        assert!(store.migrate().await.is_err());
+    }
+}

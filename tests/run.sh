@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Runs every check and every test of Gavel, from any folder, on a clean clone.
+#
+#   tests/run.sh [--quick] [--embedded] [arguments of the test runner]
+#
+#   --quick      the tests only: no format, lints, docs, dependency and deployment checks
+#   --embedded   no servers: SQLite and the in-process queue only
+#
+# DATABASE_URL (postgres://..) and REDIS_URL name the servers to test on. What isn't named is started here: a private
+# Postgres and a private Redis on free loopback ports, in a folder that is removed at the end. Tests make databases and
+# queues of their own. Further arguments go to `cargo nextest run`, or to `cargo test` where nextest isn't installed.
+# Exit codes: 0 passed, 1 a check or a test failed, 2 something is missing that the tests need.
+set -euo pipefail
+exec 2>&1
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ -n ${HOME:-} && -d $HOME/.cargo/bin ]] && PATH=$PATH:$HOME/.cargo/bin
+
+quick=no
+embedded=no
+runner_args=()
+for argument in "$@"; do
+    case $argument in
+        --quick) quick=yes ;;
+        --embedded) embedded=yes ;;
+        -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+        *) runner_args+=("$argument") ;;
+    esac
+done
+
+failed=()
+
+. tests/servers.sh
+
+# Runs one step; a failure is kept for the verdict, and the next step still runs.
+step() {
+    local name=$1
+    shift
+    say "$name: $*"
+    "$@" || failed+=("$name")
+}
+
+command -v cargo >/dev/null || {
+    echo "run.sh: cargo is missing: install Rust 1.95 or newer, see https://rustup.rs"
+    exit 2
+}
+if cargo nextest --version >/dev/null 2>&1; then
+    runner=(cargo nextest run --locked)
+    build=(cargo nextest run --locked --no-run)
+else
+    say "cargo-nextest isn't installed: the tests run with cargo test"
+    runner=(cargo test --locked --lib --bins --tests --no-fail-fast)
+    build=(cargo test --locked --lib --bins --tests --no-run)
+fi
+
+started=$SECONDS
+if [[ $embedded == yes ]]; then
+    unset DATABASE_URL REDIS_URL
+    say "embedded: SQLite and the in-process queue only"
+else
+    find_servers
+fi
+
+if [[ $quick == no ]]; then
+    step format cargo fmt --check
+    step lints cargo clippy --all-targets --locked -- -D warnings
+    step docs env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
+    step dependencies tests/deps.sh
+    step build "${build[@]}"
+    step deployment tests/deployment.sh
+    step doctests cargo test --doc --locked --quiet
+fi
+step tests "${runner[@]}" ${runner_args[@]+"${runner_args[@]}"}
+
+if ((${#failed[@]})); then
+    echo "run.sh: FAILED in $((SECONDS - started)) s: ${failed[*]}"
+    exit 1
+fi
+echo "run.sh: passed in $((SECONDS - started)) s"
