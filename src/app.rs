@@ -3,6 +3,7 @@
 mod data_dir;
 mod files;
 mod health;
+mod metrics;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -15,14 +16,15 @@ use tokio_util::sync::CancellationToken;
 use self::data_dir::DataDir;
 use self::files::Files;
 use self::health::ProcessHealth;
+use self::metrics::MeteredCalls;
 use crate::api;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
 use crate::job::Lane;
-use crate::judge::gate::memory::{GateOptions, MemoryGate};
 use crate::judge::gate::Gate;
-use crate::judge::{JudgeOptions, Judges, Providers};
+use crate::judge::gate::memory::{GateOptions, MemoryGate};
+use crate::judge::{JudgeWiring, Judges, Providers, RetryOptions};
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
 use crate::queue::{Depth, Queue, QueueError};
@@ -116,6 +118,7 @@ impl App {
         mode: Mode,
         migrations: Migrations,
     ) -> Result<Self, AppError> {
+        metrics::install();
         let files = Files::read(&settings)?;
         let data_dir = match &mode {
             Mode::Embedded { data_dir } => Some(DataDir::lock(data_dir)?),
@@ -126,17 +129,23 @@ impl App {
         migrate(&store, migrations).await?;
         if data_dir.is_some() {
             // The lock proves that whoever ran jobs here is gone: take them back at once.
-            store.forget_workers().await.map_err(|error| AppError::Broken(error.to_string()))?;
+            store
+                .forget_workers()
+                .await
+                .map_err(|error| AppError::Broken(error.to_string()))?;
         }
         let queue = open_queue(&settings, &mode, clock.clone()).await?;
-        let gate: Arc<dyn Gate> = Arc::new(MemoryGate::new(gate_options(&settings)));
-        let judges = Arc::new(Judges::new(
+        let gate: Arc<dyn Gate> =
+            Arc::new(MemoryGate::new(gate_options(&settings, &files.providers)));
+        let judges = Arc::new(Judges::wired(
             &files.providers,
-            gate.clone(),
-            store.clone(),
-            store.clone(),
-            clock.clone(),
-            judge_options(&settings),
+            JudgeWiring {
+                gate: gate.clone(),
+                cache: store.clone(),
+                log: Arc::new(MeteredCalls::new(store.clone())),
+                clock: clock.clone(),
+                retry: retry_options(&settings),
+            },
         ));
         let stop_pushing = CancellationToken::new();
         let (enqueue, push) = Enqueue::new(
@@ -200,7 +209,11 @@ impl App {
             .names()
             .into_iter()
             .map(|name| {
-                let problem = self.providers.check(&name).err().map(|error| error.to_string());
+                let problem = self
+                    .providers
+                    .check(&name)
+                    .err()
+                    .map(|error| error.to_string());
                 (name, problem)
             })
             .collect()
@@ -218,7 +231,9 @@ impl App {
 
     /// Answers HTTP on `listener` until `stop.soft`; open requests finish until `stop.hard`.
     pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
-        let bind = listener.local_addr().map_err(|error| AppError::Broken(error.to_string()))?;
+        let bind = listener
+            .local_addr()
+            .map_err(|error| AppError::Broken(error.to_string()))?;
         let state = self.api_state(bind, stop.soft.clone());
         tokio::select! {
             served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
@@ -256,13 +271,18 @@ impl App {
     /// A worker that could ask nobody is a mistake: says what to set.
     pub fn require_judge(&self) -> Result<(), AppError> {
         let judge = &self.criteria().judge;
-        self.providers.check(judge).map_err(|error| AppError::NoJudge(error.to_string()))
+        self.providers
+            .check(judge)
+            .map_err(|error| AppError::NoJudge(error.to_string()))
     }
 
     /// Reads the criteria file again; a bad one keeps the last good one and is shown in `/readyz?verbose`.
     pub fn reload_criteria(&self) -> Result<(), AppError> {
         let read = files::read_criteria(&self.settings);
-        let mut bad = self.bad_reload.write().unwrap_or_else(PoisonError::into_inner);
+        let mut bad = self
+            .bad_reload
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         match read {
             Ok(criteria) => {
                 tracing::info!(criteria_hash = %criteria.hash, "criteria loaded");
@@ -280,7 +300,11 @@ impl App {
     /// Writes what is held, closes the store, frees the data folder.
     pub async fn close(self) {
         self.stop_pushing.cancel();
-        let pushing = self.pushing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let pushing = self
+            .pushing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(pushing) = pushing
             && let Err(error) = pushing.await
         {
@@ -290,7 +314,11 @@ impl App {
     }
 
     fn askable_judges(&self) -> Vec<String> {
-        self.judges().into_iter().filter(|(_, problem)| problem.is_none()).map(|(name, _)| name).collect()
+        self.judges()
+            .into_iter()
+            .filter(|(_, problem)| problem.is_none())
+            .map(|(name, _)| name)
+            .collect()
     }
 
     fn api_state(&self, bind: std::net::SocketAddr, draining: CancellationToken) -> api::ApiState {
@@ -306,6 +334,11 @@ impl App {
                 bad_reload: self.bad_reload.clone(),
                 draining,
             }),
+            metrics: metrics::renderer(),
+            judges: {
+                let providers = self.providers.clone();
+                Arc::new(move || providers.names())
+            },
             worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
             bind,
@@ -348,7 +381,11 @@ async fn migrate(store: &Store, migrations: Migrations) -> Result<(), AppError> 
         }
         Migrations::Require => {
             let pending = store.pending_migrations().await.map_err(broken)?.len();
-            if pending == 0 { Ok(()) } else { Err(AppError::Unmigrated { pending }) }
+            if pending == 0 {
+                Ok(())
+            } else {
+                Err(AppError::Unmigrated { pending })
+            }
         }
     }
 }
@@ -377,20 +414,21 @@ async fn open_queue(
     }
 }
 
-fn gate_options(settings: &Settings) -> GateOptions {
+fn gate_options(settings: &Settings, providers: &Providers) -> GateOptions {
     GateOptions {
         failures_to_open: settings.judge.breaker_failures,
-        cooldown: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),
+        cool_down: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),
+        max_concurrency: providers.concurrency(),
         ..GateOptions::default()
     }
 }
 
-fn judge_options(settings: &Settings) -> JudgeOptions {
-    JudgeOptions {
+fn retry_options(settings: &Settings) -> RetryOptions {
+    RetryOptions {
         max_retries: settings.judge.max_retries,
-        retry_base: Duration::from_secs_f64(settings.judge.retry_base_s),
-        max_slot_wait: Duration::from_secs_f64(settings.judge.max_slot_wait_s),
-        ..JudgeOptions::default()
+        first_delay: Duration::from_secs_f64(settings.judge.retry_base_s),
+        longest_in_slot: Duration::from_secs_f64(settings.judge.max_slot_wait_s),
+        ..RetryOptions::default()
     }
 }
 

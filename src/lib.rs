@@ -15,33 +15,22 @@
 pub mod job;
 
 // The flow
+pub mod api;
 pub mod enqueue; // 1  check the request, insert the row, push the id
-pub mod queue; //   2  at-least-once delivery of ids
-pub mod worker; //  3  take ids, run each job once, record its end, rescue what was lost
 pub mod judge; //   4  one question to one model, patiently
+pub mod queue; //   2  at-least-once delivery of ids
 pub mod score; //   5  the rules, pure
 pub mod store; //   6  the truth
-pub mod api; //     7  HTTP for programs
+pub mod worker; //  3  take ids, run each job once, record its end, rescue what was lost //     7  HTTP for programs
 
 // Where sessions come from
 pub mod history;
 
 // The shell
 pub mod app;
-pub mod cli;
-pub mod client;
+//CLI pub mod cli;
+//CLI pub mod client;
 pub mod clock;
 pub mod config;
-<<<<<<< HEAD
-pub mod lifecycle;
-pub mod telemetry;
-=======
-pub mod enqueue;
-pub mod history;
-pub mod job;
-pub mod judge;
-pub mod queue;
-pub mod score;
-pub mod store;
-pub mod worker;
->>>>>>> api
+//CLI pub mod lifecycle;
+//CLI pub mod telemetry;

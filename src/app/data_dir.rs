@@ -28,7 +28,9 @@ impl DataDir {
             .map_err(cannot)?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(AppError::Locked { path: path.to_owned() }),
+            Err(TryLockError::WouldBlock) => Err(AppError::Locked {
+                path: path.to_owned(),
+            }),
             Err(TryLockError::Error(error)) => Err(cannot(error)),
         }
     }
@@ -42,7 +44,9 @@ mod tests {
     fn a_folder_is_held_by_one_and_free_again_afterwards() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("data");
-        let held = DataDir::lock(&path).map_err(|e| e.to_string()).expect("free");
+        let held = DataDir::lock(&path)
+            .map_err(|e| e.to_string())
+            .expect("free");
         match DataDir::lock(&path) {
             Err(AppError::Locked { path: named }) => assert_eq!(named, path),
             Err(other) => panic!("not {other}"),
@@ -57,7 +61,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("data");
         std::fs::write(&path, "in the way").expect("written");
-        let Err(error) = DataDir::lock(&path) else { panic!("locked a file") };
+        let Err(error) = DataDir::lock(&path) else {
+            panic!("locked a file")
+        };
         assert!(error.to_string().contains("--data-dir"), "{error}");
     }
 }

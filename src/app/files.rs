@@ -18,26 +18,38 @@ pub(super) struct Files {
 impl Files {
     /// Reads both files. An error names the file, and the line where it can be found.
     pub(super) fn read(settings: &Settings) -> Result<Self, AppError> {
-        Ok(Self { criteria: read_criteria(settings)?, providers: read_providers(settings)? })
+        Ok(Self {
+            criteria: read_criteria(settings)?,
+            providers: read_providers(settings)?,
+        })
     }
 }
 
 /// Reads the criteria file alone (a reload).
 pub(super) fn read_criteria(settings: &Settings) -> Result<Criteria, AppError> {
-    let file = YamlFile::read(&settings.scoring_config, "scoring_config.yaml", config::SCORING_CONFIG)?;
+    let file = YamlFile::read(
+        &settings.scoring_config,
+        "scoring_config.yaml",
+        config::SCORING_CONFIG,
+    )?;
     let value = file.resolve(settings)?;
     Criteria::from_value(&value).map_err(|error| file.fault(&error.path, &error.message))
 }
 
 fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
-    let file = YamlFile::read(&settings.llm_providers, "llm_providers.yaml", config::LLM_PROVIDERS)?;
+    let file = YamlFile::read(
+        &settings.llm_providers,
+        "llm_providers.yaml",
+        config::LLM_PROVIDERS,
+    )?;
     let value = file.resolve(settings)?;
     let key_file = |path: &str| {
         std::fs::read_to_string(path)
             .map(|key| key.trim().to_owned())
             .map_err(|error| error.to_string())
     };
-    Providers::from_value(&value, &key_file).map_err(|error| file.fault(&error.path, &error.message))
+    Providers::from_value(&value, &key_file)
+        .map_err(|error| file.fault(&error.path, &error.message))
 }
 
 struct YamlFile {
@@ -56,7 +68,10 @@ impl YamlFile {
         }
         let text = std::fs::read_to_string(Path::new(path))
             .map_err(|error| AppError::Config(format!("cannot read {path}: {error}")))?;
-        Ok(Self { name: path.to_owned(), text })
+        Ok(Self {
+            name: path.to_owned(),
+            text,
+        })
     }
 
     fn resolve(&self, settings: &Settings) -> Result<Value, AppError> {

@@ -28,8 +28,14 @@ impl Health for ProcessHealth {
         } else if let Err(problem) = self.enqueue.check_judge(&criteria.judge) {
             found.push(problem.remedy);
         }
-        if let Some(error) = &*self.bad_reload.read().unwrap_or_else(PoisonError::into_inner) {
-            found.push(format!("the last reload of the criteria failed, the ones before stay: {error}"));
+        if let Some(error) = &*self
+            .bad_reload
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+        {
+            found.push(format!(
+                "the last reload of the criteria failed, the ones before stay: {error}"
+            ));
         }
         if let Some(queue) = &self.queue
             && let Err(error) = queue.ping().await

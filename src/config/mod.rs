@@ -1,8 +1,20 @@
 //! Settings and the files they name. Reads the environment and files, decides nothing.
 
+mod check;
+mod dotenv;
+mod files;
+mod keys;
+mod load;
 mod settings;
+#[cfg(test)]
+mod tests;
 pub mod yaml;
 
+pub use check::redacted_url;
+pub use dotenv::read_dotenv;
+pub use files::{LLM_PROVIDERS, SCORING_CONFIG, env_with_default};
+pub use keys::{DEFAULT_TOML, nearest};
+pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
     AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings, LogSettings, RedisSettings,
     RetentionSettings, ScoringSettings, Settings, WorkerSettings,

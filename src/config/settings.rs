@@ -1,6 +1,11 @@
 //! Every setting, typed. `config/default.toml` documents each; this file only says what shape it has.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use serde::Deserialize;
+
+use super::check::redacted_url;
 
 /// All settings, after the layers flags > environment > `--config` file > embedded defaults.
 #[derive(Debug, Clone, Deserialize)]
@@ -34,10 +39,21 @@ pub struct Settings {
     pub retention: RetentionSettings,
     /// Logs.
     pub log: LogSettings,
+    /// Values that `${NAME}` gets in the criteria and judges' files before the environment is asked (`gavel demo`
+    /// names its simulator so). Not a key of any file.
+    #[serde(skip)]
+    pub substitutions: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// The embedded defaults, without environment or file.
+    pub fn defaults() -> Result<Self, super::ConfigError> {
+        super::load(&super::Sources::default()).map(|loaded| loaded.settings)
+    }
 }
 
 /// The database.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSettings {
     /// `postgres://…`; `up` and `demo` use SQLite in the data folder instead.
@@ -49,7 +65,7 @@ pub struct DatabaseSettings {
 }
 
 /// Redis.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
     /// `redis://…` or `rediss://…`.
@@ -75,7 +91,7 @@ pub struct HttpSettings {
 }
 
 /// Who may do what.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthSettings {
     /// `name:scope,scope:token` each; scopes are read, enqueue, admin.
@@ -144,4 +160,35 @@ pub struct LogSettings {
     pub format: String,
     /// A tracing filter, e.g. `info,gavel=debug`.
     pub filter: String,
+}
+
+// Passwords and tokens reach neither a log nor a debug print.
+
+impl fmt::Debug for DatabaseSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseSettings")
+            .field("url", &redacted_url(&self.url))
+            .field("max_connections", &self.max_connections)
+            .field("connect_timeout_s", &self.connect_timeout_s)
+            .finish()
+    }
+}
+
+impl fmt::Debug for RedisSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisSettings")
+            .field("url", &redacted_url(&self.url))
+            .field("queue", &self.queue)
+            .finish()
+    }
+}
+
+impl fmt::Debug for AuthSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthSettings")
+            .field("tokens", &format_args!("[{} hidden]", self.tokens.len()))
+            .field("tokens_file", &self.tokens_file)
+            .field("insecure_no_auth", &self.insecure_no_auth)
+            .finish()
+    }
 }

@@ -20,5 +20,5 @@ pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
-pub use retry::{Jitter, RetryOptions};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply};
+pub use retry::{Jitter, RetryOptions};

@@ -31,9 +31,7 @@ pub(super) fn parse(text: &str, check: &Check) -> Result<Value, Vec<Fault>> {
 
 /// What the model is told on its repair turn.
 pub(super) fn repair_prompt(faults: &[Fault]) -> String {
-    let mut prompt = String::from(
-        "Your reply above can't be used, for these reasons:\n",
-    );
+    let mut prompt = String::from("Your reply above can't be used, for these reasons:\n");
     for fault in faults.iter().take(MOST_FAULTS) {
         let at = if fault.pointer.is_empty() {
             "the reply"
@@ -157,7 +155,11 @@ mod tests {
             r#"<think>{"a": </think>{"total": 7}"#,
         ];
         for text in table {
-            assert_eq!(parse(text, &wants_total()), Ok(json!({"total": 7})), "{text}");
+            assert_eq!(
+                parse(text, &wants_total()),
+                Ok(json!({"total": 7})),
+                "{text}"
+            );
         }
     }
 

@@ -257,10 +257,7 @@ mod tests {
     #[test]
     fn retry_after_wins_over_the_schedule_and_beyond_10_seconds_the_job_waits() {
         let transient = ErrorClass::Transient;
-        assert_eq!(
-            decide(transient, FRESH, Some(7)),
-            retry(7, Spends::ARetry)
-        );
+        assert_eq!(decide(transient, FRESH, Some(7)), retry(7, Spends::ARetry));
         assert_eq!(
             decide(transient, FRESH, Some(10)),
             retry(10, Spends::ARetry)
@@ -293,10 +290,7 @@ mod tests {
                 wait(Closed::Throttled, 11, Spends::Nothing)
             );
         }
-        assert_eq!(
-            decide(throttled, FRESH, Some(0)),
-            retry(1, Spends::Nothing)
-        );
+        assert_eq!(decide(throttled, FRESH, Some(0)), retry(1, Spends::Nothing));
     }
 
     #[test]

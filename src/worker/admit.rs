@@ -93,7 +93,9 @@ impl StoreAdmit {
     }
 
     async fn claim(&self, ids: &[JobId]) -> Result<Vec<Job>, StoreError> {
-        self.store.claim(ids, self.worker_id, self.clock.now()).await
+        self.store
+            .claim(ids, self.worker_id, self.clock.now())
+            .await
     }
 }
 
@@ -108,8 +110,8 @@ impl Admit for StoreAdmit {
 
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Job)>, Refused> {
         let job_ids: Vec<JobId> = ids.iter().map(|claimed| claimed.id).collect();
-        let mut jobs = self.claim(&job_ids).await.map_err(|error| {
-            Refused { reason: error.to_string() }
+        let mut jobs = self.claim(&job_ids).await.map_err(|error| Refused {
+            reason: error.to_string(),
         })?;
         Ok(ids
             .into_iter()
@@ -144,13 +146,25 @@ impl StoreAdmit {
     /// Nothing of the job ran, so nothing is spent: its row is as it was before the claim, but for `claim_no`.
     async fn put_back_one(&self, job: &Job) -> Result<(), StoreError> {
         let record = Record {
-            fence: Fence { job_id: job.job_id, claim_no: job.claim_no, worker_id: self.worker_id },
+            fence: Fence {
+                job_id: job.job_id,
+                claim_no: job.claim_no,
+                worker_id: self.worker_id,
+            },
             ending: Ending::Requeued,
             retries: job.retries,
-            usage: Usage { cost_usd: Some(0.0), ..Usage::default() },
+            usage: Usage {
+                cost_usd: Some(0.0),
+                ..Usage::default()
+            },
             at: self.clock.now(),
         };
-        self.store.record(record).await?.committed().await.map(|_| ())
+        self.store
+            .record(record)
+            .await?
+            .committed()
+            .await
+            .map(|_| ())
     }
 
     async fn due(&self, max: usize) -> Result<Vec<(Claimed, Job)>, StoreError> {
@@ -168,8 +182,11 @@ impl StoreAdmit {
                     continue;
                 }
                 taken.extend(self.claim(&ids).await?.into_iter().map(|job| {
-                    let claimed =
-                        Claimed { id: job.job_id, lane: job.lane.clone(), priority: job.priority };
+                    let claimed = Claimed {
+                        id: job.job_id,
+                        lane: job.lane.clone(),
+                        priority: job.priority,
+                    };
                     (claimed, job)
                 }));
             }

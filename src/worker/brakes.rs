@@ -81,7 +81,9 @@ impl Brakes {
         let now = self.clock.now();
         self.write_closures(now).await?;
         self.apply(&self.store.brakes(now).await?, now);
-        self.store.put_judges(self.worker_id, &self.gate.snapshot(), now).await
+        self.store
+            .put_judges(self.worker_id, &self.gate.snapshot(), now)
+            .await
     }
 
     async fn write_closures(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
@@ -134,7 +136,9 @@ impl Brakes {
     }
 
     fn unwritten(&self) -> std::sync::MutexGuard<'_, Vec<Closure>> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unwritten
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,7 +26,9 @@ pub struct Handler {
 impl Handler {
     /// Runs one delivery to its end.
     pub async fn handle(&self, delivery: Delivery<Job>) {
-        let Delivery { item: job, hold, .. } = delivery;
+        let Delivery {
+            item: job, hold, ..
+        } = delivery;
         let started = tokio::time::Instant::now();
         let record = tokio::select! {
             biased;
@@ -94,6 +96,7 @@ async fn settle(ticket: RecordTicket, lease: Lease, end: LeaseEnd) {
 fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let (job_id, claim_no) = (job.job_id, job.claim_no);
+    metrics::counter!("gavel_runs_total", "kind" => job.kind.as_str(), "ending" => ending_name(&record.ending)).increment(1);
     match &record.ending {
         Ending::Scored { score, .. } => tracing::info!(
             %job_id, claim_no, took_ms, score_id = %score.score_id, total = score.score.total_score,
@@ -106,5 +109,15 @@ fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
             %job_id, claim_no, took_ms, reason = %wait.reason, "waits"
         ),
         Ending::Requeued => tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue"),
+    }
+}
+
+/// The ending as the metric names it.
+fn ending_name(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Scored { .. } => "scored",
+        Ending::Failed(failure) => failure.class.as_str(),
+        Ending::Waiting { .. } => "waiting",
+        Ending::Requeued => "requeued",
     }
 }

@@ -21,11 +21,21 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// Builds it; beats nothing yet.
     pub fn new(store: Arc<Store>, worker_id: Uuid, name: String, in_hand: InHand) -> Self {
-        Self { store, worker_id, name, in_hand }
+        Self {
+            store,
+            worker_id,
+            name,
+            in_hand,
+        }
     }
 
     /// Beats every `period` until `ended`; from `draining` on it says so.
-    pub async fn run(self, period: Duration, draining: CancellationToken, ended: CancellationToken) {
+    pub async fn run(
+        self,
+        period: Duration,
+        draining: CancellationToken,
+        ended: CancellationToken,
+    ) {
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -47,7 +57,13 @@ impl Heartbeat {
         let in_hand = i32::try_from(self.in_hand.count()).unwrap_or(i32::MAX);
         let beat = self
             .store
-            .heartbeat(self.worker_id, &self.name, env!("CARGO_PKG_VERSION"), in_hand, state)
+            .heartbeat(
+                self.worker_id,
+                &self.name,
+                env!("CARGO_PKG_VERSION"),
+                in_hand,
+                state,
+            )
             .await;
         if let Err(error) = beat {
             tracing::warn!(%error, "missed a heartbeat");

@@ -85,7 +85,14 @@ pub async fn run(
     hard: CancellationToken,
 ) -> Result<(), WorkerError> {
     let worker_id = Uuid::now_v7();
-    let WorkerParts { store, queue, judges, gate, clock, judge_names } = parts;
+    let WorkerParts {
+        store,
+        queue,
+        judges,
+        gate,
+        clock,
+        judge_names,
+    } = parts;
     store
         .register_worker(worker_id, &options.name, env!("CARGO_PKG_VERSION"))
         .await
@@ -114,18 +121,45 @@ pub async fn run(
     let in_hand = InHand::default();
     let ended = CancellationToken::new();
     let around = TaskTracker::new();
-    let heartbeat = Heartbeat::new(store.clone(), worker_id, options.name.clone(), in_hand.clone());
-    around.spawn(heartbeat.clone().run(lease / 3, soft.clone(), ended.clone()));
+    let heartbeat = Heartbeat::new(
+        store.clone(),
+        worker_id,
+        options.name.clone(),
+        in_hand.clone(),
+    );
+    around.spawn(
+        heartbeat
+            .clone()
+            .run(lease / 3, soft.clone(), ended.clone()),
+    );
     around.spawn({
         let (brakes, ended) = (brakes.clone(), ended.clone());
         async move { brakes.run(ended).await }
     });
-    let rescue =
-        Rescue::new(store.clone(), queue.clone(), clock.clone(), brakes.clone(), limits);
+    let rescue = Rescue::new(
+        store.clone(),
+        queue.clone(),
+        clock.clone(),
+        brakes.clone(),
+        limits,
+    );
     around.spawn(rescue.run(soft.clone()));
-    around.spawn(harden(soft.clone(), hard.clone(), ended.clone(), options.drain_timeout));
+    around.spawn(harden(
+        soft.clone(),
+        hard.clone(),
+        ended.clone(),
+        options.drain_timeout,
+    ));
 
-    let admit = StoreAdmit::new(store.clone(), gate, clock.clone(), brakes, worker_id, judges.clone(), judge_names);
+    let admit = StoreAdmit::new(
+        store.clone(),
+        gate,
+        clock.clone(),
+        brakes,
+        worker_id,
+        judges.clone(),
+        judge_names,
+    );
     let settling = TaskTracker::new();
     let handler = Arc::new(Handler {
         pipeline: Pipeline::new(store.clone(), judges, clock, worker_id),

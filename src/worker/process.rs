@@ -42,12 +42,21 @@ impl Pipeline {
         clock: Arc<dyn Clock>,
         worker_id: Uuid,
     ) -> Self {
-        Self { store, judges, clock, worker_id, criteria: Mutex::default() }
+        Self {
+            store,
+            judges,
+            clock,
+            worker_id,
+            criteria: Mutex::default(),
+        }
     }
 
     /// Runs a claimed job once and says how it ended. Never fails: every trouble is an ending.
     pub async fn process(&self, job: &Job) -> Record {
-        let mut spent = Spent { retries: job.retries, usage: no_usage() };
+        let mut spent = Spent {
+            retries: job.retries,
+            usage: no_usage(),
+        };
         let ending = match self.judge_it(job, &mut spent).await {
             Ok(ending) | Err(ending) => ending,
         };
@@ -56,7 +65,14 @@ impl Pipeline {
 
     /// The record of a run that was given up unfinished: the job goes back to the queue.
     pub fn given_back(&self, job: &Job) -> Record {
-        self.record(job, Spent { retries: job.retries, usage: no_usage() }, Ending::Requeued)
+        self.record(
+            job,
+            Spent {
+                retries: job.retries,
+                usage: no_usage(),
+            },
+            Ending::Requeued,
+        )
     }
 
     /// The record of a run that panicked: a bug of ours, so no second try.
@@ -67,7 +83,10 @@ impl Pipeline {
         };
         self.record(
             job,
-            Spent { retries: job.retries, usage: no_usage() },
+            Spent {
+                retries: job.retries,
+                usage: no_usage(),
+            },
             Ending::Failed(failure),
         )
     }
@@ -105,11 +124,20 @@ impl Pipeline {
         spent: &mut Spent,
     ) -> Result<Answer, Ending> {
         match judge.ask(question, context).await {
-            Asked::Answered { answer, retries_spent, usage } => {
+            Asked::Answered {
+                answer,
+                retries_spent,
+                usage,
+            } => {
                 spent.add(retries_spent, usage);
                 Ok(answer)
             }
-            Asked::Wait { why, retry_in, retries_spent, usage } => {
+            Asked::Wait {
+                why,
+                retry_in,
+                retries_spent,
+                usage,
+            } => {
                 spent.add(retries_spent, usage);
                 Err(ending_of_wait(why, retry_in, self.clock.now()))
             }
@@ -126,7 +154,10 @@ impl Pipeline {
             .await
             .map_err(|error| self.rest(&error))?
             .ok_or_else(|| {
-                failed(FailureClass::BadInput, format!("criteria {hash} are not stored"))
+                failed(
+                    FailureClass::BadInput,
+                    format!("criteria {hash} are not stored"),
+                )
             })?;
         let criteria = Criteria::from_value(&definition.content)
             .map_err(|error| failed(FailureClass::BadInput, format!("criteria {hash}: {error}")))?;
@@ -140,7 +171,9 @@ impl Pipeline {
     }
 
     fn known_criteria(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Criteria>>> {
-        self.criteria.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.criteria
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The subject of a job, as its kind's request.
@@ -174,7 +207,10 @@ impl Pipeline {
 
     fn judge(&self, job: &Job) -> Result<Arc<Judge>, Ending> {
         let Some(name) = &job.judge else {
-            return Err(failed(FailureClass::BadInput, "the job names no judge".to_owned()));
+            return Err(failed(
+                FailureClass::BadInput,
+                "the job names no judge".to_owned(),
+            ));
         };
         self.judges
             .get(name)
@@ -188,7 +224,10 @@ impl Pipeline {
                 tracing::warn!(%error, "a run rests");
                 let until = self.clock.now() + STORAGE_REST;
                 Ending::Waiting {
-                    wait: Wait { reason: WaitReason::Storage, until: Some(until) },
+                    wait: Wait {
+                        reason: WaitReason::Storage,
+                        until: Some(until),
+                    },
                     due_at: until,
                 }
             }
@@ -236,12 +275,20 @@ impl Spent {
 }
 
 fn no_usage() -> Usage {
-    Usage { tokens_in: 0, tokens_out: 0, cost_usd: Some(0.0) }
+    Usage {
+        tokens_in: 0,
+        tokens_out: 0,
+        cost_usd: Some(0.0),
+    }
 }
 
 fn session_id(job: &Job) -> Result<Uuid, Ending> {
-    job.subject_id
-        .ok_or_else(|| failed(FailureClass::Internal, "a session job without a subject".to_owned()))
+    job.subject_id.ok_or_else(|| {
+        failed(
+            FailureClass::Internal,
+            "a session job without a subject".to_owned(),
+        )
+    })
 }
 
 fn scored_session(job: &Job, score: SessionScore) -> Result<Ending, Ending> {

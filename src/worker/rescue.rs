@@ -59,7 +59,14 @@ impl Rescue {
         brakes: Arc<Brakes>,
         limits: RescueLimits,
     ) -> Self {
-        Self { store, queue, clock, brakes, limits, positions: HashMap::new() }
+        Self {
+            store,
+            queue,
+            clock,
+            brakes,
+            limits,
+            positions: HashMap::new(),
+        }
     }
 
     /// Looks once a second, more often while it refills a window.
@@ -105,7 +112,10 @@ impl Rescue {
             tracing::error!(%job_id, "a job ended as poison: each of its workers died");
         }
         if !rescued.requeued.is_empty() {
-            tracing::warn!(jobs = rescued.requeued.len(), "took jobs back from dead workers");
+            tracing::warn!(
+                jobs = rescued.requeued.len(),
+                "took jobs back from dead workers"
+            );
             self.push(&rescued.requeued).await;
         }
         Ok(())
@@ -140,11 +150,22 @@ impl Rescue {
             return Ok(Refill::Done);
         }
         let position = self.positions.entry((lane.clone(), priority)).or_default();
-        let due = self.store.due(lane, priority, now - GRACE, *position, room).await?;
+        let due = self
+            .store
+            .due(lane, priority, now - GRACE, *position, room)
+            .await?;
         let full = due.len() >= room as usize;
-        *position = if full { due.last().map(|last| (last.due_at, last.job_id)) } else { None };
+        *position = if full {
+            due.last().map(|last| (last.due_at, last.job_id))
+        } else {
+            None
+        };
         self.push(&due).await;
-        Ok(if full && priority == Priority::Bulk { Refill::Partial } else { Refill::Done })
+        Ok(if full && priority == Priority::Bulk {
+            Refill::Partial
+        } else {
+            Refill::Done
+        })
     }
 
     /// How many ids may go in; `None` while the queue is away.

@@ -22,9 +22,14 @@ pub fn ending_of_wait(why: Closed, retry_in: Option<Duration>, now: DateTime<Utc
         Closed::Misconfigured => WaitReason::Misconfigured,
     };
     let until = retry_in.map(|delay| {
-        now + TimeDelta::from_std(delay).unwrap_or(TimeDelta::days(1)).min(TimeDelta::days(1))
+        now + TimeDelta::from_std(delay)
+            .unwrap_or(TimeDelta::days(1))
+            .min(TimeDelta::days(1))
     });
-    Ending::Waiting { wait: Wait { reason, until }, due_at: until.unwrap_or(now) }
+    Ending::Waiting {
+        wait: Wait { reason, until },
+        due_at: until.unwrap_or(now),
+    }
 }
 
 #[cfg(test)]
@@ -58,11 +63,23 @@ mod tests {
             let until = at("2026-01-01T00:00:30Z");
             assert_eq!(
                 ending_of_wait(why, Some(Duration::from_secs(30)), now),
-                Ending::Waiting { wait: Wait { reason, until: Some(until) }, due_at: until },
+                Ending::Waiting {
+                    wait: Wait {
+                        reason,
+                        until: Some(until)
+                    },
+                    due_at: until
+                },
             );
             assert_eq!(
                 ending_of_wait(why, None, now),
-                Ending::Waiting { wait: Wait { reason, until: None }, due_at: now },
+                Ending::Waiting {
+                    wait: Wait {
+                        reason,
+                        until: None
+                    },
+                    due_at: now
+                },
             );
         }
     }

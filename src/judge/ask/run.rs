@@ -291,11 +291,8 @@ impl<'a> Run<'a> {
             Decision::LargerCap => {
                 self.cap_raised = true;
                 let window = self.judge.spec.limits().context_window;
-                self.request.max_output_tokens = self
-                    .request
-                    .max_output_tokens
-                    .saturating_mul(2)
-                    .min(window);
+                self.request.max_output_tokens =
+                    self.request.max_output_tokens.saturating_mul(2).min(window);
                 Next::Again
             }
             Decision::DropField => {

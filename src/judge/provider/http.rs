@@ -40,7 +40,11 @@ impl Route {
             || host
                 .parse::<std::net::IpAddr>()
                 .is_ok_and(|address| address.is_loopback());
-        if loopback { Self::Loopback } else { Self::System }
+        if loopback {
+            Self::Loopback
+        } else {
+            Self::System
+        }
     }
 }
 

@@ -212,7 +212,11 @@ fn plausible_url(url: &str) -> Result<(), String> {
     if rest.split('/').next().is_none_or(str::is_empty) || rest.contains(char::is_whitespace) {
         return Err("expected an address with a host and no spaces".to_owned());
     }
-    if rest.split('/').next().is_some_and(|host| host.contains('@')) {
+    if rest
+        .split('/')
+        .next()
+        .is_some_and(|host| host.contains('@'))
+    {
         return Err("an address must not hold a password; use key or headers".to_owned());
     }
     Ok(())
@@ -228,9 +232,8 @@ fn read_key(
     let Some(path) = fields.text("key_file")? else {
         return Ok(None);
     };
-    let text = key_file(&path).map_err(|reason| {
-        fields.fault("key_file", format!("could not read {path:?}: {reason}"))
-    })?;
+    let text = key_file(&path)
+        .map_err(|reason| fields.fault("key_file", format!("could not read {path:?}: {reason}")))?;
     if text.trim().is_empty() {
         return Err(fields.fault("key_file", format!("{path:?} is empty")));
     }

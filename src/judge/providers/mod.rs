@@ -124,10 +124,7 @@ impl Providers {
         };
         let mut entries = BTreeMap::new();
         for (name, value) in map {
-            entries.insert(
-                name.clone(),
-                Arc::new(Entry::read(name, value, key_file)?),
-            );
+            entries.insert(name.clone(), Arc::new(Entry::read(name, value, key_file)?));
         }
         Ok(Self { entries })
     }

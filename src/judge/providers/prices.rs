@@ -103,6 +103,9 @@ fn is_snapshot(reported: &str, name: &str) -> bool {
         .strip_prefix(name)
         .and_then(|rest| rest.strip_prefix('-'))
         .is_some_and(|rest| {
-            rest.len() >= 4 && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+            rest.len() >= 4
+                && rest
+                    .bytes()
+                    .all(|byte| byte.is_ascii_digit() || byte == b'-')
         })
 }

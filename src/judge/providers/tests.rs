@@ -18,7 +18,8 @@ fn read(value: Value) -> Result<Providers, ProvidersError> {
 }
 
 fn entry_with(more: Value) -> Value {
-    let mut entry = json!({ "type": "openai", "base_url": "https://h/v1", "model": "m", "key": "sk-secret" });
+    let mut entry =
+        json!({ "type": "openai", "base_url": "https://h/v1", "model": "m", "key": "sk-secret" });
     if let (Some(entry), Value::Object(more)) = (entry.as_object_mut(), more) {
         entry.extend(more);
     }
@@ -132,7 +133,10 @@ fn what_an_entry_leaves_out_has_documented_defaults() {
     assert_eq!(spec.entry().path, "/chat/completions");
     assert_eq!(spec.entry().auth_header, "Authorization");
     assert_eq!(spec.entry().auth_prefix, "Bearer ");
-    let none = read(entry_with(json!({ "temperature": "none", "auth_prefix": "" }))).unwrap();
+    let none = read(entry_with(
+        json!({ "temperature": "none", "auth_prefix": "" }),
+    ))
+    .unwrap();
     let none = none.spec("j").unwrap();
     assert_eq!(none.entry().temperature, None);
     assert_eq!(none.entry().auth_prefix, "");
@@ -141,25 +145,61 @@ fn what_an_entry_leaves_out_has_documented_defaults() {
 #[test]
 fn each_fault_is_named_with_its_path() {
     let table = [
-        (json!({ "modle": "x" }), "j.modle", "did you mean \"model\"?"),
+        (
+            json!({ "modle": "x" }),
+            "j.modle",
+            "did you mean \"model\"?",
+        ),
         (json!({ "zzzzzzzz": "x" }), "j.zzzzzzzz", "known: type"),
         (json!({ "type": "claude" }), "j.type", "known: openai"),
         (json!({ "auth": "basic" }), "j.auth", "known: bearer, none"),
-        (json!({ "structured": "xml" }), "j.structured", "known: auto"),
+        (
+            json!({ "structured": "xml" }),
+            "j.structured",
+            "known: auto",
+        ),
         (json!({ "base_url": "h/v1" }), "j.base_url", "http://"),
-        (json!({ "base_url": "https://u:p@h/v1" }), "j.base_url", "password"),
-        (json!({ "custom_base_url": "ftp://h" }), "j.custom_base_url", "http://"),
+        (
+            json!({ "base_url": "https://u:p@h/v1" }),
+            "j.base_url",
+            "password",
+        ),
+        (
+            json!({ "custom_base_url": "ftp://h" }),
+            "j.custom_base_url",
+            "http://",
+        ),
         (json!({ "model": "" }), "j.model", "missing or empty"),
         (json!({ "models": "a" }), "j.models", "list of texts"),
         (json!({ "temperature": "hot" }), "j.temperature", "number"),
         (json!({ "temperature": 3 }), "j.temperature", "0-2"),
         (json!({ "timeout_s": 0 }), "j.timeout_s", "more than 0"),
-        (json!({ "max_concurrency": -1 }), "j.max_concurrency", "whole number"),
-        (json!({ "context_window": 0 }), "j.context_window", "1 or more"),
-        (json!({ "simulated": "maybe" }), "j.simulated", "true or false"),
-        (json!({ "headers": { "a b": "c" } }), "j.headers.a b", "header's name"),
+        (
+            json!({ "max_concurrency": -1 }),
+            "j.max_concurrency",
+            "whole number",
+        ),
+        (
+            json!({ "context_window": 0 }),
+            "j.context_window",
+            "1 or more",
+        ),
+        (
+            json!({ "simulated": "maybe" }),
+            "j.simulated",
+            "true or false",
+        ),
+        (
+            json!({ "headers": { "a b": "c" } }),
+            "j.headers.a b",
+            "header's name",
+        ),
         (json!({ "headers": [] }), "j.headers", "map of texts"),
-        (json!({ "auth_header": "a:b" }), "j.auth_header", "header's name"),
+        (
+            json!({ "auth_header": "a:b" }),
+            "j.auth_header",
+            "header's name",
+        ),
         (json!({ "extra_body": [] }), "j.extra_body", "map"),
         (json!({ "prices": [] }), "j.prices", "map of prices"),
         (

@@ -24,8 +24,18 @@ async fn an_accepted_job_reads_back_as_it_was_given() {
         assert_eq!(read.lane, new.lane());
         assert_eq!(read.created_at, new.created_at);
         assert_eq!(read.due_at, new.created_at);
-        assert_eq!(read.usage, Usage { tokens_in: 0, tokens_out: 0, cost_usd: Some(0.0) });
-        assert_eq!((read.claim_no, read.attempts, read.losses, read.retries), (0, 0, 0, 0));
+        assert_eq!(
+            read.usage,
+            Usage {
+                tokens_in: 0,
+                tokens_out: 0,
+                cost_usd: Some(0.0)
+            }
+        );
+        assert_eq!(
+            (read.claim_no, read.attempts, read.losses, read.retries),
+            (0, 0, 0, 0)
+        );
         assert!(read.result.is_none() && read.failure.is_none() && read.wait.is_none());
     }
 }
@@ -45,7 +55,14 @@ async fn nul_characters_are_kept_as_replacement_characters() {
 #[tokio::test]
 async fn a_payload_may_be_any_json() {
     for test in support::stores().await {
-        for payload in [json!(5), json!("5"), json!(null), json!(true), json!([1e3]), json!(-0.5)] {
+        for payload in [
+            json!(5),
+            json!("5"),
+            json!(null),
+            json!(true),
+            json!([1e3]),
+            json!(-0.5),
+        ] {
             let mut new = new_job(None);
             new.payload = payload.clone();
             let read = job(&test.store, accept(&test.store, new).await).await;
@@ -95,7 +112,11 @@ async fn the_same_job_accepted_twice_is_one_row_and_new_both_times() {
         let new = new_job(Some(Uuid::now_v7()));
         accept(&test.store, new.clone()).await;
         accept(&test.store, new).await;
-        let page = test.store.jobs(&Default::default(), None, 10).await.unwrap();
+        let page = test
+            .store
+            .jobs(&Default::default(), None, 10)
+            .await
+            .unwrap();
         assert_eq!(page.items.len(), 1);
     }
 }

@@ -132,13 +132,7 @@ impl Lane {
     }
 
     /// How a call ended.
-    pub(super) fn report(
-        &mut self,
-        judge: &str,
-        probe: bool,
-        outcome: &CallOutcome,
-        now: Instant,
-    ) {
+    pub(super) fn report(&mut self, judge: &str, probe: bool, outcome: &CallOutcome, now: Instant) {
         match outcome {
             CallOutcome::Alive => {
                 self.breaker.succeeded(probe);

@@ -192,10 +192,7 @@ async fn errors_that_are_not_transient_neither_open_the_breaker_nor_close_the_la
     }
     assert_eq!(gate.closed(JUDGE), None);
     assert_eq!(gate.snapshot()[0].failures_in_row, 0);
-    assert_eq!(
-        gate.snapshot()[0].last_error.as_deref(),
-        Some("it said no")
-    );
+    assert_eq!(gate.snapshot()[0].last_error.as_deref(), Some("it said no"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -135,7 +135,9 @@ impl OpenAi {
         let mut verdict = classify::classify(exchange.status, &said, sent);
         if let Verdict::Capability(field) = verdict {
             match sent.without(field) {
-                Some(narrower) if self.may_narrow(field) => self.learned.narrow(&self.spec, narrower),
+                Some(narrower) if self.may_narrow(field) => {
+                    self.learned.narrow(&self.spec, narrower)
+                }
                 _ => verdict = Verdict::Class(ErrorClass::Rejected),
             }
         }
@@ -161,8 +163,7 @@ impl OpenAi {
 
     /// An entry that fixes how the reply is asked for has said that it wants no other way.
     fn may_narrow(&self, field: request::Field) -> bool {
-        field != request::Field::ResponseFormat
-            || self.spec.entry().structured == Structured::Auto
+        field != request::Field::ResponseFormat || self.spec.entry().structured == Structured::Auto
     }
 }
 

@@ -306,7 +306,12 @@ mod tests {
         let replies: Vec<Value> = (0..50)
             .map(|session| answer(Some(&session_schema()), &digest(&session.to_string())))
             .collect();
-        let tools = |reply: &Value| reply["missing_tools"].as_array().cloned().unwrap_or_default();
+        let tools = |reply: &Value| {
+            reply["missing_tools"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default()
+        };
         assert!(replies.iter().any(|reply| !tools(reply).is_empty()));
         for reply in &replies {
             let reasoning = reply["score_reasoning"].as_str().unwrap_or_default();

@@ -46,7 +46,11 @@ impl FromStr for FaultRates {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut rates: Vec<(Fault, f64)> = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        for part in text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
             let (name, share) = part
                 .split_once('=')
                 .ok_or_else(|| FaultRatesError::Form(part.to_owned()))?;

@@ -90,7 +90,11 @@ async fn complete(
     let request = match request {
         Ok(Json(request)) => request,
         Err(rejection) => {
-            return error(rejection.status(), "invalid_request_error", &rejection.body_text());
+            return error(
+                rejection.status(),
+                "invalid_request_error",
+                &rejection.body_text(),
+            );
         }
     };
     let call = simulator.calls.fetch_add(1, Ordering::Relaxed);

@@ -48,7 +48,11 @@ fn a_429_that_waiting_wont_help_is_exhausted() {
         r#"{"error": {"message": "Rate limit reached on requests per day (RPD): Limit 200", "code": "rate_limit_exceeded"}}"#,
         r#"{"error": {"message": "Budget has been exceeded!", "type": "budget_exceeded", "code": "400"}}"#,
     ] {
-        assert_eq!(of(429, body), Verdict::Class(ErrorClass::Exhausted), "{body}");
+        assert_eq!(
+            of(429, body),
+            Verdict::Class(ErrorClass::Exhausted),
+            "{body}"
+        );
     }
     let minute = r#"{"error": {"message": "Rate limit reached on tokens per min (TPM)", "code": "rate_limit_exceeded"}}"#;
     assert_eq!(of(429, minute), Verdict::Class(ErrorClass::Throttled));
@@ -93,7 +97,11 @@ fn fields_that_we_didnt_send_or_that_are_part_of_a_word_are_no_capability() {
         r#"{"error": {"message": "temperatures and seeds are odd"}}"#,
         "no",
     ] {
-        assert_eq!(of(400, body), Verdict::Class(ErrorClass::Rejected), "{body}");
+        assert_eq!(
+            of(400, body),
+            Verdict::Class(ErrorClass::Rejected),
+            "{body}"
+        );
     }
 }
 
@@ -104,13 +112,18 @@ fn a_prompt_that_doesnt_fit_is_too_large_whatever_else_is_named() {
         r#"{"object": "error", "message": "'max_completion_tokens' is too large: this model's maximum context length is 4096 tokens"}"#,
         r#"{"error": {"code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error"}}"#,
     ] {
-        assert_eq!(of(400, body), Verdict::Class(ErrorClass::TooLarge), "{body}");
+        assert_eq!(
+            of(400, body),
+            Verdict::Class(ErrorClass::TooLarge),
+            "{body}"
+        );
     }
 }
 
 #[test]
 fn a_filters_400_is_a_refusal_and_a_models_400_a_misconfiguration() {
-    let filter = r#"{"error": {"message": "filtered", "code": "content_filter", "param": "prompt"}}"#;
+    let filter =
+        r#"{"error": {"message": "filtered", "code": "content_filter", "param": "prompt"}}"#;
     assert_eq!(of(400, filter), Verdict::Class(ErrorClass::Refused));
     let model = r#"{"error": {"message": "no such model", "code": "model_not_found"}}"#;
     assert_eq!(of(400, model), Verdict::Class(ErrorClass::Misconfigured));

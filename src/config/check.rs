@@ -1,0 +1,261 @@
+//! What each value must be. A fault names the key as it was given, the value, what is wrong and what would be right.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::load::Origin;
+use super::settings::Settings;
+
+/// Checks every value and answers all faults. Writes `localhost` in `bind` as the address that it means.
+pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) -> Vec<String> {
+    if let Some(port) = settings.bind.strip_prefix("localhost:") {
+        settings.bind = format!("127.0.0.1:{port}");
+    }
+    let mut faults = Faults {
+        origin,
+        found: Vec::new(),
+    };
+    ranges(settings, &mut faults);
+    texts(settings, &mut faults);
+    addresses(settings, &mut faults);
+    faults.found
+}
+
+/// A value as it may be shown: passwords in addresses and whole tokens are left out.
+pub(super) fn shown(key: &str, value: &str) -> String {
+    match key {
+        "database.url" | "redis.url" => redacted_url(value),
+        "auth.tokens" => "[hidden]".to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
+/// An address without its user's password and its query.
+pub fn redacted_url(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return if url.contains('@') {
+            "[hidden]".to_owned()
+        } else {
+            url.to_owned()
+        };
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
+    // A password may hold an unescaped slash: what stands before the last @ is never shown.
+    match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let name = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{name}:***@{host}")
+        }
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+struct Faults<'a> {
+    origin: &'a dyn Fn(&str) -> Origin,
+    found: Vec<String>,
+}
+
+impl Faults<'_> {
+    fn add(&mut self, key: &str, value: &str, fault: &str, remedy: &str) {
+        let name = (self.origin)(key).name(key);
+        let value = shown(key, value);
+        self.found
+            .push(format!("{name}: {value:?} {fault}; {remedy}"));
+    }
+
+    fn whole(&mut self, key: &str, value: u64, min: u64, max: u64) {
+        if !(min..=max).contains(&value) {
+            let remedy = format!("give a whole number from {min} to {max}");
+            self.add(key, &value.to_string(), "is out of range", &remedy);
+        }
+    }
+
+    fn number(&mut self, key: &str, value: f64, min: f64, max: f64) {
+        if !(min..=max).contains(&value) {
+            let remedy = format!("give a number from {min} to {max}");
+            self.add(key, &value.to_string(), "is out of range", &remedy);
+        }
+    }
+}
+
+fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
+    const YEAR_S: u64 = 31_536_000;
+    let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
+    let database = &settings.database;
+    let whole: [(&str, u64, u64, u64); 13] = [
+        (
+            "database.max_connections",
+            database.max_connections.into(),
+            1,
+            1_000,
+        ),
+        (
+            "database.connect_timeout_s",
+            database.connect_timeout_s,
+            0,
+            3_600,
+        ),
+        (
+            "http.max_body_bytes",
+            size(http.max_body_bytes),
+            1_024,
+            1 << 30,
+        ),
+        ("http.max_json_depth", size(http.max_json_depth), 4, 128),
+        ("http.max_wait_s", http.max_wait_s, 0, 600),
+        ("worker.concurrency", size(worker.concurrency), 1, 10_000),
+        ("worker.drain_timeout_s", worker.drain_timeout_s, 0, 86_400),
+        (
+            "worker.max_attempts",
+            u64::try_from(worker.max_attempts).unwrap_or(0),
+            1,
+            100,
+        ),
+        ("worker.max_wait_s", worker.max_wait_s, 1, YEAR_S),
+        ("worker.bulk_window", size(worker.bulk_window), 1, 1_000_000),
+        ("judge.max_retries", judge.max_retries.into(), 0, 10),
+        (
+            "judge.breaker_failures",
+            judge.breaker_failures.into(),
+            1,
+            1_000,
+        ),
+        (
+            "retention.judge_calls_days",
+            settings.retention.judge_calls_days.into(),
+            1,
+            36_500,
+        ),
+    ];
+    for (key, value, min, max) in whole {
+        faults.whole(key, value, min, max);
+    }
+    let numbers = [
+        ("worker.lease_s", worker.lease_s, 0.5, 3_600.0),
+        ("judge.retry_base_s", judge.retry_base_s, 0.0, 60.0),
+        (
+            "judge.breaker_cooldown_s",
+            judge.breaker_cooldown_s,
+            0.1,
+            3_600.0,
+        ),
+        ("judge.max_slot_wait_s", judge.max_slot_wait_s, 0.0, 60.0),
+    ];
+    for (key, value, min, max) in numbers {
+        faults.number(key, value, min, max);
+    }
+}
+
+fn texts(settings: &Settings, faults: &mut Faults<'_>) {
+    let judge = &settings.default_llm_provider;
+    if judge.is_empty() || judge.contains(char::is_whitespace) {
+        faults.add(
+            "default_llm_provider",
+            judge,
+            "is not the name of a judge",
+            "give an entry of llm_providers.yaml, or entry:model",
+        );
+    }
+    if settings.data_dir.trim().is_empty() {
+        faults.add(
+            "data_dir",
+            &settings.data_dir,
+            "is empty",
+            "name a folder, such as ./gavel-data",
+        );
+    }
+    let queue = &settings.redis.queue;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    if queue.is_empty() || queue.len() > 64 || !queue.chars().all(plain) {
+        faults.add(
+            "redis.queue",
+            queue,
+            "can't be part of a key",
+            "use 1 to 64 letters, digits, dots, dashes and underscores",
+        );
+    }
+    if !matches!(settings.log.format.as_str(), "text" | "json") {
+        faults.add(
+            "log.format",
+            &settings.log.format,
+            "is not a log format",
+            "give text or json",
+        );
+    }
+    if let Err(error) = settings
+        .log
+        .filter
+        .parse::<tracing_subscriber::filter::EnvFilter>()
+    {
+        faults.add(
+            "log.filter",
+            &settings.log.filter,
+            &format!("is not a filter: {error}"),
+            "give a level, or levels by module as in info,gavel=debug",
+        );
+    }
+}
+
+fn addresses(settings: &Settings, faults: &mut Faults<'_>) {
+    if settings.bind.parse::<SocketAddr>().is_err() {
+        faults.add(
+            "bind",
+            &settings.bind,
+            "is not an address with a port",
+            "give one such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080",
+        );
+    }
+    let url = |faults: &mut Faults<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
+        let known = schemes.iter().any(|scheme| {
+            value
+                .strip_prefix(scheme)
+                .is_some_and(|rest| !rest.is_empty())
+        });
+        if !value.is_empty() && !known {
+            faults.add(key, value, "is not such an address", remedy);
+        }
+    };
+    url(
+        faults,
+        "database.url",
+        &settings.database.url,
+        &["postgres://", "postgresql://"],
+        "give postgres://user:password@host:5432/name, or leave it empty and use `gavel up`, which keeps SQLite in data_dir",
+    );
+    url(
+        faults,
+        "redis.url",
+        &settings.redis.url,
+        &["redis://", "rediss://"],
+        "give redis://host:6379/0, or rediss://… for TLS",
+    );
+    for host in &settings.http.allowed_hosts {
+        if host.contains("://") || host.contains('/') {
+            faults.add(
+                "http.allowed_hosts",
+                host,
+                "is not a host",
+                "give names as in a Host header, such as gavel.example.com",
+            );
+        }
+    }
+    for network in &settings.http.trusted_proxies {
+        if !is_network(network) {
+            faults.add(
+                "http.trusted_proxies",
+                network,
+                "is not a network",
+                "give an address with the length of its prefix, such as 10.0.0.0/8",
+            );
+        }
+    }
+}
+
+fn is_network(text: &str) -> bool {
+    let (address, length) = text.split_once('/').unwrap_or((text, "0"));
+    match (address.parse::<IpAddr>(), length.parse::<u8>()) {
+        (Ok(IpAddr::V4(_)), Ok(length)) => length <= 32,
+        (Ok(IpAddr::V6(_)), Ok(length)) => length <= 128,
+        (Ok(_), Err(_)) | (Err(_), _) => false,
+    }
+}

@@ -1,0 +1,184 @@
+//! The closed list of keys: what `default.toml` holds, what shape each value has, and what each is called in the
+//! environment. Reads nothing but the embedded file.
+
+use std::collections::BTreeMap;
+
+use config::{FileFormat, Map, Source as _, Value, ValueKind};
+
+/// The embedded defaults, comments and all.
+pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
+
+/// Variables that are read under a name of their own; the `GAVEL_` name of the key wins.
+pub(super) const ALIASES: [(&str, &str); 3] = [
+    ("DATABASE_URL", "database.url"),
+    ("REDIS_URL", "redis.url"),
+    ("DEFAULT_LLM_PROVIDER", "default_llm_provider"),
+];
+
+/// `GAVEL_` variables that are no setting: the client's, the settings file's, and one that criteria and judges may name.
+pub(super) const OTHER_VARIABLES: [&str; 5] = [
+    "GAVEL_CONFIG",
+    "GAVEL_SERVER",
+    "GAVEL_TOKEN",
+    "GAVEL_SIMULATED_URL",
+    "GAVEL_LOG",
+];
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Text,
+    Whole,
+    Number,
+    Switch,
+    List,
+}
+
+impl Shape {
+    /// How a value of this shape is described to somebody who gave another one.
+    pub(super) fn described(self) -> &'static str {
+        match self {
+            Self::Text => "a text in quotes",
+            Self::Whole => "a whole number, without quotes",
+            Self::Number => "a number, without quotes",
+            Self::Switch => "true or false, without quotes",
+            Self::List => "a list of texts, as in [\"a\", \"b\"]",
+        }
+    }
+
+    fn of(value: &ValueKind) -> Option<Self> {
+        match value {
+            ValueKind::String(_) => Some(Self::Text),
+            ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => {
+                Some(Self::Whole)
+            }
+            ValueKind::Float(_) => Some(Self::Number),
+            ValueKind::Boolean(_) => Some(Self::Switch),
+            ValueKind::Array(_) => Some(Self::List),
+            ValueKind::Nil | ValueKind::Table(_) => None,
+        }
+    }
+
+    /// Whether a value of a file has this shape.
+    pub(super) fn fits(self, value: &ValueKind) -> bool {
+        match (self, value) {
+            (Self::List, ValueKind::Array(items)) => items
+                .iter()
+                .all(|item| matches!(item.kind, ValueKind::String(_))),
+            (Self::Number, _) => matches!(Self::of(value), Some(Self::Number | Self::Whole)),
+            (_, _) => Self::of(value) == Some(self),
+        }
+    }
+
+    /// Reads a text from the environment or the command line. Lists are separated by white space.
+    pub(super) fn read(self, text: &str) -> Result<ValueKind, &'static str> {
+        let text = text.trim();
+        match self {
+            Self::Text => Ok(ValueKind::String(text.to_owned())),
+            Self::Whole => text
+                .parse()
+                .map(ValueKind::I64)
+                .map_err(|_| "is not a whole number"),
+            Self::Number => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(ValueKind::Float(number)),
+                Ok(_) | Err(_) => Err("is not a number"),
+            },
+            Self::Switch => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Ok(ValueKind::Boolean(true)),
+                "false" | "0" | "no" | "off" => Ok(ValueKind::Boolean(false)),
+                _ => Err("is neither true nor false"),
+            },
+            Self::List => Ok(ValueKind::Array(
+                text.split_whitespace()
+                    .map(|item| Value::new(None, item))
+                    .collect(),
+            )),
+        }
+    }
+}
+
+/// Every key with its shape.
+pub(super) fn keys() -> BTreeMap<String, Shape> {
+    let defaults = config::File::from_str(DEFAULT_TOML, FileFormat::Toml)
+        .collect()
+        .unwrap_or_default(); // a test reads it: an embedded file can't be broken in one place only
+    flatten(defaults)
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, Shape::of(&value)?)))
+        .collect()
+}
+
+/// Dotted paths and their values; a table that is empty is left out.
+pub(super) fn flatten(table: Map<String, Value>) -> BTreeMap<String, ValueKind> {
+    let mut leaves = BTreeMap::new();
+    let mut open = vec![(String::new(), table)];
+    while let Some((prefix, table)) = open.pop() {
+        for (name, value) in table {
+            let key = if prefix.is_empty() {
+                name
+            } else {
+                format!("{prefix}.{name}")
+            };
+            if let ValueKind::Table(inner) = value.kind {
+                open.push((key, inner));
+            } else {
+                leaves.insert(key, value.kind);
+            }
+        }
+    }
+    leaves
+}
+
+/// The variable of a key.
+pub(super) fn variable(key: &str) -> String {
+    format!("GAVEL_{}", key.to_ascii_uppercase().replace('.', "_"))
+}
+
+/// The known name that somebody probably meant, if one is near.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+    let tolerance = (given.chars().count() / 4).max(2);
+    let mut best: Option<(usize, &str)> = None;
+    let mut same_leaf = None;
+    for name in known {
+        let distance = strsim::damerau_levenshtein(given, name);
+        if distance <= tolerance && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, name));
+        }
+        if same_leaf.is_none() && last(name) == last(given) {
+            same_leaf = Some(name);
+        }
+    }
+    best.map(|(_, name)| name).or(same_leaf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_defaults_has_a_shape_and_a_variable_of_its_own() {
+        let keys = keys();
+        assert!(keys.len() > 30, "{}", keys.len());
+        assert_eq!(keys["worker.concurrency"], Shape::Whole);
+        assert_eq!(keys["worker.lease_s"], Shape::Number);
+        assert_eq!(keys["auth.tokens"], Shape::List);
+        assert_eq!(keys["auth.insecure_no_auth"], Shape::Switch);
+        assert_eq!(keys["bind"], Shape::Text);
+        assert_eq!(variable("worker.concurrency"), "GAVEL_WORKER_CONCURRENCY");
+        let variables: std::collections::BTreeSet<String> =
+            keys.keys().map(|key| variable(key)).collect();
+        assert_eq!(variables.len(), keys.len(), "two keys share a variable");
+    }
+
+    #[test]
+    fn a_misspelled_name_is_led_back_to_the_one_that_was_meant() {
+        let known = ["worker.concurrency", "worker.lease_s", "bind"];
+        assert_eq!(
+            nearest("worker.concurency", known),
+            Some("worker.concurrency")
+        );
+        assert_eq!(nearest("concurrency", known), Some("worker.concurrency"));
+        assert_eq!(nearest("favourite_colour", known), None);
+    }
+}

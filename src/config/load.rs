@@ -1,0 +1,298 @@
+//! Settings in layers: flags > environment > the file named by `--config` > the embedded defaults. Every fault is
+//! found before anything starts, and named by the place that the value came from. Never prints a secret.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use config::{Config, FileFormat, Map, Source as _, Value, ValueKind};
+
+use super::check;
+use super::keys::{
+    ALIASES, DEFAULT_TOML, OTHER_VARIABLES, Shape, flatten, keys, nearest, variable,
+};
+use super::settings::Settings;
+
+/// Where settings come from, beside the defaults. Handed in, so that a test needs no environment of its own.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// Flags that were given.
+    pub flags: Vec<Flag>,
+    /// The environment, `.env` included. An empty variable counts as not set.
+    pub env: BTreeMap<String, String>,
+    /// The file named by `--config` or `GAVEL_CONFIG`.
+    pub file: Option<PathBuf>,
+}
+
+/// A flag of the command line that sets a key.
+#[derive(Debug, Clone)]
+pub struct Flag {
+    /// As typed, e.g. `--bind`.
+    pub flag: &'static str,
+    /// The key that it sets.
+    pub key: &'static str,
+    /// The value.
+    pub value: String,
+}
+
+/// What loading gave.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings, checked.
+    pub settings: Settings,
+    /// What looks like a mistake but stops nothing; to be logged.
+    pub warnings: Vec<String>,
+}
+
+/// Every fault that was found, one sentence each: the key, the value, what is wrong, and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .faults.join("\n"))]
+pub struct ConfigError {
+    /// At least one.
+    pub faults: Vec<String>,
+}
+
+impl ConfigError {
+    /// A single fault.
+    pub fn one(fault: impl Into<String>) -> Self {
+        Self {
+            faults: vec![fault.into()],
+        }
+    }
+}
+
+/// Which layer a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Origin {
+    Flag(&'static str),
+    Variable(String),
+    File { path: PathBuf, line: Option<usize> },
+    Default,
+}
+
+impl Origin {
+    /// The key as the person who set it knows it.
+    pub(super) fn name(&self, key: &str) -> String {
+        match self {
+            Self::Flag(flag) => format!("{flag} ({key})"),
+            Self::Variable(variable) => format!("{variable} ({key})"),
+            Self::File { path, line } => format!("{}: {key}", Place(path, *line)),
+            Self::Default => format!("{key} (default)"),
+        }
+    }
+}
+
+/// Loads and checks the settings.
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+    let keys = keys();
+    let mut faults = Vec::new();
+    let mut origins = BTreeMap::new();
+    let mut layered =
+        Config::builder().add_source(config::File::from_str(DEFAULT_TOML, FileFormat::Toml));
+    let mut values = BTreeMap::new();
+    if let Some(path) = &sources.file {
+        values = read_file(path, &keys, &mut origins, &mut faults)?;
+    }
+    let given = from_environment(sources, &keys)
+        .into_iter()
+        .chain(from_flags(sources));
+    for (origin, key, text) in given {
+        let Some(shape) = keys.get(&key) else {
+            faults.push(format!("{}: no such setting", origin.name(&key)));
+            continue;
+        };
+        match shape.read(&text) {
+            Ok(value) => {
+                values.insert(key.clone(), value);
+                origins.insert(key, origin);
+            }
+            Err(fault) => faults.push(format!(
+                "{}: {:?} {fault}; give {}",
+                origin.name(&key),
+                check::shown(&key, &text),
+                shape.described().trim_end_matches(", without quotes"),
+            )),
+        }
+    }
+    for (key, value) in values {
+        layered = layered
+            .set_override(&key, value)
+            .map_err(|error| ConfigError::one(format!("{key}: {error}")))?;
+    }
+    let mut settings: Settings =
+        layered
+            .build()
+            .and_then(Config::try_deserialize)
+            .map_err(|error| {
+                let mut faults = std::mem::take(&mut faults);
+                faults.push(error.to_string());
+                ConfigError { faults }
+            })?;
+    faults.extend(check::check(&mut settings, &|key| {
+        origins.get(key).cloned().unwrap_or(Origin::Default)
+    }));
+    if !faults.is_empty() {
+        return Err(ConfigError { faults });
+    }
+    Ok(Loaded {
+        settings,
+        warnings: unknown_variables(&sources.env, &keys),
+    })
+}
+
+/// The environment's values, the alias of a key before its `GAVEL_` name, so that the latter wins.
+fn from_environment(
+    sources: &Sources,
+    keys: &BTreeMap<String, Shape>,
+) -> Vec<(Origin, String, String)> {
+    let aliases = ALIASES
+        .iter()
+        .map(|(name, key)| ((*name).to_owned(), (*key).to_owned()));
+    let named = keys.keys().map(|key| (variable(key), key.clone()));
+    aliases
+        .chain(named)
+        .filter_map(|(name, key)| {
+            let text = sources.env.get(&name).filter(|text| !text.is_empty())?;
+            Some((Origin::Variable(name), key, text.clone()))
+        })
+        .collect()
+}
+
+fn from_flags(sources: &Sources) -> Vec<(Origin, String, String)> {
+    sources
+        .flags
+        .iter()
+        .map(|flag| {
+            (
+                Origin::Flag(flag.flag),
+                flag.key.to_owned(),
+                flag.value.clone(),
+            )
+        })
+        .collect()
+}
+
+fn read_file(
+    path: &Path,
+    keys: &BTreeMap<String, Shape>,
+    origins: &mut BTreeMap<String, Origin>,
+    faults: &mut Vec<String>,
+) -> Result<BTreeMap<String, ValueKind>, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        ConfigError::one(format!(
+            "{}: can't be read: {error}; --config (GAVEL_CONFIG) names the settings file",
+            path.display()
+        ))
+    })?;
+    let table: Map<String, Value> = config::File::from_str(&text, FileFormat::Toml)
+        .collect()
+        .map_err(|error| {
+            ConfigError::one(format!(
+                "{}: not TOML: {}",
+                path.display(),
+                without_excerpt(&error.to_string())
+            ))
+        })?;
+    let mut values = BTreeMap::new();
+    for (key, value) in flatten(table) {
+        let place = Place(path, line_of(&text, &key));
+        match keys.get(&key) {
+            None => faults.push(format!(
+                "{place}: unknown key {key}{}",
+                did_you_mean(nearest(&key, keys.keys().map(String::as_str)))
+            )),
+            Some(shape) if !shape.fits(&value) => faults.push(format!(
+                "{place}: {key} has the wrong type; give {}",
+                shape.described()
+            )),
+            Some(_) => {
+                let origin = Origin::File {
+                    path: path.to_owned(),
+                    line: line_of(&text, &key),
+                };
+                origins.insert(key.clone(), origin);
+                values.insert(key, value);
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// `GAVEL_` variables that nothing reads: probably a slip of the finger.
+fn unknown_variables(
+    env: &BTreeMap<String, String>,
+    keys: &BTreeMap<String, Shape>,
+) -> Vec<String> {
+    let known: Vec<String> = keys
+        .keys()
+        .map(|key| variable(key))
+        .chain(OTHER_VARIABLES.iter().map(|name| (*name).to_owned()))
+        .collect();
+    env.keys()
+        .filter(|name| name.starts_with("GAVEL_") && !known.contains(name))
+        .map(|name| {
+            let meant = nearest(name, known.iter().map(String::as_str));
+            format!(
+                "unknown environment variable {name}{}; it is not read",
+                did_you_mean(meant)
+            )
+        })
+        .collect()
+}
+
+fn did_you_mean(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}
+
+/// A parser's message without the lines that quote the file: they may hold a password.
+fn without_excerpt(message: &str) -> String {
+    message
+        .lines()
+        .filter(|line| {
+            let rest = line
+                .trim_start()
+                .trim_start_matches(|c: char| c.is_ascii_digit());
+            !rest.trim_start().starts_with('|')
+        })
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+/// The line in which a TOML text sets a key, counted from 1.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let mut section = String::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.split(']').next())
+        {
+            section = format!("{}.", name.trim());
+        } else if let Some((name, _)) = line.split_once('=') {
+            let name = name.trim().trim_matches('"');
+            let full = if section.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{section}{name}")
+            };
+            if full == key || key.strip_prefix(&full).is_some_and(|r| r.starts_with('.')) {
+                return Some(index + 1);
+            }
+        }
+    }
+    None
+}
+
+/// A place in a file, as editors and terminals link it.
+struct Place<'a>(&'a Path, Option<usize>);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Some(line) => write!(f, "{}:{line}", self.0.display()),
+            None => write!(f, "{}", self.0.display()),
+        }
+    }
+}

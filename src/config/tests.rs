@@ -1,0 +1,249 @@
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may fail loudly"
+)]
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn file(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gavel.toml");
+    std::fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+fn faults_of(text: &str) -> String {
+    let (_dir, path) = file(text);
+    load(&Sources {
+        file: Some(path),
+        ..Sources::default()
+    })
+    .expect_err("faulty")
+    .to_string()
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file_and_that_over_the_defaults() {
+    let (_dir, path) = file("[worker]\nconcurrency = 2\nmax_attempts = 2\nbulk_window = 2\n");
+    let loaded = load(&Sources {
+        flags: vec![Flag {
+            flag: "--concurrency",
+            key: "worker.concurrency",
+            value: "4".to_owned(),
+        }],
+        env: env(&[
+            ("GAVEL_WORKER_CONCURRENCY", "3"),
+            ("GAVEL_WORKER_MAX_ATTEMPTS", "3"),
+        ]),
+        file: Some(path),
+    })
+    .unwrap();
+    let worker = &loaded.settings.worker;
+    assert_eq!(worker.concurrency, 4, "the flag");
+    assert_eq!(worker.max_attempts, 3, "the environment");
+    assert_eq!(worker.bulk_window, 2, "the file");
+    assert_eq!(worker.drain_timeout_s, 30, "the default");
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn every_shape_of_value_is_read_from_the_environment() {
+    let settings = load(&Sources {
+        env: env(&[
+            ("GAVEL_AUTH_TOKENS", "ci:read,enqueue:aaaa  ops:admin:bbbb"),
+            ("GAVEL_WORKER_LEASE_S", "2.5"),
+            ("GAVEL_AUTH_INSECURE_NO_AUTH", "true"),
+            ("GAVEL_BIND", "localhost:9000"),
+            ("GAVEL_LOG_FORMAT", ""),
+        ]),
+        ..Sources::default()
+    })
+    .unwrap()
+    .settings;
+    assert_eq!(
+        settings.auth.tokens,
+        ["ci:read,enqueue:aaaa", "ops:admin:bbbb"]
+    );
+    assert!((settings.worker.lease_s - 2.5).abs() < f64::EPSILON);
+    assert!(settings.auth.insecure_no_auth);
+    assert_eq!(settings.bind, "127.0.0.1:9000");
+    assert_eq!(settings.log.format, "text", "an empty variable is not set");
+}
+
+#[test]
+fn database_url_is_read_and_its_gavel_name_wins() {
+    let url = |pairs: &[(&str, &str)]| {
+        let sources = Sources {
+            env: env(pairs),
+            ..Sources::default()
+        };
+        load(&sources).unwrap().settings.database.url
+    };
+    let plain = ("DATABASE_URL", "postgres://plain/db");
+    let named = ("GAVEL_DATABASE_URL", "postgres://named/db");
+    assert_eq!(url(&[plain]), "postgres://plain/db");
+    assert_eq!(url(&[plain, named]), "postgres://named/db");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_key_that_was_meant() {
+    let fault = faults_of("bind = \"127.0.0.1:1\"\n\n[worker]\nconcurency = 4\n");
+    assert!(
+        fault.contains(
+            "gavel.toml:4: unknown key worker.concurency; did you mean worker.concurrency?"
+        ),
+        "{fault}"
+    );
+    let fault = faults_of("[wroker]\nconcurrency = 4\n");
+    assert!(
+        fault.contains("did you mean worker.concurrency?"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_broken_file_is_named_with_its_line_and_never_quoted() {
+    let fault = faults_of("[database]\nurl = \"postgres://u:hunter2@h/db\nmax_connections = 1\n");
+    assert!(fault.contains("gavel.toml: not TOML"), "{fault}");
+    assert!(fault.contains("line 2"), "{fault}");
+    assert!(!fault.contains("hunter2"), "{fault}");
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_refused_instead_of_being_bent() {
+    let fault = faults_of("[worker]\nconcurrency = \"16\"\n");
+    assert!(
+        fault.contains("gavel.toml:2: worker.concurrency has the wrong type; give a whole number"),
+        "{fault}"
+    );
+    let fault = faults_of("[worker]\nconcurrency = 1.6\n");
+    assert!(fault.contains("give a whole number"), "{fault}");
+    let (_dir, path) = file("[worker]\nlease_s = 5\n");
+    let sources = Sources {
+        file: Some(path),
+        ..Sources::default()
+    };
+    assert!(load(&sources).is_ok(), "a whole number is a number");
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_the_name_that_was_used() {
+    let (_dir, path) = file("[worker]\nlease_s = 0.1\n[judge]\nmax_retries = 99\n");
+    let fault = load(&Sources {
+        flags: vec![Flag {
+            flag: "--bind",
+            key: "bind",
+            value: "8080".to_owned(),
+        }],
+        env: env(&[
+            ("GAVEL_WORKER_CONCURRENCY", "0"),
+            ("GAVEL_LOG_FORMAT", "xml"),
+            ("GAVEL_WORKER_MAX_ATTEMPTS", "many"),
+            ("REDIS_URL", "http://example.com"),
+        ]),
+        file: Some(path),
+    })
+    .expect_err("faulty")
+    .to_string();
+    for part in [
+        "GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give a whole number from 1 to 10000",
+        "GAVEL_WORKER_MAX_ATTEMPTS (worker.max_attempts): \"many\" is not a whole number",
+        "GAVEL_LOG_FORMAT (log.format): \"xml\" is not a log format; give text or json",
+        "gavel.toml:2: worker.lease_s: \"0.1\" is out of range; give a number from 0.5 to 3600",
+        "gavel.toml:4: judge.max_retries",
+        "--bind (bind): \"8080\" is not an address with a port",
+        "REDIS_URL (redis.url)",
+    ] {
+        assert!(fault.contains(part), "{part}\n-- not in --\n{fault}");
+    }
+}
+
+#[test]
+fn an_unknown_variable_is_a_warning_with_the_name_that_was_meant() {
+    let loaded = load(&Sources {
+        env: env(&[
+            ("GAVEL_WORKER_CONCURENCY", "4"),
+            ("GAVEL_SERVER", "http://127.0.0.1:8080"),
+            ("GAVEL_SIMULATED_URL", "http://127.0.0.1:1"),
+            ("HOME", "/root"),
+        ]),
+        ..Sources::default()
+    })
+    .unwrap();
+    assert_eq!(
+        loaded.warnings,
+        [
+            "unknown environment variable GAVEL_WORKER_CONCURENCY; did you mean GAVEL_WORKER_CONCURRENCY?; it is not read"
+        ]
+    );
+}
+
+#[test]
+fn passwords_and_tokens_are_in_no_debug_print_and_no_fault() {
+    let settings = load(&Sources {
+        env: env(&[
+            ("DATABASE_URL", "postgres://u:hunter2@h/db?password=hunter2"),
+            ("REDIS_URL", "redis://:hunter2@h/0"),
+            ("GAVEL_AUTH_TOKENS", "ci:admin:hunter2"),
+        ]),
+        ..Sources::default()
+    })
+    .unwrap()
+    .settings;
+    let printed = format!("{settings:?}");
+    assert!(!printed.contains("hunter2"), "{printed}");
+    assert!(printed.contains("postgres://u:***@h/db"), "{printed}");
+    let fault = load(&Sources {
+        env: env(&[("DATABASE_URL", "mysql://u:hunter2@h/db")]),
+        ..Sources::default()
+    })
+    .expect_err("not Postgres")
+    .to_string();
+    assert!(!fault.contains("hunter2"), "{fault}");
+    assert!(fault.contains("DATABASE_URL (database.url)"), "{fault}");
+    assert_eq!(
+        redacted_url("postgres://u:p/w@h/db"),
+        "postgres://u:***@h/db"
+    );
+}
+
+#[test]
+fn the_default_judge_of_the_yaml_files_is_the_setting_and_overrides_go_first() {
+    let mut settings = load(&Sources {
+        env: env(&[("DEFAULT_LLM_PROVIDER", "anthropic-default")]),
+        ..Sources::default()
+    })
+    .unwrap()
+    .settings;
+    settings
+        .substitutions
+        .insert("GAVEL_SIMULATED_URL".to_owned(), "http://x".to_owned());
+    let look_up = env_with_default(&settings);
+    assert_eq!(
+        look_up("DEFAULT_LLM_PROVIDER").as_deref(),
+        Some("anthropic-default")
+    );
+    assert_eq!(look_up("GAVEL_SIMULATED_URL").as_deref(), Some("http://x"));
+    assert_eq!(look_up("GAVEL_NO_SUCH_VARIABLE"), None);
+}
+
+#[test]
+fn a_broken_env_file_is_named_by_line_and_never_quoted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(".env");
+    std::fs::write(&path, "# keys\nOPENAI_API_KEY=a b hunter2\n").unwrap();
+    let fault = read_dotenv(&path).expect_err("faulty").to_string();
+    assert!(fault.contains(".env:2: not a line"), "{fault}");
+    assert!(!fault.contains("hunter2"), "{fault}");
+    assert_eq!(read_dotenv(&dir.path().join("none")), Ok(()));
+}
