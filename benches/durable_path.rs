@@ -4,7 +4,12 @@
 //! own are made there, and the database is dropped at the end). Prints a table and writes `benches/figures/durable_path.json`.
 //! `GAVEL_BENCH_RUNS` says how often each figure is taken (default 3), `GAVEL_BENCH_ONLY` which one
 //! (`throughput`, `latency`, `memory`).
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a measurement may fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a measurement may fail loudly"
+)]
 
 mod support;
 
@@ -30,16 +35,23 @@ const SMALL: usize = 2_000;
 const MEDIUM: usize = 8_000;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(measure());
 }
 
 async fn measure() {
     let Some(servers) = support::servers() else {
-        println!("skipped: set DATABASE_URL (postgres://…) and REDIS_URL to measure the durable path");
+        println!(
+            "skipped: set DATABASE_URL (postgres://…) and REDIS_URL to measure the durable path"
+        );
         return;
     };
-    let runs: usize = variable("GAVEL_BENCH_RUNS").and_then(|text| text.parse().ok()).unwrap_or(3);
+    let runs: usize = variable("GAVEL_BENCH_RUNS")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3);
     let only = variable("GAVEL_BENCH_ONLY");
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let mut figures = Vec::new();
@@ -80,7 +92,11 @@ impl Figure {
     }
 
     fn line(&self) -> String {
-        let verdict = if self.value <= self.target { "holds" } else { "MISSED" };
+        let verdict = if self.value <= self.target {
+            "holds"
+        } else {
+            "MISSED"
+        };
         format!(
             "{:<44} run {}  {:>9.3} {:<9} at most {:>7.2}  {verdict}  {}",
             self.name, self.run, self.value, self.unit, self.target, self.details
@@ -150,8 +166,10 @@ async fn latency(servers: &support::Servers) -> Figure {
     set_up.until_finished(posts).await;
     let calls = judge.calls();
     assert_eq!(calls.len(), posts);
-    let mut took: Vec<f64> =
-        calls.iter().map(|(mark, at)| (*at - sent[mark]).as_secs_f64() * 1_000.0).collect();
+    let mut took: Vec<f64> = calls
+        .iter()
+        .map(|(mark, at)| (*at - sent[mark]).as_secs_f64() * 1_000.0)
+        .collect();
     took.sort_by(f64::total_cmp);
     set_up.remove().await;
     Figure {

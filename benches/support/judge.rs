@@ -44,7 +44,11 @@ impl HeldJudge {
             .layer(axum::extract::DefaultBodyLimit::max(64 << 20))
             .with_state(shared.clone());
         let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, shared, task }
+        Self {
+            address,
+            shared,
+            task,
+        }
     }
 
     /// Its base address.
@@ -66,7 +70,10 @@ impl HeldJudge {
     pub async fn until_in_flight(&self, calls: usize) {
         let begun = Instant::now();
         while self.shared.in_flight.load(Ordering::SeqCst) < calls {
-            assert!(begun.elapsed() < super::PATIENCE, "{calls} calls are not in flight");
+            assert!(
+                begun.elapsed() < super::PATIENCE,
+                "{calls} calls are not in flight"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -81,7 +88,12 @@ async fn complete(State(shared): State<Arc<Shared>>, body: axum::body::Bytes) ->
     shared.in_flight.fetch_add(1, Ordering::SeqCst);
     drop(text);
     drop(body);
-    shared.open.subscribe().wait_for(|open| *open).await.unwrap();
+    shared
+        .open
+        .subscribe()
+        .wait_for(|open| *open)
+        .await
+        .unwrap();
     let reply = json!({
         "score_reasoning": "The agent read the logs and stopped there.",
         "score_breakdown": { "logical_flow": 15, "consistency": 15, "tool_relevance": 15, "synthesis_quality": 15 },

@@ -29,8 +29,12 @@ pub struct Servers {
 
 /// The servers that the environment names; `None` unless it names both.
 pub fn servers() -> Option<Servers> {
-    let database = std::env::var("DATABASE_URL").ok().filter(|url| url.starts_with("postgres"))?;
-    let redis = std::env::var("REDIS_URL").ok().filter(|url| !url.is_empty())?;
+    let database = std::env::var("DATABASE_URL")
+        .ok()
+        .filter(|url| url.starts_with("postgres"))?;
+    let redis = std::env::var("REDIS_URL")
+        .ok()
+        .filter(|url| !url.is_empty())?;
     Some(Servers { database, redis })
 }
 
@@ -60,8 +64,13 @@ impl SetUp {
     /// Makes a database and migrates it.
     pub async fn new(servers: &Servers) -> Self {
         let name = format!("gavel_bench_{}", Uuid::now_v7().simple());
-        let mut admin = sqlx::PgConnection::connect(&servers.database).await.unwrap();
-        admin.execute(sqlx::AssertSqlSafe(format!("create database {name}"))).await.unwrap();
+        let mut admin = sqlx::PgConnection::connect(&servers.database)
+            .await
+            .unwrap();
+        admin
+            .execute(sqlx::AssertSqlSafe(format!("create database {name}")))
+            .await
+            .unwrap();
         admin.close().await.unwrap();
         let (base, _) = servers.database.rsplit_once('/').unwrap();
         let (api, simulator) = (free_address(), free_address());
@@ -74,18 +83,32 @@ impl SetUp {
             ("DEFAULT_LLM_PROVIDER", "simulated".to_owned()),
             ("GAVEL_LOG_FILTER", "warn".to_owned()),
         ];
-        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let env = env
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
         let dir = tempfile::tempdir().unwrap();
-        let set_up =
-            Self { env, dir, server: servers.database.clone(), database: name, api, simulator };
+        let set_up = Self {
+            env,
+            dir,
+            server: servers.database.clone(),
+            database: name,
+            api,
+            simulator,
+        };
         let migrated = set_up.command(&["migrate"]).output().await.unwrap();
-        assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+        assert!(
+            migrated.status.success(),
+            "{}",
+            String::from_utf8_lossy(&migrated.stderr)
+        );
         set_up
     }
 
     /// Makes the processes ask this judge instead of the simulator.
     pub fn ask(&mut self, judge: &HeldJudge) {
-        self.env.insert("GAVEL_SIMULATED_URL".to_owned(), judge.url());
+        self.env
+            .insert("GAVEL_SIMULATED_URL".to_owned(), judge.url());
     }
 
     /// Starts the simulated judge.
@@ -107,22 +130,34 @@ impl SetUp {
     /// Starts a worker, and waits until it is registered.
     pub async fn worker(&self, concurrency: usize) -> Process {
         let process = self.spawn(&["worker", "--concurrency", &concurrency.to_string()]);
-        self.until("a worker is registered", "select count(*) from workers", 1).await;
+        self.until("a worker is registered", "select count(*) from workers", 1)
+            .await;
         process
     }
 
     /// Puts sessions of so many characters.
-    pub async fn put_sessions(&self, count: usize, characters: usize, clients: usize) -> Vec<Session> {
+    pub async fn put_sessions(
+        &self,
+        count: usize,
+        characters: usize,
+        clients: usize,
+    ) -> Vec<Session> {
         let sessions: Vec<Session> = (0..count)
             .map(|_| {
                 let id = Uuid::now_v7();
-                Session { id, mark: format!("mark-{}", id.simple()) }
+                Session {
+                    id,
+                    mark: format!("mark-{}", id.simple()),
+                }
             })
             .collect();
         let client = client();
         concurrently(clients, &sessions, |session| {
             let request = client
-                .put(format!("http://{}/api/v1/sessions/{}", self.api, session.id))
+                .put(format!(
+                    "http://{}/api/v1/sessions/{}",
+                    self.api, session.id
+                ))
                 .json(&body(&session.mark, characters));
             async move { assert!(request.send().await.unwrap().status().is_success()) }
         })
@@ -132,18 +167,24 @@ impl SetUp {
 
     /// Where a session's score is asked for.
     pub fn score_url(&self, session: &Session) -> String {
-        format!("http://{}/api/v1/scoring/sessions/{}/score", self.api, session.id)
+        format!(
+            "http://{}/api/v1/scoring/sessions/{}/score",
+            self.api, session.id
+        )
     }
 
     /// Waits until so many jobs are recorded as ended.
     pub async fn until_finished(&self, jobs: usize) {
         let ended = "select count(*) from scoring_jobs where finished_at is not null";
-        self.until("the jobs end", ended, i64::try_from(jobs).unwrap()).await;
+        self.until("the jobs end", ended, i64::try_from(jobs).unwrap())
+            .await;
     }
 
     /// One number of the database.
     pub async fn number(&self, query: &'static str) -> i64 {
-        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"]).await.unwrap();
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
         let number = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
         db.close().await.unwrap();
         number
@@ -158,14 +199,20 @@ impl SetUp {
     }
 
     async fn until(&self, what: &str, query: &'static str, at_least: i64) {
-        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"]).await.unwrap();
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
         let begun = Instant::now();
         loop {
             let number: i64 = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
             if number >= at_least {
                 break;
             }
-            assert!(begun.elapsed() < PATIENCE, "{what}: {number} of {at_least}; logs in {:?}", self.dir.path());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what}: {number} of {at_least}; logs in {:?}",
+                self.dir.path()
+            );
             tokio::time::sleep(LOOK).await;
         }
         db.close().await.unwrap();
@@ -173,17 +220,27 @@ impl SetUp {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(binary());
-        command.args(args).env_clear().envs(&self.env).current_dir(self.dir.path());
+        command
+            .args(args)
+            .env_clear()
+            .envs(&self.env)
+            .current_dir(self.dir.path());
         command.stdin(Stdio::null()).kill_on_drop(true);
         command
     }
 
     fn spawn(&self, args: &[&str]) -> Process {
         let log = self.dir.path().join(format!("{}.log", args[0]));
-        let out = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let out = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .unwrap();
         let mut command = self.command(args);
         command.stdout(out.try_clone().unwrap()).stderr(out);
-        Process { child: command.spawn().unwrap() }
+        Process {
+            child: command.spawn().unwrap(),
+        }
     }
 }
 
@@ -203,18 +260,27 @@ pub fn memory_of(process: &Process) -> Memory {
     let pid = process.child.id().expect("it runs");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let read = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
         let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
         kib * 1_024.0 / 1e6
     };
-    Memory { resident_mb: read("VmRSS:"), peak_mb: read("VmHWM:") }
+    Memory {
+        resident_mb: read("VmRSS:"),
+        peak_mb: read("VmHWM:"),
+    }
 }
 
 /// An HTTP client.
 pub fn client() -> reqwest::Client {
     // A second client of this process finds it set.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().timeout(PATIENCE).build().unwrap()
+    reqwest::Client::builder()
+        .timeout(PATIENCE)
+        .build()
+        .unwrap()
 }
 
 /// Does something for each item, so many at once.
@@ -252,7 +318,10 @@ fn body(mark: &str, characters: usize) -> serde_json::Value {
 }
 
 fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
 async fn answers(address: SocketAddr) {

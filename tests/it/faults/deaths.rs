@@ -17,7 +17,13 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
     const JOBS: usize = 50;
     let Some(home) = shared().await else { return };
     let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.rule(|call| if call.tag == "killed" { Say::held(1) } else { Say::Score(70) });
+    judge.rule(|call| {
+        if call.tag == "killed" {
+            Say::held(1)
+        } else {
+            Say::Score(70)
+        }
+    });
     let fleet = Fleet::start(home).await;
     let mut killed = fleet.worker("killed", &judge.url("killed"), JOBS);
     enqueue(&fleet.api, JOBS).await;
@@ -25,8 +31,10 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
         (judge.in_flight() == JOBS).then_some(())
     })
     .await;
-    let mut others =
-        [fleet.worker("b", &judge.url("b"), 16), fleet.worker("c", &judge.url("c"), 16)];
+    let mut others = [
+        fleet.worker("b", &judge.url("b"), 16),
+        fleet.worker("c", &judge.url("c"), 16),
+    ];
     workers_alive(&fleet, 3).await;
 
     let killed_at = Instant::now();
@@ -38,7 +46,9 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
     assert_eq!(taken.len(), JOBS, "each job is asked for once more");
     let first = taken.iter().map(|call| call.at).min().unwrap() - killed_at;
     let last = taken.iter().map(|call| call.at).max().unwrap() - killed_at;
-    println!("takeover after kill -9 with a lease of 5 s: first call {first:?}, last call {last:?}");
+    println!(
+        "takeover after kill -9 with a lease of 5 s: first call {first:?}, last call {last:?}"
+    );
     for worker in &mut others {
         worker.stop().await;
     }
@@ -49,7 +59,9 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
 async fn a_job_that_kills_its_workers_ends_as_poison_and_takes_no_other_with_it() {
     const BYSTANDERS: usize = 30;
     const MARK: &str = "this one kills its worker";
-    let Some(mut home) = shared().await else { return };
+    let Some(mut home) = shared().await else {
+        return;
+    };
     home.set("GAVEL_WORKER_LEASE_S", "1.5");
     let (kill, to_kill) = mpsc::unbounded_channel::<String>();
     let judge = JudgeServer::start(Say::Score(70)).await;
@@ -74,7 +86,11 @@ async fn a_job_that_kills_its_workers_ends_as_poison_and_takes_no_other_with_it(
             (tally.succeeded + tally.failed == jobs + 1).then_some(tally)
         })
         .await;
-        let expected = Tally { jobs: jobs + 1, failed: 1, ..Tally::all_scored_once(jobs) };
+        let expected = Tally {
+            jobs: jobs + 1,
+            failed: 1,
+            ..Tally::all_scored_once(jobs)
+        };
         assert_eq!(tally, expected);
         fleet.api.job(poison).await
     };
@@ -85,7 +101,12 @@ async fn a_job_that_kills_its_workers_ends_as_poison_and_takes_no_other_with_it(
     assert_eq!(job["state"], "failed");
     assert_eq!(job["error"]["class"], "poison");
     assert_eq!(job["attempts"], 3);
-    assert!(job["error"]["remedy"].as_str().is_some_and(|text| !text.is_empty()), "{job:#}");
+    assert!(
+        job["error"]["remedy"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty()),
+        "{job:#}"
+    );
     // Twice in its own lane, three times alone.
     assert_eq!(*workers.deaths.lock().unwrap(), 5);
     workers.stop().await;
@@ -102,13 +123,22 @@ struct Supervised {
 
 impl Supervised {
     fn start(fleet: &Fleet, judge: &JudgeServer, names: &[&str]) -> Self {
-        let start: BTreeMap<String, _> =
-            names.iter().map(|name| ((*name).to_owned(), judge.url(name))).collect();
+        let start: BTreeMap<String, _> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), judge.url(name)))
+            .collect();
         let starter = fleet.starter(4);
         let start: Arc<dyn Fn(&str) -> Process + Send + Sync> =
             Arc::new(move |name| starter(name, &start[name]));
-        let workers = names.iter().map(|name| ((*name).to_owned(), start(name))).collect();
-        Self { workers: Arc::new(Mutex::new(workers)), start, deaths: Arc::default() }
+        let workers = names
+            .iter()
+            .map(|name| ((*name).to_owned(), start(name)))
+            .collect();
+        Self {
+            workers: Arc::new(Mutex::new(workers)),
+            start,
+            deaths: Arc::default(),
+        }
     }
 
     async fn supervise(self, mut to_kill: mpsc::UnboundedReceiver<String>) {
@@ -135,7 +165,10 @@ async fn workers_alive(fleet: &Fleet, count: usize) {
     eventually(DEADLINE, "the workers are registered", || async {
         let body = fleet.api.get("/api/v1/workers").await.expect(200);
         let items = body["items"].as_array().unwrap();
-        let alive = items.iter().filter(|worker| worker["alive"] == true).count();
+        let alive = items
+            .iter()
+            .filter(|worker| worker["alive"] == true)
+            .count();
         (alive == count).then_some(())
     })
     .await;

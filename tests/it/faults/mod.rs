@@ -55,11 +55,20 @@ struct Tally {
 impl Tally {
     /// Every one of so many jobs is scored, once.
     fn all_scored_once(scored: i64) -> Self {
-        Self { jobs: scored, succeeded: scored, failed: 0, scores: scored, sessions_scored: scored, superseded: 0 }
+        Self {
+            jobs: scored,
+            succeeded: scored,
+            failed: 0,
+            scores: scored,
+            sessions_scored: scored,
+            superseded: 0,
+        }
     }
 
     async fn read(home: &Home) -> Option<Self> {
-        let mut db = sqlx::PgConnection::connect(home.get("DATABASE_URL")).await.ok()?;
+        let mut db = sqlx::PgConnection::connect(home.get("DATABASE_URL"))
+            .await
+            .ok()?;
         let row = sqlx::query(
             "select (select count(*) from scoring_jobs) as jobs,
                     (select count(*) from scoring_jobs where state = 'succeeded') as succeeded,
@@ -96,7 +105,9 @@ async fn all_scored_once(home: &Home, jobs: usize) {
 
 /// One number of the database.
 async fn number(home: &Home, query: &'static str) -> i64 {
-    let mut db = sqlx::PgConnection::connect(home.get("DATABASE_URL")).await.unwrap();
+    let mut db = sqlx::PgConnection::connect(home.get("DATABASE_URL"))
+        .await
+        .unwrap();
     let number = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
     db.close().await.unwrap();
     number

@@ -16,7 +16,10 @@ async fn a_queue_that_loses_its_keys_loses_no_job() {
     let Some(home) = shared().await else { return };
     let judge = JudgeServer::start(Say::held(70)).await;
     let fleet = Fleet::start(home).await;
-    let mut workers = [fleet.worker("a", &judge.url("a"), 8), fleet.worker("b", &judge.url("b"), 8)];
+    let mut workers = [
+        fleet.worker("a", &judge.url("a"), 8),
+        fleet.worker("b", &judge.url("b"), 8),
+    ];
     enqueue(&fleet.api, JOBS).await;
     eventually(DEADLINE, "both workers are full", || async {
         (judge.in_flight() == 16).then_some(())
@@ -42,12 +45,19 @@ async fn a_queue_that_loses_its_keys_loses_no_job() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
-    let Some(mut home) = shared().await else { return };
-    let Some(mut redis) = PrivateRedis::start().await else { return };
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    let Some(mut redis) = PrivateRedis::start().await else {
+        return;
+    };
     home.set("REDIS_URL", redis.url());
     let judge = JudgeServer::start(Say::Score(70)).await;
     let fleet = Fleet::start(home).await;
-    let mut workers = [fleet.worker("a", &judge.url("a"), 4), fleet.worker("b", &judge.url("b"), 4)];
+    let mut workers = [
+        fleet.worker("a", &judge.url("a"), 4),
+        fleet.worker("b", &judge.url("b"), 4),
+    ];
     enqueue(&fleet.api, 5).await;
     all_scored_once(&fleet.home, 5).await;
 
@@ -76,8 +86,13 @@ async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_unreachable_at_start_degrades_and_stops_nothing() {
-    let Some(mut home) = shared().await else { return };
-    home.set("REDIS_URL", format!("redis://{}", crate::support::process::free_address()));
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    home.set(
+        "REDIS_URL",
+        format!("redis://{}", crate::support::process::free_address()),
+    );
     let judge = JudgeServer::start(Say::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
@@ -97,11 +112,16 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
         eprintln!("NOT TESTED: REDIS_URL names no server");
         return;
     };
-    let Some(mut postgres) = PrivatePostgres::start().await else { return };
+    let Some(mut postgres) = PrivatePostgres::start().await else {
+        return;
+    };
     let mut home = Home::embedded();
     home.set("DATABASE_URL", postgres.url());
     home.set("REDIS_URL", redis);
-    home.set("GAVEL_REDIS_QUEUE", format!("test-{}", uuid::Uuid::now_v7().simple()));
+    home.set(
+        "GAVEL_REDIS_QUEUE",
+        format!("test-{}", uuid::Uuid::now_v7().simple()),
+    );
     let judge = JudgeServer::start(Say::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 6);
@@ -113,7 +133,11 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
 
     postgres.kill().await;
     let refused = fleet.api.ask(uuid::Uuid::now_v7()).await;
-    assert_eq!(refused.body["type"], "urn:gavel:problem:database-unavailable", "{:#}", refused.body);
+    assert_eq!(
+        refused.body["type"], "urn:gavel:problem:database-unavailable",
+        "{:#}",
+        refused.body
+    );
     assert!(refused.header("retry-after").is_some());
     refused.expect(503);
     let not_ready = fleet.api.get("/readyz").await;
@@ -130,7 +154,14 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
     assert!(worker.runs(), "{}", worker.output());
     let (_, job) = fleet.api.enqueue(session()).await;
     assert_eq!(fleet.api.ended(job).await["state"], "succeeded");
-    assert_eq!(number(&fleet.home, "select count(*) from scoring_jobs where attempts > 0").await, 0);
+    assert_eq!(
+        number(
+            &fleet.home,
+            "select count(*) from scoring_jobs where attempts > 0"
+        )
+        .await,
+        0
+    );
     worker.stop().await;
     let Fleet { mut serve, .. } = fleet;
     serve.stop().await;
@@ -141,10 +172,17 @@ async fn delete_keys(home: &Home) -> usize {
     let client = redis::Client::open(home.get("REDIS_URL")).unwrap();
     let mut redis = client.get_multiplexed_async_connection().await.unwrap();
     let pattern = format!("{{gavel:{}}}:*", home.get("GAVEL_REDIS_QUEUE"));
-    let keys: Vec<String> =
-        redis::cmd("KEYS").arg(pattern).query_async(&mut redis).await.unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS")
+        .arg(pattern)
+        .query_async(&mut redis)
+        .await
+        .unwrap();
     if !keys.is_empty() {
-        let _: usize = redis::cmd("DEL").arg(&keys).query_async(&mut redis).await.unwrap();
+        let _: usize = redis::cmd("DEL")
+            .arg(&keys)
+            .query_async(&mut redis)
+            .await
+            .unwrap();
     }
     keys.len()
 }

@@ -7,7 +7,10 @@ use crate::support::process::{free_address, run, run_to_end};
 fn unreachable_database() -> Home {
     let mut home = Home::embedded();
     home.judge_at("http://127.0.0.1:9/v1", "");
-    home.set("DATABASE_URL", format!("postgres://gavel@{}/gavel", free_address()));
+    home.set(
+        "DATABASE_URL",
+        format!("postgres://gavel@{}/gavel", free_address()),
+    );
     home.set("REDIS_URL", format!("redis://{}", free_address()));
     home.set("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "1");
     home
@@ -36,7 +39,9 @@ async fn no_database_at_all_is_a_mistake_in_the_settings() {
 
 #[tokio::test]
 async fn pending_migrations_are_named_with_their_remedy() {
-    let Some(mut home) = shared().await else { return };
+    let Some(mut home) = shared().await else {
+        return;
+    };
     home.judge_at("http://127.0.0.1:9/v1", "");
     for command in ["serve", "worker"] {
         let (code, output) = run(&home, &[command]).await;
@@ -49,7 +54,9 @@ async fn pending_migrations_are_named_with_their_remedy() {
 
 #[tokio::test]
 async fn a_worker_without_a_judge_says_what_to_set() {
-    let Some(mut home) = shared().await else { return };
+    let Some(mut home) = shared().await else {
+        return;
+    };
     run_to_end(&home, &["migrate"]).await;
     home.set("DEFAULT_LLM_PROVIDER", "openai-default");
     let (code, output) = run(&home, &["worker"]).await;

@@ -27,13 +27,26 @@ async fn a_session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
 
     let accepted = world.api.ask(id).await;
     let job = id_of(&accepted.body["job_id"]);
-    assert_eq!(accepted.header("location"), Some(format!("/api/v1/jobs/{job}").as_str()));
-    assert!(accepted.header("retry-after").is_some_and(|text| text.parse::<u32>().is_ok()));
+    assert_eq!(
+        accepted.header("location"),
+        Some(format!("/api/v1/jobs/{job}").as_str())
+    );
+    assert!(
+        accepted
+            .header("retry-after")
+            .is_some_and(|text| text.parse::<u32>().is_ok())
+    );
     assert_eq!(accepted.body["session_id"], json!(id));
     let body = accepted.expect(202);
-    assert!(["queued", "running"].contains(&body["state"].as_str().unwrap()), "{body}");
+    assert!(
+        ["queued", "running"].contains(&body["state"].as_str().unwrap()),
+        "{body}"
+    );
 
-    let running = world.api.job_until(job, "the job runs", |job| job["state"] == "running").await;
+    let running = world
+        .api
+        .job_until(job, "the job runs", |job| job["state"] == "running")
+        .await;
     assert_eq!(running["wait"], json!(null));
     let not_yet = world.api.score(id).await;
     assert_eq!(not_yet.body["type"], "urn:gavel:problem:not-scored");
@@ -45,9 +58,15 @@ async fn a_session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
     assert_eq!(score["total_score"], 64);
     let done = world.api.ended(job).await;
     assert_eq!(done["state"], "succeeded");
-    assert_eq!((&done["retries"], &done["attempts"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        (&done["retries"], &done["attempts"]),
+        (&json!(0), &json!(0))
+    );
     assert_eq!(world.judge.count(), 1);
-    assert_eq!(world.judge.calls()[0].authorization, Some(format!("Bearer {KEY}")));
+    assert_eq!(
+        world.judge.calls()[0].authorization,
+        Some(format!("Bearer {KEY}"))
+    );
 
     let again = world.api.ask(id).await.expect(200);
     assert_eq!(again, score);
@@ -62,7 +81,12 @@ async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Hom
     assert!(answer.header("etag").is_some());
     let score = answer.expect(200);
 
-    let fields: BTreeSet<&str> = score.as_object().unwrap().keys().map(String::as_str).collect();
+    let fields: BTreeSet<&str> = score
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     let expected = [
         "score_id",
         "session_id",
@@ -85,9 +109,20 @@ async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Hom
     assert_eq!(fields, BTreeSet::from(expected));
     let breakdown = score["score_breakdown"].as_object().unwrap();
     let dimensions: BTreeSet<&str> = breakdown.keys().map(String::as_str).collect();
-    let four = ["consistency", "logical_flow", "synthesis_quality", "tool_relevance"];
+    let four = [
+        "consistency",
+        "logical_flow",
+        "synthesis_quality",
+        "tool_relevance",
+    ];
     assert_eq!(dimensions, BTreeSet::from(four));
-    assert_eq!(breakdown.values().filter_map(serde_json::Value::as_f64).sum::<f64>(), 81.0);
+    assert_eq!(
+        breakdown
+            .values()
+            .filter_map(serde_json::Value::as_f64)
+            .sum::<f64>(),
+        81.0
+    );
     assert_eq!(score["session_id"], json!(id));
     assert_eq!(score["job_id"], json!(job));
     assert_eq!(score["rating"], "good");
@@ -98,7 +133,13 @@ async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Hom
     assert_eq!(score["criteria_hash"].as_str().unwrap().len(), 64);
     assert_eq!(score["scored_triggered_by"], "api-client");
     assert_eq!(score["missing_tools"][0]["tool_name"], "kubectl-events");
-    assert_eq!(score["alternative_approaches"][0]["steps"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        score["alternative_approaches"][0]["steps"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     assert_eq!(score["usage"]["tokens_in"], TOKENS_IN);
     assert_eq!(score["usage"]["tokens_out"], TOKENS_OUT);
     let cost = score["usage"]["cost_usd"].as_f64().unwrap();
@@ -125,7 +166,11 @@ async fn prefer_wait_answers_the_score_itself(home: Home) {
         .await;
     assert_eq!(answer.body["type"], "urn:gavel:problem:judge-failed");
     assert_eq!(answer.body["class"], "rejected");
-    assert!(answer.body["job"]["job_id"].is_string(), "{:#}", answer.body);
+    assert!(
+        answer.body["job"]["job_id"].is_string(),
+        "{:#}",
+        answer.body
+    );
     answer.expect(502);
 
     world.judge.says(Say::held(50));
@@ -136,7 +181,10 @@ async fn prefer_wait_answers_the_score_itself(home: Home) {
         .await;
     let body = answer.expect(202);
     world.judge.release();
-    assert_eq!(world.api.ended(id_of(&body["job_id"])).await["state"], "succeeded");
+    assert_eq!(
+        world.api.ended(id_of(&body["job_id"])).await["state"],
+        "succeeded"
+    );
     world.end().await;
 }
 
@@ -174,7 +222,10 @@ async fn many_sessions_are_each_scored_by_one_call(home: Home) {
 async fn asking_again_while_a_job_is_active_answers_that_job(home: Home) {
     let world = World::start(home, Say::held(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
-    world.api.job_until(job, "the job runs", |job| job["state"] == "running").await;
+    world
+        .api
+        .job_until(job, "the job runs", |job| job["state"] == "running")
+        .await;
     let again = world.api.ask(id).await.expect(202);
     assert_eq!(again["job_id"], json!(job));
 

@@ -40,18 +40,29 @@ async fn pause_and_resume(home: Home, what: &str) {
     world.api.post(&format!("{what}/resume")).await.expect(200);
     assert_eq!(world.api.scored(id).await["total_score"], 70);
     let done = world.api.ended(job).await;
-    assert_eq!((done["retries"].as_i64(), done["attempts"].as_i64()), (Some(0), Some(0)));
+    assert_eq!(
+        (done["retries"].as_i64(), done["attempts"].as_i64()),
+        (Some(0), Some(0))
+    );
     world.end().await;
 }
 
 async fn a_live_worker_obeys_a_pause(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
-    world.api.post(&format!("/api/v1/judges/{JUDGE}/pause")).await.expect(200);
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/pause"))
+        .await
+        .expect(200);
     // The worker reads the brakes twice a second; what it takes before that is scored.
     let held = eventually(PATIENCE, "a new job stays queued", || async {
         let (_, job) = world.api.enqueue(session()).await;
-        let looked = world.api.send("GET", &format!("/api/v1/jobs/{job}"), None, &[("prefer", "wait=1")]);
-        let looked = looked.await.expect(200);
+        let path = format!("/api/v1/jobs/{job}");
+        let looked = world
+            .api
+            .send("GET", &path, None, &[("prefer", "wait=1")])
+            .await;
+        let looked = looked.expect(200);
         (looked["state"] == "queued").then_some(job)
     })
     .await;
@@ -60,7 +71,11 @@ async fn a_live_worker_obeys_a_pause(home: Home) {
         world.judge.count() == calls
     })
     .await;
-    world.api.post(&format!("/api/v1/judges/{JUDGE}/resume")).await.expect(200);
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
+        .await
+        .expect(200);
     assert_eq!(world.api.ended(held).await["state"], "succeeded");
     world.end().await;
 }

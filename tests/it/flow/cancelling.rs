@@ -21,7 +21,11 @@ async fn the_result_of_a_job_that_was_cancelled_while_it_ran_is_dropped(mut home
         (world.judge.in_flight() == 1).then_some(())
     })
     .await;
-    let cancelled = world.api.post(&format!("/api/v1/jobs/{job}/cancel")).await.expect(200);
+    let cancelled = world
+        .api
+        .post(&format!("/api/v1/jobs/{job}/cancel"))
+        .await
+        .expect(200);
     assert_eq!(cancelled["state"], "cancelled");
     // One slot: when the next job is scored, the cancelled one's end has been handed over.
     let (next, next_job) = world.api.enqueue(session()).await;
@@ -42,7 +46,11 @@ async fn the_result_of_a_job_that_was_cancelled_while_it_ran_is_dropped(mut home
 async fn a_job_that_is_cancelled_before_it_runs_asks_nobody(home: Home) {
     let mut world = World::idle(home, Say::Score(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
-    world.api.post(&format!("/api/v1/jobs/{job}/cancel")).await.expect(200);
+    world
+        .api
+        .post(&format!("/api/v1/jobs/{job}/cancel"))
+        .await
+        .expect(200);
     let ended = world.api.post(&format!("/api/v1/jobs/{job}/cancel")).await;
     assert!([200, 409].contains(&ended.status), "{ended:?}");
     world.work();

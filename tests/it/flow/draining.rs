@@ -30,9 +30,11 @@ async fn a_soft_stop_lets_running_jobs_finish_and_takes_no_more(home: Home) {
     in_flight(&world, 1).await;
     worker.stop.soft.cancel();
     let (_, second) = world.api.enqueue(session()).await;
-    stays(Duration::from_millis(1_200), "the second job isn't taken", || async {
-        world.judge.count() == 1
-    })
+    stays(
+        Duration::from_millis(1_200),
+        "the second job isn't taken",
+        || async { world.judge.count() == 1 },
+    )
     .await;
     world.judge.release();
     worker.ended().await;
@@ -51,7 +53,10 @@ async fn a_hard_stop_gives_back_what_is_not_finished_and_another_worker_scores_i
     worker.ended().await;
     let back = world.api.job(job).await;
     assert_eq!(back["state"], "queued", "{back:#}");
-    assert_eq!((back["attempts"].as_i64(), back["retries"].as_i64()), (Some(0), Some(0)));
+    assert_eq!(
+        (back["attempts"].as_i64(), back["retries"].as_i64()),
+        (Some(0), Some(0))
+    );
 
     world.judge.release();
     world.work();

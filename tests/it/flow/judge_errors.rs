@@ -41,7 +41,10 @@ fn assert_failed(job: &Value, class: &str) {
 }
 
 fn gaps(calls: &[Call]) -> Vec<Duration> {
-    calls.windows(2).map(|pair| pair[1].at - pair[0].at).collect()
+    calls
+        .windows(2)
+        .map(|pair| pair[1].at - pair[0].at)
+        .collect()
 }
 
 async fn fail(world: &World) -> Value {
@@ -57,7 +60,9 @@ async fn fail(world: &World) -> Value {
 async fn two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds(mut home: Home) {
     home.set("GAVEL_JUDGE_RETRY_BASE_S", "1.0");
     let world = World::start(home, Say::Score(72)).await;
-    world.judge.says_in_turn(vec![Say::Status(500), Say::Status(500)], Say::Score(72));
+    world
+        .judge
+        .says_in_turn(vec![Say::Status(500), Say::Status(500)], Say::Score(72));
     let (id, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 72);
     assert_eq!(world.api.ended(job).await["retries"], 2);
@@ -90,28 +95,43 @@ async fn a_judge_that_answers_too_late_fails_the_job_as_transient(mut home: Home
 async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
     // The address of a listener that is gone.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let more = format!("  custom_base_url: http://{}/v1\n", gone.local_addr().unwrap());
+    let more = format!(
+        "  custom_base_url: http://{}/v1\n",
+        gone.local_addr().unwrap()
+    );
     drop(gone);
     let mut world = World::idle_with(home, Say::Score(70), &more).await;
     world.work();
     let job = fail(&world).await;
     assert_failed(&job, "transient");
     assert_eq!(job["retries"], 3);
-    let calls = world.app().store().calls_of(job["job_id"].as_str().unwrap().parse().unwrap());
+    let calls = world
+        .app()
+        .store()
+        .calls_of(job["job_id"].as_str().unwrap().parse().unwrap());
     let calls = calls.await.unwrap();
     assert_eq!(calls.len(), 4);
-    assert!(calls.iter().all(|call| call.status.is_none() && call.error.is_some()));
+    assert!(
+        calls
+            .iter()
+            .all(|call| call.status.is_none() && call.error.is_some())
+    );
     world.end().await;
 }
 
 async fn a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry(home: Home) {
     let world = World::start(home, Say::Score(72)).await;
-    world.judge.says_in_turn(vec![Say::throttled(1)], Say::Score(72));
+    world
+        .judge
+        .says_in_turn(vec![Say::throttled(1)], Say::Score(72));
     let (id, job) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     assert_eq!(world.api.ended(job).await["retries"], 0);
     let gaps = gaps(&world.judge.calls());
-    assert!(gaps.len() == 1 && gaps[0] >= Duration::from_secs(1), "{gaps:?}");
+    assert!(
+        gaps.len() == 1 && gaps[0] >= Duration::from_secs(1),
+        "{gaps:?}"
+    );
     world.end().await;
 }
 
@@ -143,8 +163,12 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
     let world = World::start(home, Say::Status(401)).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 1);
-    let row = judge_until(&world.api, |row| row["paused"] == true || row["brake"].is_object()).await;
-    assert!(row.to_string().contains("misconfigured"), "{row:#}");
+    let row = judge_until(&world.api, |row| row["brake"].is_object()).await;
+    assert_eq!(row["brake"]["reason"], "misconfigured", "{row:#}");
+    assert!(
+        !row["brake"]["message"].as_str().unwrap().is_empty(),
+        "{row:#}"
+    );
 
     world.judge.says(Say::Score(70));
     let (id, job) = world.api.enqueue(session()).await;
@@ -156,7 +180,11 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
     assert_eq!(held["state"], "queued");
     assert_eq!(held["wait"]["reason"], "misconfigured");
 
-    world.api.post(&format!("/api/v1/judges/{JUDGE}/resume")).await.expect(200);
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
+        .await
+        .expect(200);
     assert_eq!(world.api.scored(id).await["total_score"], 70);
     assert_eq!(world.judge.count(), 2);
     world.end().await;
@@ -164,12 +192,14 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
 
 async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
-    world.judge.says(Say::StatusWith(429, Vec::new(), "insufficient_quota"));
+    world
+        .judge
+        .says(Say::StatusWith(429, Vec::new(), "insufficient_quota"));
     let (first, job) = world.api.enqueue(session()).await;
     let held = waiting(&world.api, job).await;
     assert_eq!(held["wait"]["reason"], "exhausted");
-    let row = judge_until(&world.api, |row| row.to_string().contains("exhausted")).await;
-    assert_eq!(row["name"], JUDGE);
+    let row = judge_until(&world.api, |row| row["brake"].is_object()).await;
+    assert_eq!(row["brake"]["reason"], "exhausted", "{row:#}");
 
     let (second, job) = world.api.enqueue(session()).await;
     stays(Duration::from_millis(800), "nothing is asked", || async {
@@ -177,10 +207,17 @@ async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: 
     })
     .await;
     let held = world.api.job(job).await;
-    assert_eq!((&held["state"], &held["wait"]["reason"]), (&json!("queued"), &json!("exhausted")));
+    assert_eq!(
+        (&held["state"], &held["wait"]["reason"]),
+        (&json!("queued"), &json!("exhausted"))
+    );
 
     world.judge.says(Say::Score(70));
-    world.api.post(&format!("/api/v1/judges/{JUDGE}/resume")).await.expect(200);
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
+        .await
+        .expect(200);
     world.api.scored(first).await;
     world.api.scored(second).await;
     assert_eq!(world.judge.count(), 3);
@@ -190,10 +227,17 @@ async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: 
 async fn a_truncated_reply_is_asked_for_once_more_with_a_larger_cap(home: Home) {
     let world = World::start(home, Say::Truncated).await;
     assert_failed(&fail(&world).await, "truncated");
-    let caps: Vec<u64> = world.judge.calls().iter().map(|call| output_cap(&call.body)).collect();
+    let caps: Vec<u64> = world
+        .judge
+        .calls()
+        .iter()
+        .map(|call| output_cap(&call.body))
+        .collect();
     assert!(caps.len() == 2 && caps[1] > caps[0], "{caps:?}");
 
-    world.judge.says_in_turn(vec![Say::Truncated], Say::Score(70));
+    world
+        .judge
+        .says_in_turn(vec![Say::Truncated], Say::Score(70));
     let (id, _) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     world.end().await;
@@ -223,7 +267,10 @@ async fn a_failed_job_is_retried_by_hand_under_its_own_id(home: Home) {
     let path = job["links"]["retry"].as_str().unwrap();
     let answer = world.api.post(path).await;
     assert!([200, 202].contains(&answer.status), "{answer:?}");
-    let job = world.api.ended(job["job_id"].as_str().unwrap().parse().unwrap()).await;
+    let job = world
+        .api
+        .ended(job["job_id"].as_str().unwrap().parse().unwrap())
+        .await;
     assert_eq!(job["state"], "succeeded");
     assert_eq!(job["error"], Value::Null);
     assert_eq!(world.judge.count(), 2);
@@ -231,7 +278,8 @@ async fn a_failed_job_is_retried_by_hand_under_its_own_id(home: Home) {
 }
 
 async fn waiting(api: &Api, job: uuid::Uuid) -> Value {
-    api.job_until(job, "the job waits", |job| job["state"] == "waiting").await
+    api.job_until(job, "the job waits", |job| job["state"] == "waiting")
+        .await
 }
 
 async fn judge_until(api: &Api, fits: impl Fn(&Value) -> bool) -> Value {

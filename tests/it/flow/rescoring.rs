@@ -22,11 +22,16 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
     let first = world.api.scored(id).await;
     assert_eq!(first["is_current_criteria"], true);
 
-    world.home.replace_criteria("config/criteria/session_outcome_first.yaml");
+    world
+        .home
+        .replace_criteria("config/criteria/session_outcome_first.yaml");
     world.app().reload_criteria().unwrap();
     let stale = world.api.score(id).await.expect(200);
     assert_eq!(stale["is_current_criteria"], false);
-    assert_eq!(world.api.ask(id).await.expect(200)["score_id"], first["score_id"]);
+    assert_eq!(
+        world.api.ask(id).await.expect(200)["score_id"],
+        first["score_id"]
+    );
 
     world.judge.says(Say::Score(35));
     let job = id_of(&world.api.force(id).await.expect(202)["job_id"]);
@@ -35,19 +40,29 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
     assert_eq!(second["total_score"], 35);
     assert_ne!(second["criteria_hash"], first["criteria_hash"]);
     let dimensions = second["score_breakdown"].as_object().unwrap();
-    assert!(dimensions.len() == 5 && dimensions.contains_key("outcome"), "{second:#}");
+    assert!(
+        dimensions.len() == 5 && dimensions.contains_key("outcome"),
+        "{second:#}"
+    );
 
     let history = world.api.history(id).await;
     let shown: Vec<_> = history
         .iter()
         .map(|score| (&score["total_score"], &score["is_current_criteria"]))
         .collect();
-    assert_eq!(shown, [(&json!(35), &json!(true)), (&json!(80), &json!(false))]);
+    assert_eq!(
+        shown,
+        [(&json!(35), &json!(true)), (&json!(80), &json!(false))]
+    );
 
     // The first definition is stored, so it can still be asked for.
     world.judge.says(Say::Score(79));
     let body = json!({ "criteria_hash": first["criteria_hash"] });
-    let accepted = world.api.send("POST", &score_path(id), Some(body), &[]).await.expect(202);
+    let accepted = world
+        .api
+        .send("POST", &score_path(id), Some(body), &[])
+        .await
+        .expect(202);
     world.api.ended(id_of(&accepted["job_id"])).await;
     let third = world.api.score(id).await.expect(200);
     assert_eq!(third["criteria_hash"], first["criteria_hash"]);
@@ -62,9 +77,15 @@ async fn force_rescore_asks_the_judge_again_and_replaces_the_current_score(home:
 
     world.judge.says(Say::held(55));
     let job = id_of(&world.api.force(id).await.expect(202)["job_id"]);
-    world.api.job_until(job, "the job runs", |job| job["state"] == "running").await;
+    world
+        .api
+        .job_until(job, "the job runs", |job| job["state"] == "running")
+        .await;
     let meanwhile = world.api.score(id).await.expect(200);
-    assert_eq!(meanwhile["score_id"], first["score_id"], "the older score stays readable");
+    assert_eq!(
+        meanwhile["score_id"], first["score_id"],
+        "the older score stays readable"
+    );
     world.judge.release();
     world.api.ended(job).await;
     assert_eq!(world.judge.count(), 2, "the cache is passed over");

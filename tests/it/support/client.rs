@@ -45,12 +45,24 @@ impl Api {
     pub fn new(address: &str) -> Self {
         // Another test of this process may have set it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(90)).build().unwrap();
-        Self { base: format!("http://{address}"), client }
+        let client = reqwest::Client::builder()
+            .timeout(Duration::from_secs(90))
+            .build()
+            .unwrap();
+        Self {
+            base: format!("http://{address}"),
+            client,
+        }
     }
 
     /// Sends a request; `None` if nobody answers.
-    pub async fn try_send(&self, method: &str, path: &str, body: Option<&Value>, headers: &[(&str, &str)]) -> Option<Answer> {
+    pub async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> Option<Answer> {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         for (name, value) in headers {
@@ -64,7 +76,11 @@ impl Api {
         let headers = response.headers().clone();
         let text = response.text().await.ok()?;
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Some(Answer { status, headers, body })
+        Some(Answer {
+            status,
+            headers,
+            body,
+        })
     }
 
     /// Sends a request that must be answered.
@@ -96,7 +112,9 @@ impl Api {
     /// Puts a session and answers its id.
     pub async fn put(&self, session: Value) -> Uuid {
         let id = Uuid::now_v7();
-        let answer = self.send("PUT", &format!("/api/v1/sessions/{id}"), Some(session), &[]).await;
+        let answer = self
+            .send("PUT", &format!("/api/v1/sessions/{id}"), Some(session), &[])
+            .await;
         assert!((200..300).contains(&answer.status), "{answer:?}");
         id
     }
@@ -109,7 +127,8 @@ impl Api {
     /// Asks for a session's score anew.
     pub async fn force(&self, session: Uuid) -> Answer {
         let body = json!({ "force_rescore": true });
-        self.send("POST", &score_path(session), Some(body), &[]).await
+        self.send("POST", &score_path(session), Some(body), &[])
+            .await
     }
 
     /// Puts a session, asks for its score, and answers the ids of both.
@@ -138,18 +157,16 @@ impl Api {
 
     /// Waits until a job fits.
     #[track_caller]
-    pub fn job_until(&self, job: Uuid, what: &str, fits: impl Fn(&Value) -> bool) -> impl Future<Output = Value> {
-        let last = std::sync::Mutex::new(Value::Null);
+    pub fn job_until(
+        &self,
+        job: Uuid,
+        what: &str,
+        fits: impl Fn(&Value) -> bool,
+    ) -> impl Future<Output = Value> {
+        let fits = std::sync::Arc::new(fits);
         eventually(PATIENCE, what, move || {
-            let found = self.try_job(job);
-            let (fits, last) = (&fits, &last);
-            // The last look is kept for whoever debugs the failure.
-            let found = async move {
-                let job = found.await?;
-                *last.lock().unwrap() = job.clone();
-                fits(&job).then_some(job)
-            };
-            Box::pin(found) as std::pin::Pin<Box<dyn Future<Output = Option<Value>>>>
+            let (api, fits) = (self.clone(), fits.clone());
+            async move { api.try_job(job).await.filter(|job| fits(job)) }
         })
     }
 
@@ -157,7 +174,10 @@ impl Api {
     #[track_caller]
     pub fn ended(&self, job: Uuid) -> impl Future<Output = Value> {
         self.job_until(job, "the job ends", |job| {
-            matches!(job["state"].as_str(), Some("succeeded" | "failed" | "cancelled"))
+            matches!(
+                job["state"].as_str(),
+                Some("succeeded" | "failed" | "cancelled")
+            )
         })
     }
 
@@ -179,7 +199,9 @@ impl Api {
     }
 
     async fn try_job(&self, job: Uuid) -> Option<Value> {
-        let answer = self.try_send("GET", &format!("/api/v1/jobs/{job}"), None, &[]).await?;
+        let answer = self
+            .try_send("GET", &format!("/api/v1/jobs/{job}"), None, &[])
+            .await?;
         (answer.status == 200).then_some(answer.body)
     }
 }
@@ -192,5 +214,9 @@ pub fn score_path(session: Uuid) -> String {
 /// An id in a body.
 #[track_caller]
 pub fn id_of(value: &Value) -> Uuid {
-    value.as_str().unwrap_or_else(|| panic!("not an id: {value}")).parse().unwrap()
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("not an id: {value}"))
+        .parse()
+        .unwrap()
 }

@@ -37,7 +37,10 @@ impl Home {
         let mut home = Self::embedded();
         home.set("DATABASE_URL", &database);
         home.set("REDIS_URL", redis);
-        home.set("GAVEL_REDIS_QUEUE", format!("test-{}", Uuid::now_v7().simple()));
+        home.set(
+            "GAVEL_REDIS_QUEUE",
+            format!("test-{}", Uuid::now_v7().simple()),
+        );
         home.database = Some(database);
         Some(home)
     }
@@ -88,7 +91,10 @@ impl Home {
 
     /// The settings that a program would load here.
     pub fn settings(&self) -> Settings {
-        let sources = Sources { env: self.env.clone(), ..Sources::default() };
+        let sources = Sources {
+            env: self.env.clone(),
+            ..Sources::default()
+        };
         gavel::config::load(&sources).unwrap().settings
     }
 
@@ -96,7 +102,9 @@ impl Home {
     pub fn mode(&self) -> Mode {
         match self.database {
             Some(_) => Mode::Shared,
-            None => Mode::Embedded { data_dir: self.dir.path().join("data") },
+            None => Mode::Embedded {
+                data_dir: self.dir.path().join("data"),
+            },
         }
     }
 

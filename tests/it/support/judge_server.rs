@@ -72,8 +72,14 @@ pub struct Call {
 impl Call {
     /// The texts of all messages, one after the other.
     pub fn prompt(&self) -> String {
-        let messages = self.body["messages"].as_array().cloned().unwrap_or_default();
-        let texts: Vec<&str> = messages.iter().filter_map(|m| m["content"].as_str()).collect();
+        let messages = self.body["messages"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let texts: Vec<&str> = messages
+            .iter()
+            .filter_map(|m| m["content"].as_str())
+            .collect();
         texts.join("\n")
     }
 }
@@ -118,7 +124,11 @@ impl JudgeServer {
         let task = tokio::spawn(async move {
             axum::serve(listener, router).await.unwrap();
         });
-        Self { address, shared, task }
+        Self {
+            address,
+            shared,
+            task,
+        }
     }
 
     /// The base address for one asker.
@@ -235,7 +245,8 @@ fn answer(say: &Say, request: &Value) -> Response<Body> {
 
 fn failure(status: u16, headers: &[(&'static str, String)], code: &str) -> Response<Body> {
     let message = format!("the test's judge answers {status}");
-    let body = json!({ "error": { "message": message, "type": "test", "param": null, "code": code } });
+    let body =
+        json!({ "error": { "message": message, "type": "test", "param": null, "code": code } });
     json_response(status, headers, &body)
 }
 

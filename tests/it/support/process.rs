@@ -24,15 +24,25 @@ impl Process {
     /// Starts a command whose output goes to a file in `dir`.
     pub fn spawn(name: &str, dir: &Path, mut command: Command) -> Self {
         let log = dir.join(format!("{name}.log"));
-        let out = File::options().create(true).append(true).open(&log).unwrap();
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
         command
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(out.try_clone().unwrap())
             .stderr(out)
             .kill_on_drop(true);
-        let child = command.spawn().unwrap_or_else(|error| panic!("starting {name}: {error}"));
-        Self { name: name.to_owned(), child, log }
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting {name}: {error}"));
+        Self {
+            name: name.to_owned(),
+            child,
+            log,
+        }
     }
 
     /// Its process id.
@@ -47,7 +57,9 @@ impl Process {
 
     /// Asks it to stop (SIGTERM).
     pub fn terminate(&self) {
-        let sent = BlockingCommand::new("kill").args(["-TERM", &self.pid().to_string()]).status();
+        let sent = BlockingCommand::new("kill")
+            .args(["-TERM", &self.pid().to_string()])
+            .status();
         assert!(sent.unwrap().success(), "signalling {}", self.name);
     }
 
@@ -59,7 +71,8 @@ impl Process {
     /// Waits for its end and answers its exit code.
     pub async fn exit_code(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        let ended = ended.unwrap_or_else(|_| panic!("{} doesn't end:\n{}", self.name, self.output()));
+        let ended =
+            ended.unwrap_or_else(|_| panic!("{} doesn't end:\n{}", self.name, self.output()));
         ended.unwrap().code()
     }
 
@@ -90,7 +103,10 @@ pub fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
 
 /// A loopback address that nobody listened on a moment ago.
 pub fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
 /// Several processes over one database and one queue.
@@ -105,7 +121,8 @@ impl Fleet {
     pub async fn start(mut home: Home) -> Self {
         let address = free_address();
         home.set("GAVEL_BIND", address);
-        if home.get("GAVEL_LLM_PROVIDERS").is_empty() && home.get("GAVEL_SIMULATED_URL").is_empty() {
+        if home.get("GAVEL_LLM_PROVIDERS").is_empty() && home.get("GAVEL_SIMULATED_URL").is_empty()
+        {
             // The API asks no judge; it only wants to know that there is one.
             home.judge_at("http://127.0.0.1:9/v1", "");
         }
@@ -125,7 +142,10 @@ impl Fleet {
     /// What starts workers of a name, each with a judge's address.
     pub fn starter(&self, concurrency: usize) -> impl Fn(&str, &str) -> Process + use<> {
         let (dir, mut env) = (self.home.dir().to_owned(), self.home.env().clone());
-        env.insert("GAVEL_WORKER_CONCURRENCY".to_owned(), concurrency.to_string());
+        env.insert(
+            "GAVEL_WORKER_CONCURRENCY".to_owned(),
+            concurrency.to_string(),
+        );
         move |name, judge_url| {
             let path = dir.join(format!("judges-{name}.yaml"));
             std::fs::write(&path, providers(judge_url, "")).unwrap();
@@ -141,7 +161,9 @@ impl Fleet {
         eventually(PATIENCE, "the API is live", || async {
             let runs = serve.borrow_mut().runs();
             assert!(runs, "serve ended:\n{}", serve.borrow().output());
-            api.try_send("GET", "/livez", None, &[]).await.filter(|answer| answer.status == 200)
+            api.try_send("GET", "/livez", None, &[])
+                .await
+                .filter(|answer| answer.status == 200)
         })
         .await;
     }
@@ -162,16 +184,23 @@ pub async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
         .kill_on_drop(true)
         .output();
     let output = tokio::time::timeout(PATIENCE, output).await;
-    let output = output.unwrap_or_else(|_| panic!("gavel {} doesn't end", args.join(" "))).unwrap();
+    let output = output
+        .unwrap_or_else(|_| panic!("gavel {} doesn't end", args.join(" ")))
+        .unwrap();
     let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
 }
 
 /// The first of these that is there and can be run.
 pub fn program(name: &str, folders: &[&str]) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let found = path.split(':').chain(folders.iter().copied());
-    found.map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
+    found
+        .map(|folder| Path::new(folder).join(name))
+        .find(|path| path.is_file())
 }
 
 /// A Redis that belongs to one test; it can be killed and started again, empty.
@@ -190,7 +219,12 @@ impl PrivateRedis {
             return None;
         };
         let dir = tempfile::tempdir().unwrap();
-        let mut redis = Self { program, dir, address: free_address(), process: None };
+        let mut redis = Self {
+            program,
+            dir,
+            address: free_address(),
+            process: None,
+        };
         redis.again().await;
         Some(redis)
     }
@@ -229,26 +263,59 @@ pub struct PrivatePostgres {
 impl PrivatePostgres {
     /// Makes a data folder and starts a server; `None`, with a line that says so, where that can't be done.
     pub async fn start() -> Option<Self> {
-        let folders = ["/usr/lib/postgresql/17/bin", "/usr/lib/postgresql/16/bin", "/usr/lib/postgresql/15/bin"];
-        let (Some(initdb), Some(postgres)) = (program("initdb", &folders), program("postgres", &folders)) else {
-            eprintln!("NOT TESTED: there is no initdb and postgres in PATH or in /usr/lib/postgresql");
+        let folders = [
+            "/usr/lib/postgresql/17/bin",
+            "/usr/lib/postgresql/16/bin",
+            "/usr/lib/postgresql/15/bin",
+        ];
+        let (Some(initdb), Some(postgres)) =
+            (program("initdb", &folders), program("postgres", &folders))
+        else {
+            eprintln!(
+                "NOT TESTED: there is no initdb and postgres in PATH or in /usr/lib/postgresql"
+            );
             return None;
         };
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         std::fs::create_dir(&data).unwrap();
         if is_root() {
-            let owned = BlockingCommand::new("chown").arg("-R").arg("postgres").arg(dir.path()).status();
+            let owned = BlockingCommand::new("chown")
+                .arg("-R")
+                .arg("postgres")
+                .arg(dir.path())
+                .status();
             if !owned.is_ok_and(|status| status.success()) {
                 eprintln!("NOT TESTED: Postgres can't run as root, and there is no user postgres");
                 return None;
             }
         }
         let mut make = unprivileged(&initdb);
-        make.args(["--auth=trust", "--username=gavel", "--no-sync", "--no-locale", "--encoding=UTF8", "-D"]);
-        let made = make.arg(&data).current_dir(dir.path()).output().await.unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let mut server = Self { program: postgres, dir, address: free_address(), process: None };
+        make.args([
+            "--auth=trust",
+            "--username=gavel",
+            "--no-sync",
+            "--no-locale",
+            "--encoding=UTF8",
+            "-D",
+        ]);
+        let made = make
+            .arg(&data)
+            .current_dir(dir.path())
+            .output()
+            .await
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "initdb: {}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        let mut server = Self {
+            program: postgres,
+            dir,
+            address: free_address(),
+            process: None,
+        };
         server.again().await;
         Some(server)
     }
@@ -263,7 +330,13 @@ impl PrivatePostgres {
         let mut process = self.process.take().expect("it runs");
         let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap();
         let pid = pid.lines().next().unwrap().to_owned();
-        assert!(BlockingCommand::new("kill").args(["-QUIT", &pid]).status().unwrap().success());
+        assert!(
+            BlockingCommand::new("kill")
+                .args(["-QUIT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
         process.exit_code().await;
     }
 
@@ -271,15 +344,24 @@ impl PrivatePostgres {
     pub async fn again(&mut self) {
         let mut command = unprivileged(&self.program);
         command.arg("-D").arg(self.dir.path().join("data"));
-        command.args(["-p", &self.address.port().to_string(), "-c", "listen_addresses=127.0.0.1"]);
+        command.args([
+            "-p",
+            &self.address.port().to_string(),
+            "-c",
+            "listen_addresses=127.0.0.1",
+        ]);
         command.args(["-c", "unix_socket_directories=", "-c", "fsync=off"]);
         self.process = Some(Process::spawn("postgres", self.dir.path(), command));
         let url = self.url();
-        eventually(Duration::from_secs(30), "the private Postgres answers", || async {
-            use sqlx::Connection as _;
-            let connection = sqlx::PgConnection::connect(&url).await.ok()?;
-            connection.close().await.ok()
-        })
+        eventually(
+            Duration::from_secs(30),
+            "the private Postgres answers",
+            || async {
+                use sqlx::Connection as _;
+                let connection = sqlx::PgConnection::connect(&url).await.ok()?;
+                connection.close().await.ok()
+            },
+        )
         .await;
     }
 }
@@ -288,7 +370,10 @@ impl Drop for PrivatePostgres {
     fn drop(&mut self) {
         // Its children outlive a parent that is killed; asked to stop, it takes them along.
         let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid"));
-        if let Some(pid) = pid.ok().and_then(|text| text.lines().next().map(str::to_owned)) {
+        if let Some(pid) = pid
+            .ok()
+            .and_then(|text| text.lines().next().map(str::to_owned))
+        {
             let _ = BlockingCommand::new("kill").args(["-QUIT", &pid]).status();
         }
     }
@@ -305,7 +390,9 @@ fn unprivileged(program: &Path) -> Command {
         return Command::new(program);
     }
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
+    command
+        .args(["--reuid=postgres", "--regid=postgres", "--clear-groups"])
+        .arg(program);
     command
 }
 

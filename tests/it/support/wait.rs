@@ -9,7 +9,11 @@ const PERIOD: Duration = Duration::from_millis(15);
 
 /// Asks until the answer is `Some`; fails the test when that takes longer than `deadline`.
 #[track_caller]
-pub fn eventually<T, F, Fut>(deadline: Duration, what: &str, mut check: F) -> impl Future<Output = T>
+pub fn eventually<T, F, Fut>(
+    deadline: Duration,
+    what: &str,
+    mut check: F,
+) -> impl Future<Output = T>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Option<T>>,
@@ -42,7 +46,10 @@ where
         let begun = Instant::now();
         while begun.elapsed() < span {
             let elapsed = begun.elapsed();
-            assert!(check().await, "{caller}: not any more after {elapsed:?}: {what}");
+            assert!(
+                check().await,
+                "{caller}: not any more after {elapsed:?}: {what}"
+            );
             tokio::time::sleep(PERIOD).await;
         }
     }

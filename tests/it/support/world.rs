@@ -103,7 +103,13 @@ impl World {
             async move { app.serve(listener, stop).await }
         });
         let running = vec![Running { stop, task }];
-        Self { api, judge, home, app: Some(app), running }
+        Self {
+            api,
+            judge,
+            home,
+            app: Some(app),
+            running,
+        }
     }
 
     async fn close(&mut self) {
@@ -111,6 +117,8 @@ impl World {
             part.drain().await;
         }
         let app = self.app.take().and_then(Arc::into_inner);
-        app.expect("nobody holds the program any more").close().await;
+        app.expect("nobody holds the program any more")
+            .close()
+            .await;
     }
 }
