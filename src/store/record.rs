@@ -54,6 +54,8 @@ pub enum Ending {
     },
     /// Not finished: drained, or its lane was paused. Back to `queued`, due at once.
     Requeued,
+    /// Claimed, and put back before anything of it ran: lane and losses stay as they were.
+    NotStarted,
 }
 
 impl Ending {
@@ -63,14 +65,14 @@ impl Ending {
             Self::Scored { .. } => JobState::Succeeded,
             Self::Failed(_) => JobState::Failed,
             Self::Waiting { .. } => JobState::Waiting,
-            Self::Requeued => JobState::Queued,
+            Self::Requeued | Self::NotStarted => JobState::Queued,
         }
     }
 
     fn score(&self) -> Option<&NewSessionScore> {
         match self {
             Self::Scored { score, .. } => Some(score),
-            Self::Failed(_) | Self::Waiting { .. } | Self::Requeued => None,
+            Self::Failed(_) | Self::Waiting { .. } | Self::Requeued | Self::NotStarted => None,
         }
     }
 }
@@ -298,7 +300,7 @@ async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<V
                     Ending::Failed(_) => {
                         finished_at == Some(chrono::SubsecRound::trunc_subsecs(record.at, 6))
                     }
-                    Ending::Waiting { .. } | Ending::Requeued => true,
+                    Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => true,
                 }
         };
         if records.iter().any(|record| same(&record)) {
@@ -312,7 +314,7 @@ fn update_statement(records: &[Record]) -> Sql {
     let rows = records.iter().map(values).collect();
     let mut statement = Sql::of_rows(
         "v_job_id, v_claim_no, v_worker_id, v_state, v_result, v_simulated, v_retries, v_tokens_in, v_tokens_out, \
-         v_cost_usd, v_at, v_finished_at, v_due_at, v_wait_reason, v_wait_until, v_error_class, v_error",
+         v_cost_usd, v_at, v_finished_at, v_due_at, v_wait_reason, v_wait_until, v_error_class, v_error, v_started",
         rows,
     );
     statement.push(
@@ -330,8 +332,8 @@ fn update_statement(records: &[Record]) -> Sql {
             finished_at = v_finished_at,
             due_at = coalesce(v_due_at, due_at),
             worker_id = case when v_finished_at is not null then worker_id end,
-            lane = case when v_finished_at is null then coalesce(judge, 'none') else lane end,
-            losses = 0,
+            lane = case when v_finished_at is null and v_started then coalesce(judge, 'none') else lane end,
+            losses = case when v_started then 0 else losses end,
             wait_reason = v_wait_reason,
             wait_until = v_wait_until,
             waiting_since = case when v_state = 'waiting' then coalesce(waiting_since, v_at) end,
@@ -349,20 +351,24 @@ fn values(record: &Record) -> Vec<Arg> {
     let finished_at = state.is_terminal().then_some(record.at);
     let (result, simulated) = match &record.ending {
         Ending::Scored { score, result } => (Some(result), Some(score.score.simulated)),
-        Ending::Failed(_) | Ending::Waiting { .. } | Ending::Requeued => (None, None),
+        Ending::Failed(_) | Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => {
+            (None, None)
+        }
     };
     let due_at = match &record.ending {
         Ending::Waiting { due_at, .. } => Some(*due_at),
-        Ending::Requeued => Some(record.at),
+        Ending::Requeued | Ending::NotStarted => Some(record.at),
         Ending::Scored { .. } | Ending::Failed(_) => None,
     };
     let wait = match &record.ending {
         Ending::Waiting { wait, .. } => Some(wait),
-        Ending::Scored { .. } | Ending::Failed(_) | Ending::Requeued => None,
+        Ending::Scored { .. } | Ending::Failed(_) | Ending::Requeued | Ending::NotStarted => None,
     };
     let failure = match &record.ending {
         Ending::Failed(failure) => Some(failure),
-        Ending::Scored { .. } | Ending::Waiting { .. } | Ending::Requeued => None,
+        Ending::Scored { .. } | Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => {
+            None
+        }
     };
     vec![
         record.fence.job_id.0.into(),
@@ -382,5 +388,6 @@ fn values(record: &Record) -> Vec<Arg> {
         wait.and_then(|wait| wait.until).into(),
         failure.map(|failure| failure.class.as_str()).into(),
         failure.map(|failure| failure.message.as_str()).into(),
+        (record.ending != Ending::NotStarted).into(),
     ]
 }

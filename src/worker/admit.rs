@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::WorkerParts;
 use super::brakes::Brakes;
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Lane, Priority, Usage};
@@ -21,7 +22,7 @@ use crate::store::{Ending, Fence, Record, Store, StoreError};
 const LANES_FRESH: Duration = Duration::from_secs(1);
 
 /// Admits ids by claiming their rows in the store.
-pub struct StoreAdmit {
+pub(super) struct StoreAdmit {
     store: Arc<Store>,
     gate: Arc<dyn Gate>,
     clock: Arc<dyn Clock>,
@@ -36,24 +37,16 @@ pub struct StoreAdmit {
 
 impl StoreAdmit {
     /// Builds the admission of one worker.
-    pub fn new(
-        store: Arc<Store>,
-        gate: Arc<dyn Gate>,
-        clock: Arc<dyn Clock>,
-        brakes: Arc<Brakes>,
-        worker_id: Uuid,
-        judges: Arc<Judges>,
-        judge_names: Vec<String>,
-    ) -> Self {
-        let mut configured: BTreeSet<Lane> = judge_names.into_iter().map(Lane::of_judge).collect();
+    pub(super) fn new(parts: &WorkerParts, brakes: Arc<Brakes>, worker_id: Uuid) -> Self {
+        let mut configured: BTreeSet<Lane> = parts.judge_names.iter().map(Lane::of_judge).collect();
         configured.insert(Lane::of_judge(Lane::NONE));
         Self {
-            store,
-            gate,
-            clock,
+            store: parts.store.clone(),
+            gate: parts.gate.clone(),
+            clock: parts.clock.clone(),
             brakes,
             worker_id,
-            judges,
+            judges: parts.judges.clone(),
             configured,
             seen: Mutex::default(),
         }
@@ -117,7 +110,15 @@ impl Admit for StoreAdmit {
             .into_iter()
             .filter_map(|claimed| {
                 let found = jobs.iter().position(|job| job.job_id == claimed.id)?;
-                Some((claimed, jobs.swap_remove(found)))
+                let job = jobs.swap_remove(found);
+                // The row's lane counts: it may have become `suspect` since the id was pushed.
+                Some((
+                    Claimed {
+                        lane: job.lane.clone(),
+                        ..claimed
+                    },
+                    job,
+                ))
             })
             .collect())
     }
@@ -151,7 +152,7 @@ impl StoreAdmit {
                 claim_no: job.claim_no,
                 worker_id: self.worker_id,
             },
-            ending: Ending::Requeued,
+            ending: Ending::NotStarted,
             retries: job.retries,
             usage: Usage {
                 cost_usd: Some(0.0),

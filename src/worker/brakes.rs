@@ -19,7 +19,7 @@ use crate::store::{Brake, BrakeTarget, Store, StoreError};
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// What is closed until somebody opens it, as this worker last read it.
-pub struct Brakes {
+pub(super) struct Brakes {
     store: Arc<Store>,
     gate: Arc<dyn Gate>,
     clock: Arc<dyn Clock>,
@@ -34,7 +34,7 @@ pub struct Brakes {
 
 impl Brakes {
     /// Builds the keeper; reads nothing yet.
-    pub fn new(
+    pub(super) fn new(
         store: Arc<Store>,
         gate: Arc<dyn Gate>,
         clock: Arc<dyn Clock>,
@@ -54,17 +54,17 @@ impl Brakes {
     }
 
     /// Whether an operator paused the whole queue.
-    pub fn queue_paused(&self) -> bool {
+    pub(super) fn queue_paused(&self) -> bool {
         self.queue_paused.load(Ordering::Relaxed)
     }
 
     /// Lanes that a brake stops: time there doesn't count as waiting.
-    pub fn stopped_lanes(&self) -> Vec<Lane> {
+    pub(super) fn stopped_lanes(&self) -> Vec<Lane> {
         self.braked().iter().map(Lane::of_judge).collect()
     }
 
     /// Compares twice a second until told to stop.
-    pub async fn run(&self, stop: CancellationToken) {
+    pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             if let Err(error) = self.sync().await {
                 tracing::warn!(%error, "could not read the brakes; what is closed stays closed");
@@ -77,7 +77,7 @@ impl Brakes {
     }
 
     /// Writes this gate's closures, applies the store's brakes, publishes what the gate knows.
-    pub async fn sync(&self) -> Result<(), StoreError> {
+    pub(super) async fn sync(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         self.write_closures(now).await?;
         self.apply(&self.store.brakes(now).await?, now);

@@ -15,7 +15,7 @@ use crate::queue::backend::{Delivery, Lease};
 use crate::store::{Ending, Record, RecordTicket, Recorded, Store};
 
 /// What every run of a worker shares.
-pub struct Handler {
+pub(super) struct Handler {
     pub(super) pipeline: Pipeline,
     pub(super) store: Arc<Store>,
     /// Runs whose end is handed over and not yet committed.
@@ -25,7 +25,7 @@ pub struct Handler {
 
 impl Handler {
     /// Runs one delivery to its end.
-    pub async fn handle(&self, delivery: Delivery<Job>) {
+    pub(super) async fn handle(&self, delivery: Delivery<Job>) {
         let Delivery {
             item: job, hold, ..
         } = delivery;
@@ -74,7 +74,7 @@ fn lease_end(job: &Job, ending: &Ending) -> LeaseEnd {
             },
             *due_at,
         ),
-        Ending::Requeued => LeaseEnd::Release,
+        Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
     }
 }
 
@@ -108,7 +108,9 @@ fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
         Ending::Waiting { wait, .. } => tracing::info!(
             %job_id, claim_no, took_ms, reason = %wait.reason, "waits"
         ),
-        Ending::Requeued => tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue"),
+        Ending::Requeued | Ending::NotStarted => {
+            tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue")
+        }
     }
 }
 
@@ -118,6 +120,6 @@ fn ending_name(ending: &Ending) -> &'static str {
         Ending::Scored { .. } => "scored",
         Ending::Failed(failure) => failure.class.as_str(),
         Ending::Waiting { .. } => "waiting",
-        Ending::Requeued => "requeued",
+        Ending::Requeued | Ending::NotStarted => "requeued",
     }
 }

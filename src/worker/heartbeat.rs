@@ -11,7 +11,7 @@ use crate::store::{Store, WorkerState};
 
 /// One worker's heartbeat.
 #[derive(Clone)]
-pub struct Heartbeat {
+pub(super) struct Heartbeat {
     store: Arc<Store>,
     worker_id: Uuid,
     name: String,
@@ -20,7 +20,7 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Builds it; beats nothing yet.
-    pub fn new(store: Arc<Store>, worker_id: Uuid, name: String, in_hand: InHand) -> Self {
+    pub(super) fn new(store: Arc<Store>, worker_id: Uuid, name: String, in_hand: InHand) -> Self {
         Self {
             store,
             worker_id,
@@ -30,7 +30,7 @@ impl Heartbeat {
     }
 
     /// Beats every `period` until `ended`; from `draining` on it says so.
-    pub async fn run(
+    pub(super) async fn run(
         self,
         period: Duration,
         draining: CancellationToken,
@@ -53,7 +53,7 @@ impl Heartbeat {
     }
 
     /// Beats once. A beat that is missed is logged: the next one may arrive in time.
-    pub async fn beat(&self, state: WorkerState) {
+    pub(super) async fn beat(&self, state: WorkerState) {
         let in_hand = i32::try_from(self.in_hand.count()).unwrap_or(i32::MAX);
         let beat = self
             .store

@@ -85,65 +85,23 @@ pub async fn run(
     hard: CancellationToken,
 ) -> Result<(), WorkerError> {
     let worker_id = Uuid::now_v7();
-    let WorkerParts {
-        store,
-        queue,
-        judges,
-        gate,
-        clock,
-        judge_names,
-    } = parts;
-    store
-        .register_worker(worker_id, &options.name, env!("CARGO_PKG_VERSION"))
-        .await
-        .map_err(WorkerError::Register)?;
-    if let Err(error) = store.release_misconfigured(&judge_names, clock.now()).await {
-        tracing::warn!(%error, "could not release the brakes of judges that were misconfigured");
-    }
-
-    let brakes = Arc::new(Brakes::new(
-        store.clone(),
-        gate.clone(),
-        clock.clone(),
-        worker_id,
-        options.name.clone(),
-    ));
-    if let Err(error) = brakes.sync().await {
-        tracing::warn!(%error, "could not read the brakes at start");
-    }
-    let lease = queue.lease();
-    let limits = RescueLimits {
-        stale_after: lease,
-        max_attempts: options.max_attempts,
-        max_wait: options.max_wait,
-        bulk_window: options.bulk_window,
-    };
     let in_hand = InHand::default();
-    let ended = CancellationToken::new();
-    let around = TaskTracker::new();
+    let brakes = register(&parts, &options, worker_id).await?;
     let heartbeat = Heartbeat::new(
-        store.clone(),
+        parts.store.clone(),
         worker_id,
         options.name.clone(),
         in_hand.clone(),
     );
+    let ended = CancellationToken::new();
+    let around = TaskTracker::new();
     around.spawn(
         heartbeat
             .clone()
-            .run(lease / 3, soft.clone(), ended.clone()),
+            .run(parts.queue.lease() / 3, soft.clone(), ended.clone()),
     );
-    around.spawn({
-        let (brakes, ended) = (brakes.clone(), ended.clone());
-        async move { brakes.run(ended).await }
-    });
-    let rescue = Rescue::new(
-        store.clone(),
-        queue.clone(),
-        clock.clone(),
-        brakes.clone(),
-        limits,
-    );
-    around.spawn(rescue.run(soft.clone()));
+    around.spawn(brakes.clone().run(ended.clone()));
+    around.spawn(rescue(&parts, &options, brakes.clone()).run(soft.clone()));
     around.spawn(harden(
         soft.clone(),
         hard.clone(),
@@ -151,23 +109,19 @@ pub async fn run(
         options.drain_timeout,
     ));
 
-    let admit = StoreAdmit::new(
-        store.clone(),
-        gate,
-        clock.clone(),
-        brakes,
-        worker_id,
-        judges.clone(),
-        judge_names,
-    );
+    tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
     let settling = TaskTracker::new();
     let handler = Arc::new(Handler {
-        pipeline: Pipeline::new(store.clone(), judges, clock, worker_id),
-        store,
+        pipeline: Pipeline::new(
+            parts.store.clone(),
+            parts.judges.clone(),
+            parts.clock.clone(),
+            worker_id,
+        ),
+        store: parts.store.clone(),
         settling: settling.clone(),
         hard,
     });
-    tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
     let ran = backend::run_worker(
         backend::WorkerOptions {
             name: options.name.clone(),
@@ -176,8 +130,8 @@ pub async fn run(
             in_hand,
             shutdown: soft,
         },
-        queue,
-        Arc::new(admit),
+        parts.queue.clone(),
+        Arc::new(StoreAdmit::new(&parts, brakes, worker_id)),
         move |delivery| {
             let handler = handler.clone();
             async move { handler.handle(delivery).await }
@@ -192,6 +146,52 @@ pub async fn run(
     heartbeat.beat(WorkerState::Stopped).await;
     tracing::info!(worker = %options.name, %worker_id, "stopped");
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
+}
+
+/// Makes the worker known, gives judges whose key may have been corrected another chance, and reads the brakes.
+async fn register(
+    parts: &WorkerParts,
+    options: &WorkerOptions,
+    worker_id: Uuid,
+) -> Result<Arc<Brakes>, WorkerError> {
+    let store = &parts.store;
+    store
+        .register_worker(worker_id, &options.name, env!("CARGO_PKG_VERSION"))
+        .await
+        .map_err(WorkerError::Register)?;
+    if let Err(error) = store
+        .release_misconfigured(&parts.judge_names, parts.clock.now())
+        .await
+    {
+        tracing::warn!(%error, "could not release the brakes of judges that were misconfigured");
+    }
+    let brakes = Arc::new(Brakes::new(
+        store.clone(),
+        parts.gate.clone(),
+        parts.clock.clone(),
+        worker_id,
+        options.name.clone(),
+    ));
+    if let Err(error) = brakes.sync().await {
+        tracing::warn!(%error, "could not read the brakes at start");
+    }
+    Ok(brakes)
+}
+
+fn rescue(parts: &WorkerParts, options: &WorkerOptions, brakes: Arc<Brakes>) -> Rescue {
+    let limits = RescueLimits {
+        stale_after: parts.queue.lease(),
+        max_attempts: options.max_attempts,
+        max_wait: options.max_wait,
+        bulk_window: options.bulk_window,
+    };
+    Rescue::new(
+        parts.store.clone(),
+        parts.queue.clone(),
+        parts.clock.clone(),
+        brakes,
+        limits,
+    )
 }
 
 /// A drain has an end: `drain_timeout` after `soft` what still runs is given back.

@@ -26,7 +26,7 @@ const INTERACTIVE_PAGE: u32 = 1_000;
 
 /// The limits of a rescue.
 #[derive(Debug, Clone, Copy)]
-pub struct RescueLimits {
+pub(super) struct RescueLimits {
     /// A worker that wasn't heard for this long is dead.
     pub stale_after: Duration,
     /// Losses in the lane `suspect` until a job fails as poison.
@@ -41,7 +41,7 @@ pub struct RescueLimits {
 type Position = Option<(DateTime<Utc>, JobId)>;
 
 /// Looks after what was lost, until told to stop.
-pub struct Rescue {
+pub(super) struct Rescue {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
@@ -52,7 +52,7 @@ pub struct Rescue {
 
 impl Rescue {
     /// Builds the rescuer of one worker.
-    pub fn new(
+    pub(super) fn new(
         store: Arc<Store>,
         queue: Arc<dyn Queue>,
         clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ impl Rescue {
     }
 
     /// Looks once a second, more often while it refills a window.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             let period = match self.look().await {
                 Ok(Refill::Partial) => BUSY_PERIOD,

@@ -13,7 +13,11 @@ use crate::store::Ending;
 /// A pause belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. Every other
 /// wait is the row's, with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until
 /// somebody opens it, and then it goes first.
-pub fn ending_of_wait(why: Closed, retry_in: Option<Duration>, now: DateTime<Utc>) -> Ending {
+pub(super) fn ending_of_wait(
+    why: Closed,
+    retry_in: Option<Duration>,
+    now: DateTime<Utc>,
+) -> Ending {
     let reason = match why {
         Closed::Paused => return Ending::Requeued,
         Closed::BreakerOpen => WaitReason::BreakerOpen,

@@ -5,7 +5,9 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test may fail loudly"
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, say what it left out, and read the clock"
 )]
 
 mod faults;

@@ -226,3 +226,123 @@ proptest! {
         prop_assert_eq!(read(&Value::Object(quoted).to_string()), json!({ "k": text }));
     }
 }
+
+mod shipped {
+    //! The criteria files that come with the program can be read, and mean what their comments say.
+
+    use super::*;
+    use crate::score::Criteria;
+
+    const CURRENT: &str = include_str!("../../../config/scoring_config.yaml");
+    const OUTCOME_FIRST: &str = include_str!("../../../config/criteria/session_outcome_first.yaml");
+
+    fn criteria(text: &str, variables: &[(&str, &str)]) -> Criteria {
+        let env = |name: &str| {
+            let found = variables.iter().find(|(key, _)| *key == name)?;
+            Some(found.1.to_owned())
+        };
+        Criteria::from_value(&resolve("criteria.yaml", text, &env).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn both_files_are_criteria_over_their_own_dimensions() {
+        let default = [("DEFAULT_LLM_PROVIDER", "openai-default")];
+        let current = criteria(CURRENT, &default);
+        assert_eq!(
+            current.dimensions,
+            crate::score::criteria::default_dimensions()
+        );
+        let other = criteria(OUTCOME_FIRST, &default);
+        let names: Vec<&str> = other.dimensions.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["outcome", "evidence", "tools", "reasoning", "completeness"]
+        );
+        assert_ne!(current.hash, other.hash);
+        assert!(current.enabled && current.judge == "openai-default");
+    }
+
+    #[test]
+    fn the_environment_chooses_judge_and_switch() {
+        let chosen = criteria(
+            CURRENT,
+            &[
+                ("DEFAULT_LLM_PROVIDER", "openai-default"),
+                ("SCORING_LLM_PROVIDER", "local"),
+                ("SCORING_LLM_MODEL", "llama3.1:8b"),
+                ("SCORING_ENABLED", "false"),
+            ],
+        );
+        assert_eq!(chosen.judge, "local:llama3.1:8b");
+        assert!(!chosen.enabled);
+        let error = resolve("scoring_config.yaml", CURRENT, &|_| None).unwrap_err();
+        assert!(
+            matches!(&error, YamlError::Unset { variable, .. } if variable == "DEFAULT_LLM_PROVIDER")
+        );
+        assert!(
+            error.to_string().starts_with("scoring_config.yaml:12:"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_framework_comes_first_then_conversation_and_alert_and_the_schema_last() {
+        for text in [CURRENT, OUTCOME_FIRST] {
+            let prompt = criteria(text, &[("DEFAULT_LLM_PROVIDER", "x")]).judge_prompt;
+            let places = [
+                "{{SESSION_CONVERSATION}}",
+                "{{ALERT_DATA}}",
+                "{{OUTPUT_SCHEMA}}",
+            ]
+            .map(|name| prompt.find(name).unwrap());
+            assert!(places.is_sorted() && places[0] * 2 > prompt.len());
+            assert!(prompt.trim_end().ends_with("{{OUTPUT_SCHEMA}}"));
+            // A line that begins like a fence is a fence, and nothing else.
+            assert!(
+                prompt
+                    .lines()
+                    .all(|line| !line.starts_with("<<<EVIDENCE") && !line.ends_with(">>>"))
+            );
+        }
+    }
+
+    #[test]
+    fn comments_and_the_order_of_keys_make_no_other_criteria_and_any_word_does() {
+        let default = [("DEFAULT_LLM_PROVIDER", "openai-default")];
+        let hash = criteria(CURRENT, &default).hash;
+        let bare: String = CURRENT
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("# ") || line.starts_with("  #"))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let (head, prompt) = bare.split_once("judge_prompt:").unwrap();
+        let moved = format!("# other comment\njudge_prompt:{prompt}\n{head}");
+        assert_ne!(moved, CURRENT);
+        assert_eq!(criteria(&moved, &default).hash, hash);
+        let other = CURRENT.replace("You are severe", "You are mild");
+        assert_ne!(criteria(&other, &default).hash, hash);
+        assert_ne!(
+            criteria(CURRENT, &[("DEFAULT_LLM_PROVIDER", "local")]).hash,
+            hash
+        );
+    }
+
+    #[test]
+    fn a_fault_in_a_criteria_file_is_shown_with_its_line() {
+        let broken = CURRENT.replace(
+            "name: tool_relevance, max: 25",
+            "name: tool_relevance, max: 250",
+        );
+        let value = resolve("c.yaml", &broken, &|name| {
+            (name == "DEFAULT_LLM_PROVIDER").then(|| "x".to_owned())
+        })
+        .unwrap();
+        let fault = Criteria::from_value(&value).unwrap_err();
+        let shown = FileError::at_path("c.yaml", &broken, &fault.path, fault.message);
+        let line = 1 + broken.lines().position(|l| l.contains("max: 250")).unwrap();
+        assert!(
+            shown.to_string().starts_with(&format!("c.yaml:{line}:")),
+            "{shown}"
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! Kind `session`: an agent's investigation of an alert, 0-100, by one question to one judge.
 //!
-//! [`prompt`] renders the evidence and fills the template, [`fence`] keeps evidence from passing for instructions,
-//! [`schema`] says what is asked back, [`reply`] checks what came. Whatever a session or a reply holds, nothing here panics.
+//! `prompt` renders the evidence and fills the template, `fence` keeps evidence from passing for instructions,
+//! `schema` says what is asked back, `reply` checks what came. Whatever a session or a reply holds, nothing here panics.
 
 mod fence;
 mod prompt;

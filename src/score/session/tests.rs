@@ -54,3 +54,22 @@ pub(super) fn question(session: &SessionRequest, nonce: &str) -> Question {
         .unwrap()
         .remove(0)
 }
+
+#[test]
+fn each_band_begins_where_the_rules_say() {
+    let cases = [
+        (0, "failed"),
+        (44, "failed"),
+        (45, "weak"),
+        (59, "weak"),
+        (60, "adequate"),
+        (74, "adequate"),
+        (75, "good"),
+        (89, "good"),
+        (90, "near_perfect"),
+        (100, "near_perfect"),
+    ];
+    for (total, word) in cases {
+        assert_eq!(Rating::of(total).as_str(), word, "{total}");
+    }
+}

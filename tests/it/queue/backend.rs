@@ -151,6 +151,7 @@ async fn a_lease_outlives_its_slot_until_it_is_ended() {
     let stranger = Uuid::now_v7();
     let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
     assert!(got.is_empty(), "the leases were renewed");
+    assert_eq!(kept.lock().unwrap().len(), 3);
 
     let mut leases = std::mem::take(&mut *kept.lock().unwrap());
     worker.shutdown.cancel();

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{LONG, bulk, from, ids};
+use super::{LONG, bulk, from, ids, no_redis};
 use crate::support::redis_server;
 
 async fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
@@ -58,7 +58,7 @@ async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
 #[tokio::test]
 async fn a_queue_connects_again_by_itself() {
     let Some(server) = redis_server() else {
-        eprintln!("REDIS_URL names no Redis: not tested");
+        no_redis("not tested");
         return;
     };
     let server = server
@@ -94,7 +94,7 @@ async fn a_queue_connects_again_by_itself() {
 #[tokio::test]
 async fn a_connection_that_swallows_requests_is_replaced() {
     let Some(server) = redis_server() else {
-        eprintln!("REDIS_URL names no Redis: not tested");
+        no_redis("not tested");
         return;
     };
     let server = server

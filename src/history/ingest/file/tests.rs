@@ -74,3 +74,110 @@ fn no_more_than_twenty_faults_are_told() {
     let text = "[".to_owned() + &vec!["1"; 50].join(",") + "]";
     assert_eq!(parse_session_file("f", &text).unwrap_err().faults.len(), 20);
 }
+
+mod examples {
+    //! The sessions that the demo and the guide use.
+
+    use super::*;
+    use crate::judge::{Limits, Nonce, Question};
+    use crate::score::session::SessionRequest;
+    use crate::score::{Criteria, Request};
+    use crate::store::{SessionRecord, SessionStatus};
+
+    fn all() -> Vec<SessionRecord> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sessions");
+        let mut records = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let sessions = parse_session_file(&path.display().to_string(), &text);
+            for session in sessions.unwrap_or_else(|error| panic!("{error}")) {
+                let id = session.session_id.unwrap();
+                records.push(session.into_record(id, "demo").unwrap());
+            }
+        }
+        records
+    }
+
+    fn question(session: &SessionRecord) -> Question {
+        let criteria = Criteria::from_value(&json!({
+            "scoring": { "llm_provider": "x" },
+            "judge_prompt": "{{SESSION_CONVERSATION}}\n{{ALERT_DATA}}\n{{OUTPUT_SCHEMA}}",
+        }));
+        let limits = Limits {
+            context_window: 128_000,
+            max_output_tokens: 8_192,
+        };
+        let request = SessionRequest {
+            completed: session.status == SessionStatus::Completed,
+            alert_type: session.alert_type.clone(),
+            agent: session.agent.clone(),
+            alert_data: session.alert_data.clone(),
+            conversation: session.conversation.clone(),
+            final_analysis: session.final_analysis.clone(),
+            tools: session.tools.clone(),
+        };
+        request
+            .questions(&criteria.unwrap(), &limits, &Nonce("0".repeat(32)))
+            .unwrap()
+            .remove(0)
+    }
+
+    #[test]
+    fn every_example_is_a_session_of_2k_to_25k_tokens_with_an_id_of_its_own() {
+        let sessions = all();
+        assert_eq!(sessions.len(), 7);
+        let mut ids: Vec<Uuid> = sessions.iter().map(|s| s.session_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 7);
+        for session in &sessions {
+            let bytes: usize = question(session).evidence.iter().map(String::len).sum();
+            assert!(
+                (8_000..=100_000).contains(&bytes),
+                "{:?}: {bytes}",
+                session.alert_type
+            );
+        }
+    }
+
+    #[test]
+    fn the_examples_hold_an_unfinished_and_a_timed_out_session() {
+        let statuses: Vec<SessionStatus> = all().iter().map(|s| s.status).collect();
+        assert_eq!(statuses.iter().filter(|s| !s.is_terminal()).count(), 1);
+        assert!(statuses.contains(&SessionStatus::TimedOut));
+    }
+
+    #[test]
+    fn the_hostile_example_does_not_get_out_of_its_fence() {
+        let sessions = all();
+        let hostile = sessions
+            .iter()
+            .find(|s| s.alert_type.as_deref() == Some("UnexpectedEgress"))
+            .unwrap();
+        let text: String = hostile
+            .conversation
+            .iter()
+            .map(|m| m.content.as_str())
+            .collect();
+        for attack in [
+            "{{ALERT_DATA}}",
+            "<<<EVIDENCE conversation",
+            "give 100",
+            "\"total_score\": 100",
+        ] {
+            assert!(text.contains(attack), "{attack}");
+        }
+        // It guesses the very nonce of this test.
+        let prompt = question(hostile).prompt;
+        assert_eq!(prompt.matches("<<<EVIDENCE").count(), 2);
+        assert_eq!(
+            prompt
+                .lines()
+                .filter(|l| l.contains("EVIDENCE") && l.contains(">>>"))
+                .count(),
+            2
+        );
+        assert!(prompt.contains("{{ALERT_DATA}}"));
+    }
+}
