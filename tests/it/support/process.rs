@@ -17,7 +17,17 @@ use super::wait::eventually;
 pub struct Process {
     name: String,
     child: Child,
-    log: PathBuf,
+    /// Open, so that it can be read when its folder is gone.
+    log: File,
+}
+
+impl Drop for Process {
+    /// A failed test shows what its processes said; `GAVEL_TEST_LOGS` shows it always.
+    fn drop(&mut self) {
+        if std::thread::panicking() || std::env::var_os("GAVEL_TEST_LOGS").is_some() {
+            eprintln!("--- {}\n{}", self.name, self.output());
+        }
+    }
 }
 
 impl Process {
@@ -27,13 +37,14 @@ impl Process {
         let out = File::options()
             .create(true)
             .append(true)
+            .read(true)
             .open(&log)
             .unwrap();
         command
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(out.try_clone().unwrap())
-            .stderr(out)
+            .stderr(out.try_clone().unwrap())
             .kill_on_drop(true);
         let child = command
             .spawn()
@@ -41,7 +52,7 @@ impl Process {
         Self {
             name: name.to_owned(),
             child,
-            log,
+            log: out,
         }
     }
 
@@ -85,7 +96,11 @@ impl Process {
 
     /// What it wrote so far.
     pub fn output(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        use std::os::unix::fs::FileExt as _;
+        let length = self.log.metadata().map_or(0, |metadata| metadata.len());
+        let mut text = vec![0; usize::try_from(length).unwrap_or_default()];
+        let read = self.log.read_at(&mut text, 0).unwrap_or_default();
+        String::from_utf8_lossy(&text[..read]).into_owned()
     }
 }
 
