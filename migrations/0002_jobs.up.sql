@@ -59,5 +59,7 @@ create table workers (
     heartbeat_at timestamptz not null,
     in_hand bigint not null,
     state text not null,
+    -- Whether its jobs were looked for since it was last heard.
+    swept boolean not null default false,
     constraint workers_state check (state in ('running', 'draining', 'stopped'))
 );

@@ -14,23 +14,35 @@
 // Nouns
 pub mod job;
 
-// The flow
+// 1  check the request, insert the row, push the id
+pub mod enqueue;
+
+// 2  at-least-once delivery of ids
+pub mod queue;
+
+// 3  take ids, run each job once, record its end, rescue what was lost
+pub mod worker;
+
+// 4  one question to one model, patiently
+pub mod judge;
+
+// 5  the rules, pure
+pub mod score;
+
+// 6  the truth
+pub mod store;
+
+// 7  HTTP for programs
 pub mod api;
-pub mod enqueue; // 1  check the request, insert the row, push the id
-pub mod judge; //   4  one question to one model, patiently
-pub mod queue; //   2  at-least-once delivery of ids
-pub mod score; //   5  the rules, pure
-pub mod store; //   6  the truth
-pub mod worker; //  3  take ids, run each job once, record its end, rescue what was lost //     7  HTTP for programs
 
 // Where sessions come from
 pub mod history;
 
 // The shell
 pub mod app;
-//CLI pub mod cli;
-//CLI pub mod client;
+pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod config;
-//CLI pub mod lifecycle;
-//CLI pub mod telemetry;
+pub mod lifecycle;
+pub mod telemetry;

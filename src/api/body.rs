@@ -11,6 +11,7 @@ use serde_path_to_error::{Path, Segment};
 
 use super::ApiState;
 use super::problem::{ApiError, Refusal};
+use crate::config::HttpSettings;
 
 /// How long a body may take to arrive.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -63,7 +64,7 @@ impl FromRequest<ApiState> for JsonText {
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let refusal = Refusal::Unprocessable;
-        let Some(bytes) = bytes(request, state, refusal).await? else {
+        let Some(bytes) = bytes(request, &state.http, refusal).await? else {
             return Err(empty(refusal));
         };
         String::from_utf8(bytes)
@@ -82,7 +83,7 @@ async fn read<T: DeserializeOwned>(
     state: &ApiState,
     refusal: Refusal,
 ) -> Result<Option<T>, ApiError> {
-    match bytes(request, state, refusal).await? {
+    match bytes(request, &state.http, refusal).await? {
         Some(bytes) => parse(&bytes, refusal).map(Some),
         None => Ok(None),
     }
@@ -90,11 +91,11 @@ async fn read<T: DeserializeOwned>(
 
 async fn bytes(
     request: Request,
-    state: &ApiState,
+    limits: &HttpSettings,
     refusal: Refusal,
 ) -> Result<Option<Vec<u8>>, ApiError> {
     let (parts, body) = request.into_parts();
-    let max = state.http.max_body_bytes;
+    let max = limits.max_body_bytes;
     let bytes = tokio::time::timeout(READ_TIMEOUT, collect(body, &parts.headers, max, refusal))
         .await
         .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))??;
@@ -102,7 +103,7 @@ async fn bytes(
         return Ok(None);
     }
     check_media_type(&parts.headers)?;
-    check_depth(&bytes, state.http.max_json_depth, refusal)?;
+    check_depth(&bytes, limits.max_json_depth, refusal)?;
     Ok(Some(bytes))
 }
 
@@ -140,7 +141,7 @@ async fn collect(
     Ok(bytes)
 }
 
-/// `application/json`, or any type that ends in `+json`.
+/// `application/json`, or any type that ends in `+json`; uncompressed.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let declared = headers
         .get(header::CONTENT_TYPE)
@@ -153,10 +154,16 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         essence == "application/json"
             || (essence.starts_with("application/") && essence.ends_with("+json"))
     });
-    if json {
-        Ok(())
-    } else {
-        Err(ApiError::UnsupportedMediaType(declared))
+    if !json {
+        return Err(ApiError::UnsupportedMediaType(declared));
+    }
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(coding) if !coding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            let coding = String::from_utf8_lossy(coding.as_bytes());
+            let declared = format!("content-encoding {coding}");
+            Err(ApiError::UnsupportedMediaType(Some(declared)))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -253,6 +260,46 @@ mod tests {
     struct Item {
         #[expect(dead_code, reason = "only its faults matter")]
         n: u8,
+    }
+
+    fn limits() -> HttpSettings {
+        HttpSettings {
+            max_body_bytes: 10,
+            max_json_depth: 64,
+            max_wait_s: 60,
+            allowed_hosts: Vec::new(),
+            trusted_proxies: Vec::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_given_up() {
+        let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let request = Request::new(Body::from_stream(silence));
+        let given_up = bytes(request, &limits(), Refusal::Unprocessable).await;
+        assert!(matches!(given_up, Err(ApiError::BodyTimeout(60))));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_asks_before_it_sends_is_told_at_once() {
+        let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let mut request = Request::new(Body::from_stream(silence));
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, 11.into());
+        headers.insert(
+            header::EXPECT,
+            axum::http::HeaderValue::from_static("100-continue"),
+        );
+        let refused = bytes(request, &limits(), Refusal::Unprocessable).await;
+        assert!(matches!(refused, Err(ApiError::TooLarge { max: 10, .. })));
+    }
+
+    #[tokio::test]
+    async fn what_is_far_too_large_is_not_read_to_its_end() {
+        let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'x'; 1 << 20]));
+        let request = Request::new(Body::from_stream(endless));
+        let refused = bytes(request, &limits(), Refusal::Unprocessable).await;
+        assert!(matches!(refused, Err(ApiError::TooLarge { .. })));
     }
 
     fn fault_of(text: &str) -> (String, String) {

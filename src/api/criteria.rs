@@ -199,15 +199,20 @@ async fn add_criteria(
 }
 
 /// Text with `${` would be read as a variable of the server's environment in a file: here it is refused, not filled in.
+/// So is a NUL, which Postgres takes into no JSON.
 fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<Fault>) {
     let mut note = |text: &str, pointer: &str| {
-        if text.contains("${") {
-            faults.push(Fault {
-                pointer: pointer.to_owned(),
-                message: "holds ${: variables are not filled in here, send the value itself"
-                    .to_owned(),
-            });
-        }
+        let message = if text.contains("${") {
+            "holds ${: variables are not filled in here, send the value itself"
+        } else if text.contains('\0') {
+            "holds a NUL character, which can't be stored"
+        } else {
+            return;
+        };
+        faults.push(Fault {
+            pointer: pointer.to_owned(),
+            message: message.to_owned(),
+        });
     };
     let children: Vec<(String, &Value)> = match value {
         Value::String(text) => {

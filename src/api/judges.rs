@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::body::OptionalJson;
+use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment};
 use super::problem::{ApiError, Problem, Refusal};
 use crate::job::WaitReason;
@@ -294,6 +295,7 @@ async fn pause(
         since: now,
         until: request.until,
     };
+    // An operator's pause takes the place of whatever brake there was.
     state.store.set_brake(&brake).await?;
     tracing::info!(target = ?brake.target, "paused");
     Ok(Json(Paused {
@@ -311,7 +313,7 @@ async fn resume(state: &ApiState, target: &BrakeTarget) -> Result<Json<Resumed>,
 #[utoipa::path(
     post, path = "/api/v1/judges/{name}/pause", tag = "brakes",
     params(("name" = String, Path, description = "The judge")),
-    request_body(content = Option<PauseRequest>, description = "May be left out"),
+    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT),
     responses(
         (status = 200, description = "It is paused", body = Paused),
         (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
@@ -322,8 +324,10 @@ async fn pause_judge(
     State(state): State<ApiState>,
     Segment(name): Segment,
     caller: Caller,
+    params: Params,
     OptionalJson(request): OptionalJson<PauseRequest>,
 ) -> Result<Json<Paused>, ApiError> {
+    params.finish()?;
     let target = target(&state, name).await?;
     pause(&state, target, &caller, request).await
 }
@@ -335,12 +339,15 @@ async fn pause_judge(
     responses(
         (status = 200, description = "It is not stopped", body = Resumed),
         (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn resume_judge(
     State(state): State<ApiState>,
     Segment(name): Segment,
+    params: Params,
 ) -> Result<Json<Resumed>, ApiError> {
+    params.finish()?;
     let target = target(&state, name).await?;
     resume(&state, &target).await
 }
@@ -348,7 +355,7 @@ async fn resume_judge(
 /// Pauses the queue: no job starts until it is resumed.
 #[utoipa::path(
     post, path = "/api/v1/queue/pause", tag = "brakes",
-    request_body(content = Option<PauseRequest>, description = "May be left out"),
+    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT),
     responses(
         (status = 200, description = "It is paused", body = Paused),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -357,17 +364,26 @@ async fn resume_judge(
 async fn pause_queue(
     State(state): State<ApiState>,
     caller: Caller,
+    params: Params,
     OptionalJson(request): OptionalJson<PauseRequest>,
 ) -> Result<Json<Paused>, ApiError> {
+    params.finish()?;
     pause(&state, BrakeTarget::Queue, &caller, request).await
 }
 
 /// Resumes the queue. Judges that are paused by themselves stay so.
 #[utoipa::path(
     post, path = "/api/v1/queue/resume", tag = "brakes",
-    responses((status = 200, description = "It is not paused", body = Resumed)),
+    responses(
+        (status = 200, description = "It is not paused", body = Resumed),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
 )]
-async fn resume_queue(State(state): State<ApiState>) -> Result<Json<Resumed>, ApiError> {
+async fn resume_queue(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<Resumed>, ApiError> {
+    params.finish()?;
     resume(&state, &BrakeTarget::Queue).await
 }
 

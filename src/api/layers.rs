@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Json, Router};
@@ -63,13 +63,26 @@ async fn observe(mut request: Request, next: Next) -> Response {
     });
     metrics::histogram!(
         "gavel_http_request_seconds",
-        "method" => method.to_string(), "route" => route, "status" => status.to_string()
+        "method" => method_label(&method), "route" => route, "status" => status.to_string()
     )
     .record(elapsed.as_secs_f64());
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
+}
+
+/// A method as a label: clients make up others, and labels must be few.
+fn method_label(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
 }
 
 /// The client's id if it is short and printable, else a new one.

@@ -5,7 +5,8 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::Ref;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    Content, Info, License, OpenApi, OpenApiBuilder, RefOr, Response, ResponseBuilder, Tag,
+    Content, Info, License, OpenApi, OpenApiBuilder, RefOr, Required, Response, ResponseBuilder,
+    Tag,
 };
 use utoipa_axum::router::OpenApiRouter;
 
@@ -15,6 +16,9 @@ use super::{ApiState, criteria, jobs, judges, operate, scoring, sessions};
 
 /// The name of the security scheme.
 const BEARER: &str = "bearer";
+
+/// What the description of a body says that may be left out.
+pub(super) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
 /// Every documented route.
 pub(super) fn documented() -> OpenApiRouter<ApiState> {
@@ -112,7 +116,13 @@ fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
         });
         operation.security = Some(vec![SecurityRequirement::new(BEARER, [scope.as_str()])]);
     }
-    if operation.request_body.is_some() {
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        let left_out = body.description.as_deref() == Some(MAY_BE_LEFT_OUT);
+        body.required = Some(if left_out {
+            Required::False
+        } else {
+            Required::True
+        });
         problems.extend([
             ("408", "body-timeout"),
             ("413", "payload-too-large"),

@@ -63,6 +63,11 @@ impl Params {
             .partition(|(key, _)| key == name);
         self.pairs = rest;
         for (_, value) in mine {
+            // Postgres keeps no NUL, and no name holds the others.
+            if value.chars().any(char::is_control) {
+                self.fault(name, "holds control characters".to_owned());
+                return None;
+            }
             if found.replace(value).is_some() {
                 self.fault(name, "is given more than once".to_owned());
             }
@@ -134,9 +139,10 @@ impl FromRequestParts<ApiState> for Segment {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let segment = axum::extract::Path::<String>::from_request_parts(parts, state).await;
-        segment
-            .map(|axum::extract::Path(text)| Self(text))
-            .map_err(|_| ApiError::NoRoute)
+        match segment {
+            Ok(axum::extract::Path(text)) if !text.chars().any(char::is_control) => Ok(Self(text)),
+            Ok(_) | Err(_) => Err(ApiError::NoRoute),
+        }
     }
 }
 

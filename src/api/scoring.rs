@@ -13,6 +13,7 @@ use super::ApiState;
 use super::auth::Caller;
 use super::body::ScoringJson;
 use super::job_view::{JobRef, job_path};
+use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use super::score_view::{ScoreVersion, ScoreView, none_match_holds};
@@ -60,7 +61,7 @@ pub(super) struct ScoreList {
         ("session_id" = Uuid, Path, description = "The session"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
     ),
-    request_body(content = Option<ScoreRequest>, description = "May be left out: no force, current criteria"),
+    request_body(content = ScoreRequest, description = MAY_BE_LEFT_OUT),
     responses(
         (status = 200, description = "The score", body = ScoreView),
         (status = 202, description = "The job that will make the score", body = JobRef, headers(
@@ -78,15 +79,16 @@ async fn score_session(
     Segment(session_id): Segment,
     prefer: Prefer,
     caller: Caller,
+    params: Params,
     body: Result<ScoringJson<ScoreRequest>, ApiError>,
 ) -> Response {
     let asked = async {
         let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
-        let body = match body {
-            Ok(ScoringJson(body)) => check_hash(body),
-            Err(error) => Err(error),
-        };
-        let request = match body {
+        let checked = params
+            .finish_with(Refusal::BadRequest)
+            .and(body)
+            .and_then(|ScoringJson(body)| check_hash(body));
+        let request = match checked {
             Ok(body) => ScoreSession {
                 session_id,
                 force: if body.force_rescore {
@@ -208,7 +210,7 @@ pub(super) fn accepted(job: &Job) -> Response {
         (status = 200, description = "The current score", body = ScoreView, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
         (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-        (status = 404, description = "not-scored (with the active, else the last failed job), session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn current_score(

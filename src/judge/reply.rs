@@ -120,6 +120,8 @@ fn balanced(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
     use std::sync::Arc;
 
     use serde_json::json;
@@ -173,7 +175,7 @@ mod tests {
     #[test]
     fn what_is_no_json_is_one_fault_at_the_whole() {
         for text in ["", "I can't say.", "{\"total\": 7", "42", "\"text\"", "}{"] {
-            let faults = parse(text, &wants_total()).expect_err(text);
+            let faults = parse(text, &wants_total()).unwrap_err();
             assert_eq!(faults.len(), 1);
             assert_eq!(faults[0].pointer, "");
             assert!(faults[0].message.contains("not JSON"));
@@ -182,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_failed_check_names_its_pointer_and_the_repair_prompt_lists_it() {
-        let faults = parse(r#"{"total": 101}"#, &wants_total()).expect_err("out of range");
+        let faults = parse(r#"{"total": 101}"#, &wants_total()).unwrap_err();
         assert_eq!(summary(&faults), "/total: must be at most 100");
         let prompt = repair_prompt(&faults);
         assert!(prompt.contains("- /total: must be at most 100\n"));
@@ -200,5 +202,23 @@ mod tests {
         assert!(prompt.len() < 2_000);
         assert!(prompt.contains("and 980 more"));
         assert_eq!(summary(&faults), "/items/0: must be text (and 999 more)");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_object_is_found_in_any_prose_without_braces(
+            before in "[^{}`\\[\\]]{0,40}",
+            after in "\\PC{0,40}",
+            why in "\\PC{0,20}",
+        ) {
+            let object = json!({ "total": 5, "why": why });
+            let found = parse(&format!("{before}{object}{after}"), &wants_total());
+            proptest::prop_assert_eq!(found, Ok(object));
+        }
+
+        #[test]
+        fn no_text_is_too_odd_to_be_read(text in "[{}\"`\\\\a1:,\n ]{0,60}") {
+            let _any = parse(&text, &wants_total());
+        }
     }
 }

@@ -125,9 +125,7 @@ async fn insert_once(
     twice!("accepting jobs", async {
         let mut conn = line.take().await?;
         let result = insert_on(&mut conn, &statement, jobs).await;
-        if !result.as_ref().is_err_and(super::error::is_passing) {
-            line.keep(conn);
-        }
+        line.give_back(conn, &result);
         result
     })
 }

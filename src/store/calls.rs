@@ -1,7 +1,7 @@
 //! `judge_calls`: every call to a provider, for the bill and the audit.
 //!
-//! Written behind the caller's back, in groups: logging never blocks and never fails anybody. What finds the channel full is
-//! dropped, counted in `gavel_judge_calls_dropped_total`, and warned about.
+//! Written behind the caller's back, in groups, together with replies for the cache: logging never blocks and never fails
+//! anybody. What finds the channel full is dropped, counted in `gavel_judge_calls_dropped_total`, and warned about.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::db::{Line, twice};
+use super::replies::{self, KeptReply, Unwritten};
 use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{Store, StoreError, group};
 use crate::job::JobId;
@@ -25,6 +26,8 @@ const REPLY: usize = 64 * 1024;
 /// What goes to the writer.
 pub(super) enum Logged {
     Call(Box<CallRecord>),
+    /// A reply for the cache.
+    Reply(Box<KeptReply>),
     /// Answered when everything sent before is written, or lost.
     Flush(oneshot::Sender<()>),
 }
@@ -38,7 +41,12 @@ impl CallSender {
         (Self(sender), receiver)
     }
 
-    async fn flush(&self) {
+    /// Hands over a reply for the cache; false if the channel is full or closed.
+    pub(super) fn keep(&self, reply: KeptReply) -> bool {
+        self.0.try_send(Logged::Reply(Box::new(reply))).is_ok()
+    }
+
+    pub(super) async fn flush(&self) {
         let (done, written) = oneshot::channel();
         if self.0.send(Logged::Flush(done)).await.is_ok() {
             // The writer answers, or has ended after writing everything.
@@ -89,6 +97,7 @@ pub(super) async fn run(
     mut receiver: mpsc::Receiver<Logged>,
     closing: CancellationToken,
     mut line: Line,
+    unwritten: Unwritten,
 ) {
     loop {
         let group = group::next(&mut receiver, &closing).await;
@@ -96,14 +105,16 @@ pub(super) async fn run(
             return line.close().await;
         }
         let mut calls = Vec::with_capacity(group.len());
-        let mut flushed = Vec::new();
+        let (mut replies, mut flushed) = (Vec::new(), Vec::new());
         for one in group {
             match one {
                 Logged::Call(call) => calls.push(*call),
+                Logged::Reply(reply) => replies.push(*reply),
                 Logged::Flush(done) => flushed.push(done),
             }
         }
         write(&mut line, &calls).await;
+        replies::write(&mut line, &unwritten, replies).await;
         for done in flushed {
             // Whoever waited may be gone.
             let _ = done.send(());
@@ -141,9 +152,7 @@ async fn insert(line: &mut Line, calls: &[CallRecord]) -> Result<(), StoreError>
     twice!("logging judge calls", async {
         let mut conn = line.take().await?;
         let result = conn.execute(&statement).await;
-        if !result.as_ref().is_err_and(super::error::is_passing) {
-            line.keep(conn);
-        }
+        line.give_back(conn, &result);
         result.map(drop)
     })
 }

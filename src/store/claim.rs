@@ -124,9 +124,7 @@ impl Claiming {
         within(async {
             let mut conn: Conn = line.take().await?;
             let result = conn.fetch(statement).await;
-            if !result.as_ref().is_err_and(super::error::is_passing) {
-                line.keep(conn);
-            }
+            line.give_back(conn, &result);
             result
         })
         .await

@@ -145,14 +145,18 @@ impl Db {
 
     pub(super) async fn reader(&self) -> sqlx::Result<Conn> {
         Ok(match self {
-            Self::Postgres { pool, .. } => Conn::Pooled(pool.acquire().await?),
+            Self::Postgres { pool, .. } => {
+                Conn::Pooled(pool.acquire().await.map_err(broken_greeting)?)
+            }
             Self::Sqlite { read, .. } => Conn::Sqlite(read.acquire().await?),
         })
     }
 
     pub(super) async fn writer(&self) -> sqlx::Result<Conn> {
         Ok(match self {
-            Self::Postgres { pool, .. } => Conn::Pooled(pool.acquire().await?),
+            Self::Postgres { pool, .. } => {
+                Conn::Pooled(pool.acquire().await.map_err(broken_greeting)?)
+            }
             Self::Sqlite { write, .. } => Conn::Sqlite(write.acquire().await?),
         })
     }
@@ -287,8 +291,8 @@ impl Line {
         }
     }
 
-    /// Takes the connection, or opens one. Whoever took it gives it back with [`Line::keep`] if it is still good;
-    /// otherwise, and if the caller was cancelled half way, it is dropped.
+    /// Takes the connection, or opens one. Whoever took it says with [`Line::give_back`] how it went; if
+    /// the caller was cancelled half way, it is dropped.
     pub(super) async fn take(&mut self) -> sqlx::Result<Conn> {
         if let Some(conn) = self.kept.take() {
             return Ok(conn);
@@ -304,17 +308,19 @@ impl Line {
                     .as_ref()
                     .clone()
                     .options([("enable_seqscan", "off"), ("synchronous_commit", commit)]);
-                let conn = tokio::time::timeout(ACQUIRE, options.connect())
-                    .await
-                    .map_err(|_| timed_out("connecting"))??;
-                Ok(Conn::Own(Box::new(conn)))
+                connect(options).await
             }
         }
     }
 
-    /// Keeps a connection that is still good. SQLite's goes back to its pool, for the next writer.
-    pub(super) fn keep(&mut self, conn: Conn) {
-        if matches!(conn, Conn::Own(_)) {
+    /// Keeps a connection that is still good: one that worked, or on which the server refused a statement in good order.
+    /// SQLite's goes back to its pool, for the next writer.
+    pub(super) fn give_back<T>(&mut self, conn: Conn, result: &sqlx::Result<T>) {
+        let good = result
+            .as_ref()
+            .err()
+            .is_none_or(|error| error.as_database_error().is_some() && !is_passing(error));
+        if good && matches!(conn, Conn::Own(_)) {
             self.kept = Some(conn);
         }
     }
@@ -354,6 +360,15 @@ pub(super) async fn worth_another_try(attempted: &'static str, error: &sqlx::Err
     worth
 }
 
+/// Opens a connection of its own, once.
+pub(super) async fn connect(options: PgConnectOptions) -> sqlx::Result<Conn> {
+    let conn = tokio::time::timeout(ACQUIRE, options.connect())
+        .await
+        .map_err(|_| timed_out("connecting"))?
+        .map_err(broken_greeting)?;
+    Ok(Conn::Own(Box::new(conn)))
+}
+
 /// Bounds one try in time; the future that is dropped takes its connection with it.
 pub(super) async fn within<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     tokio::time::timeout(STATEMENT, work)
@@ -366,6 +381,14 @@ fn timed_out(what: &str) -> sqlx::Error {
         std::io::ErrorKind::TimedOut,
         format!("{what} took too long"),
     ))
+}
+
+/// A greeting that breaks off: a proxy without its server says so in this way. It passes like any lost connection.
+fn broken_greeting(error: sqlx::Error) -> sqlx::Error {
+    if let sqlx::Error::Protocol(text) = error {
+        return sqlx::Error::Io(std::io::Error::other(text));
+    }
+    error
 }
 
 fn bad_url(error: &sqlx::Error) -> StoreError {

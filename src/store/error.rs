@@ -57,23 +57,23 @@ impl StoreError {
 
 /// Whether the same statement may work a moment later: a lost connection, a conflict between transactions, a busy file.
 pub(super) fn is_passing(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::Tls(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed
-        | sqlx::Error::BeginFailed => true,
-        sqlx::Error::Database(error) => {
-            let code = error.code().unwrap_or_default();
-            match code.parse::<u32>() {
-                // SQLite's codes are short numbers: busy, locked, I/O error, full, can't open; the low byte is the class.
-                Ok(number) if code.len() < 5 => matches!(number & 0xff, 5 | 6 | 10 | 13 | 14),
-                Ok(_) | Err(_) => is_passing_sqlstate(&code),
-            }
-        }
-        _ => false,
+    if let Some(error) = error.as_database_error() {
+        let code = error.code().unwrap_or_default();
+        return match code.parse::<u32>() {
+            // SQLite's codes are short numbers: busy, locked, I/O error, full, can't open; the low byte is the class.
+            Ok(number) if code.len() < 5 => matches!(number & 0xff, 5 | 6 | 10 | 13 | 14),
+            Ok(_) | Err(_) => is_passing_sqlstate(&code),
+        };
     }
+    matches!(
+        error,
+        sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed
+    )
 }
 
 /// Whether a unique index refused the row.

@@ -143,15 +143,13 @@ async fn applied<C: Migrate>(
 }
 
 fn schema(attempted: &'static str, error: MigrateError) -> StoreError {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)
-            if super::error::is_passing(&error) =>
-        {
-            StoreError::Unavailable {
-                attempted,
-                reason: error.to_string(),
-            }
-        }
-        other => StoreError::Schema(format!("{attempted}: {other}")),
+    if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = &error
+        && super::error::is_passing(error)
+    {
+        return StoreError::Unavailable {
+            attempted,
+            reason: error.to_string(),
+        };
     }
+    StoreError::Schema(format!("{attempted}: {error}"))
 }

@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{self, Accepting};
 use super::calls::{self, CallSender};
 use super::claim::Claimer;
-use super::db::{Conn, Db, Durability, Line};
+use super::db::{Conn, Db, Durability, Line, connect};
 use super::record::{self, Recording};
+use super::replies::Unwritten;
+use super::rescue::Rescuer;
 use super::sql::sql;
 use super::{Dialect, StoreError, migrations};
 
@@ -40,7 +42,9 @@ pub struct Store {
     pub(super) accepter: mpsc::Sender<Accepting>,
     pub(super) recorder: mpsc::Sender<Recording>,
     pub(super) call_log: CallSender,
+    pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
+    pub(super) rescuer: Rescuer,
     closing: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -66,6 +70,7 @@ impl Store {
         let (accepter, accepts) = mpsc::channel(CHANNEL);
         let (recorder, records) = mpsc::channel(CHANNEL);
         let (call_log, logged) = CallSender::new();
+        let unwritten = Unwritten::default();
         let tasks = vec![
             tokio::spawn(accept::run(
                 accepts,
@@ -77,14 +82,21 @@ impl Store {
                 closing.clone(),
                 line(Durability::Full),
             )),
-            tokio::spawn(calls::run(logged, closing.clone(), line(Durability::Lazy))),
+            tokio::spawn(calls::run(
+                logged,
+                closing.clone(),
+                line(Durability::Lazy),
+                unwritten.clone(),
+            )),
         ];
         Ok(Self {
             claimer: Claimer::new(line(Durability::Lazy)),
+            rescuer: Rescuer::new(line(Durability::Lazy)),
             db,
             accepter,
             recorder,
             call_log,
+            unwritten,
             closing,
             tasks: Mutex::new(tasks),
         })
@@ -162,6 +174,7 @@ impl Store {
             }
         }
         self.claimer.close().await;
+        self.rescuer.close().await;
         self.db.close().await;
     }
 
@@ -194,10 +207,12 @@ enum Migrating {
 }
 
 async fn answers(db: &Db) -> Result<(), StoreError> {
-    let mut conn: Conn = db
-        .reader()
-        .await
-        .map_err(|e| StoreError::of("connecting to the database", &e))?;
+    // Past Postgres's pool, which would try for a time of its own.
+    let opened = match db {
+        Db::Postgres { options, .. } => connect(options.as_ref().clone()).await,
+        Db::Sqlite { .. } => db.reader().await,
+    };
+    let mut conn: Conn = opened.map_err(|e| StoreError::of("connecting to the database", &e))?;
     conn.fetch(&sql!("select 1 as one"))
         .await
         .map(drop)

@@ -237,9 +237,7 @@ async fn persist(
 async fn commit(line: &mut Line, records: &[Record], retried: bool) -> sqlx::Result<Vec<Recorded>> {
     let mut conn = line.take().await?;
     let result = commit_on(&mut conn, records, retried).await;
-    if !result.as_ref().is_err_and(super::error::is_passing) {
-        line.keep(conn);
-    }
+    line.give_back(conn, &result);
     result
 }
 

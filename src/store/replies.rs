@@ -1,9 +1,13 @@
 //! `judge_replies`: the cache across runs. A store that fails here is a miss, never an error.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::sql::{Row, Sql, decode, sql};
+use super::db::{Line, twice};
+use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{Store, StoreError};
 use crate::clock::{Clock as _, SystemClock};
 use crate::judge::{CacheKey, CachedReply, ReplyCache};
@@ -16,6 +20,10 @@ const SLICE: i64 = 1000;
 #[async_trait]
 impl ReplyCache for Store {
     async fn get(&self, key: &CacheKey) -> Option<CachedReply> {
+        if self.unwritten.holds(key) {
+            // What this process put is got, however soon.
+            self.call_log.flush().await;
+        }
         match self.reply(key, SystemClock.now()).await {
             Ok(reply) => reply,
             Err(error) => {
@@ -26,10 +34,107 @@ impl ReplyCache for Store {
     }
 
     async fn put(&self, key: CacheKey, reply: CachedReply) {
-        if let Err(error) = self.put_reply(&key, &reply, SystemClock.now()).await {
-            tracing::warn!(%error, "a reply couldn't be cached");
+        self.unwritten.add(&key);
+        if !self.call_log.keep(KeptReply {
+            key: key.clone(),
+            reply,
+            at: SystemClock.now(),
+        }) {
+            self.unwritten.remove(&key);
+            tracing::warn!("a reply couldn't be cached: the call log is full or closed");
         }
     }
+}
+
+/// A reply on its way into the cache.
+pub(super) struct KeptReply {
+    key: CacheKey,
+    reply: CachedReply,
+    at: DateTime<Utc>,
+}
+
+/// Keys of replies that were put and aren't written yet, each with how often.
+#[derive(Clone, Default)]
+pub(super) struct Unwritten(Arc<Mutex<HashMap<String, usize>>>);
+
+impl Unwritten {
+    fn holds(&self, key: &CacheKey) -> bool {
+        self.lock().contains_key(&key.0)
+    }
+
+    fn add(&self, key: &CacheKey) {
+        *self.lock().entry(key.0.clone()).or_default() += 1;
+    }
+
+    fn remove(&self, key: &CacheKey) {
+        let mut keys = self.lock();
+        if let Some(times) = keys.get_mut(&key.0) {
+            *times -= 1;
+            if *times == 0 {
+                keys.remove(&key.0);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes a group of replies; of several under one key the last. What can't be written is a later miss.
+pub(super) async fn write(line: &mut Line, unwritten: &Unwritten, replies: Vec<KeptReply>) {
+    let latest: HashMap<&str, &KeptReply> = replies
+        .iter()
+        .map(|one| (one.key.0.as_str(), one))
+        .collect();
+    if latest.is_empty() {
+        return;
+    }
+    let statement = upsert_statement(latest.values().copied());
+    let written: Result<u64, StoreError> = twice!("caching replies", async {
+        let mut conn = line.take().await?;
+        let result = conn.execute(&statement).await;
+        line.give_back(conn, &result);
+        result
+    });
+    if let Err(error) = written {
+        tracing::warn!(%error, replies = latest.len(), "replies couldn't be cached");
+    }
+    for one in &replies {
+        unwritten.remove(&one.key);
+    }
+}
+
+fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
+    const COLUMNS: &str =
+        "cache_key, provider, model, reply, simulated, repaired, created_at, expires_at";
+    let rows = replies
+        .map(|one| {
+            vec![
+                Arg::from(&one.key.0),
+                (&one.reply.provider).into(),
+                (&one.reply.model).into(),
+                (&one.reply.reply).into(),
+                one.reply.simulated.into(),
+                one.reply.repaired.into(),
+                one.at.into(),
+                (one.at + KEPT).into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(COLUMNS, rows);
+    statement
+        .push("insert into judge_replies (")
+        .push(COLUMNS)
+        .push(") select ")
+        .push(COLUMNS)
+        .push(
+            " from v where cache_key is not null
+             on conflict (cache_key) do update set provider = excluded.provider, model = excluded.model,
+                reply = excluded.reply, simulated = excluded.simulated, repaired = excluded.repaired,
+                created_at = excluded.created_at, expires_at = excluded.expires_at",
+        );
+    statement
 }
 
 impl Store {
@@ -85,33 +190,6 @@ impl Store {
             .map(cached)
             .transpose()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
-    }
-
-    async fn put_reply(
-        &self,
-        key: &CacheKey,
-        reply: &CachedReply,
-        now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
-        let statement = sql!(
-            "insert into judge_replies (cache_key, provider, model, reply, simulated, repaired, created_at, expires_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8)
-             on conflict (cache_key) do update set provider = excluded.provider, model = excluded.model,
-                reply = excluded.reply, simulated = excluded.simulated, repaired = excluded.repaired,
-                created_at = excluded.created_at, expires_at = excluded.expires_at",
-            &key.0,
-            &reply.provider,
-            &reply.model,
-            &reply.reply,
-            reply.simulated,
-            reply.repaired,
-            now,
-            now + KEPT
-        );
-        self.db
-            .execute("caching a reply", &statement)
-            .await
-            .map(drop)
     }
 }
 

@@ -5,8 +5,11 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::db::{Line, twice};
 use super::sql::{Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::{JobId, JobState, Lane, Priority};
@@ -38,11 +41,84 @@ pub struct Rescued {
     pub poisoned: Vec<JobId>,
 }
 
+const LOOKING: &str = "looking for lost jobs";
+/// Up to this many unfinished jobs, every call looks at them all.
+const SHORT_BACKLOG: i64 = 10_000;
+/// The longest time between two looks at a longer backlog.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+
+/// The connection that looks for lost jobs, and when it last did.
+pub(super) struct Rescuer(Mutex<Rescuing>);
+
+struct Rescuing {
+    line: Line,
+    looked_at: Option<Instant>,
+    closed: bool,
+}
+
+impl Rescuer {
+    pub(super) fn new(line: Line) -> Self {
+        Self(Mutex::new(Rescuing {
+            line,
+            looked_at: None,
+            closed: false,
+        }))
+    }
+
+    pub(super) async fn close(&self) {
+        let mut rescuing = self.0.lock().await;
+        rescuing.closed = true;
+        rescuing.line.close().await;
+    }
+}
+
+impl Rescuing {
+    async fn run(&mut self, statement: &Sql) -> Result<Vec<Row>, StoreError> {
+        if self.closed {
+            return Err(StoreError::closed(LOOKING));
+        }
+        let line = &mut self.line;
+        twice!(LOOKING, async {
+            let mut conn = line.take().await?;
+            let result = conn.fetch(statement).await;
+            line.give_back(conn, &result);
+            result
+        })
+    }
+
+    async fn backlog_is_long(&mut self) -> Result<bool, StoreError> {
+        // In the order of the index of unfinished jobs, so that it is read and not the table.
+        let statement = sql!(
+            "select count(*) as jobs from (
+                select 1 from scoring_jobs where finished_at is null
+                order by lane, priority, due_at, job_id limit $1) unfinished",
+            SHORT_BACKLOG + 1
+        );
+        let rows = self.run(&statement).await?;
+        let counts: Vec<i64> = read(LOOKING, &rows, |row| row.get("jobs"))?;
+        Ok(counts.first().is_some_and(|jobs| *jobs > SHORT_BACKLOG))
+    }
+}
+
+fn read<T>(
+    attempted: &'static str,
+    rows: &[Row],
+    one: impl Fn(&Row) -> sqlx::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    rows.iter()
+        .map(one)
+        .collect::<sqlx::Result<_>>()
+        .map_err(|e| StoreError::of(attempted, &e))
+}
+
 impl Store {
     /// Takes running jobs of workers whose heartbeat is older than `stale_after` (by the database's clock), that have
     /// stopped, or that are not registered at all, in slices of 500: losses + 1; from the second loss in a row on into the
     /// lane `suspect`; a job lost in that lane gets attempts + 1, and at `max_attempts` fails as `poison`. At most 20,000
     /// jobs a call.
+    ///
+    /// Looking costs a walk over all unfinished jobs, since an index of running ones would make every claim dearer. With
+    /// more than 10,000 of them it is done only when a worker has died since the last look, and once a minute.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -52,16 +128,28 @@ impl Store {
         max_attempts: i32,
         now: DateTime<Utc>,
     ) -> Result<Rescued, StoreError> {
-        const ATTEMPTED: &str = "looking for lost jobs";
         self.claimer.settle().await?;
+        let mut rescuer = self.rescuer.0.lock().await;
+        let dead = rescuer.run(&self.dead_statement(stale_after)).await?;
+        let dead: Vec<Uuid> = read(LOOKING, &dead, |row| row.get("worker_id"))?;
+        let looked_lately = rescuer
+            .looked_at
+            .is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
+        if dead.is_empty() && looked_lately && rescuer.backlog_is_long().await? {
+            return Ok(Rescued::default());
+        }
         let mut rescued = Rescued::default();
         for _ in 0..SLICES {
             let statement = self.lost_statement(stale_after, max_attempts, now);
-            let rows = self.db.write(ATTEMPTED, &statement).await?;
+            let rows = rescuer.run(&statement).await?;
             for row in &rows {
-                sort_lost(row, &mut rescued).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+                sort_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
             }
             if rows.len() < SLICE {
+                rescuer
+                    .run(&self.swept_statement(&dead, stale_after))
+                    .await?;
+                rescuer.looked_at = Some(Instant::now());
                 break;
             }
         }
@@ -157,6 +245,26 @@ impl Store {
             }
         }
         Ok(expired)
+    }
+
+    /// Dead workers whose jobs weren't looked for yet.
+    fn dead_statement(&self, stale_after: Duration) -> Sql {
+        let mut statement = sql!(
+            "select worker_id from workers where not swept and (state = 'stopped' or heartbeat_at < "
+        );
+        self.push_heard_before(&mut statement, stale_after);
+        statement.push(") limit 1000");
+        statement
+    }
+
+    /// A worker that was heard meanwhile isn't marked.
+    fn swept_statement(&self, dead: &[Uuid], stale_after: Duration) -> Sql {
+        let mut statement =
+            sql!("update workers set swept = true where (state = 'stopped' or heartbeat_at < ");
+        self.push_heard_before(&mut statement, stale_after);
+        statement.push(") and worker_id in ");
+        statement.push_list(dead.iter().copied());
+        statement
     }
 
     fn lost_statement(&self, stale_after: Duration, max_attempts: i32, now: DateTime<Utc>) -> Sql {

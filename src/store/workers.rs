@@ -84,7 +84,7 @@ impl Store {
         let now = self.database_now();
         statement.push(now).push(", ").push(now).push(
             ") on conflict (worker_id) do update set heartbeat_at = excluded.heartbeat_at, in_hand = excluded.in_hand,
-                state = excluded.state, name = excluded.name, version = excluded.version",
+                state = excluded.state, name = excluded.name, version = excluded.version, swept = false",
         );
         self.db
             .execute("writing a worker's heartbeat", &statement)

@@ -10,6 +10,7 @@
     reason = "a test may fail loudly, say what it left out, and read the clock"
 )]
 
+mod api;
 mod faults;
 mod flow;
 mod judge;

@@ -9,10 +9,13 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 use super::Asked;
 use crate::judge::CacheKey;
 
-/// Questions in flight, by cache key. It holds no answer: a landed flight is gone.
+/// A judge's name and a question's cache key.
+pub(super) type FlightKey = (String, CacheKey);
+
+/// Questions in flight. It holds no answer: a landed flight is gone.
 #[derive(Default)]
 pub(super) struct Flights {
-    aloft: Mutex<HashMap<CacheKey, Aloft>>,
+    aloft: Mutex<HashMap<FlightKey, Aloft>>,
 }
 
 type Flight = Shared<BoxFuture<'static, Asked>>;
@@ -33,7 +36,7 @@ pub(super) struct Seat {
 /// Takes a flight off the list when it lands, and when everybody has left it.
 struct Landing {
     flights: Arc<Flights>,
-    key: CacheKey,
+    key: FlightKey,
     number: u64,
 }
 
@@ -53,12 +56,12 @@ impl Flights {
     /// Joins the flight of `key`, or starts one.
     pub(super) fn board(
         self: &Arc<Self>,
-        key: &CacheKey,
+        key: FlightKey,
         retries_spent: u32,
         start: impl FnOnce() -> BoxFuture<'static, Asked>,
     ) -> Seat {
         let mut aloft = self.lock();
-        let known = aloft.get(key);
+        let known = aloft.get(&key);
         if let Some(known) = known
             && let Some(flight) = known.flight.upgrade()
         {
@@ -87,7 +90,7 @@ impl Flights {
                 flight: weak,
                 led_with: retries_spent,
             };
-            aloft.insert(key.clone(), entry);
+            aloft.insert(key, entry);
         }
         Seat {
             flight,
@@ -95,7 +98,7 @@ impl Flights {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<CacheKey, Aloft>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<FlightKey, Aloft>> {
         self.aloft.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,7 +139,8 @@ mod tests {
 
         fn board(&self) -> Seat {
             let (starts, land) = (Arc::clone(&self.starts), Arc::clone(&self.land));
-            self.flights.board(&CacheKey("k".to_owned()), 0, || {
+            let key = ("judge".to_owned(), CacheKey("k".to_owned()));
+            self.flights.board(key, 0, || {
                 async move {
                     starts.fetch_add(1, Ordering::Relaxed);
                     land.notified().await;

@@ -119,7 +119,9 @@ impl Judge {
     }
 
     fn board(&self, question: &Question, context: &AskContext, key: &CacheKey) -> Seat {
-        self.inner.flights.board(key, context.retries_spent, || {
+        // Two entries may share a cache; each has a lane of its own, so that neither waits for the other's.
+        let flight = (self.name().to_owned(), key.clone());
+        self.inner.flights.board(flight, context.retries_spent, || {
             let inner = Arc::clone(&self.inner);
             let (question, context, key) = (question.clone(), context.clone(), key.clone());
             async move { run::run(&inner, &question, &context, &key).await }.boxed()
@@ -222,5 +224,58 @@ impl Judges {
                 flights: Arc::clone(&self.flights),
             }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::JudgeError;
+    use super::*;
+
+    fn failed(class: ErrorClass) -> Asked {
+        Asked::Answered {
+            answer: Err(JudgeError {
+                class,
+                message: "it said no".to_owned(),
+                status: None,
+                retry_after: None,
+                raw_reply: None,
+            }),
+            retries_spent: 3,
+            usage: CallUsage::default(),
+        }
+    }
+
+    fn joined_with(retries_spent: u32) -> AskContext {
+        AskContext {
+            asked_for: Uuid::nil(),
+            retries_spent,
+            skip_cache: false,
+        }
+    }
+
+    #[test]
+    fn who_joins_shares_the_end_and_spends_nothing() {
+        for class in [ErrorClass::Refused, ErrorClass::Transient] {
+            let shared = shared(failed(class), &joined_with(1), 1);
+            let Some(Asked::Answered {
+                answer: Err(error),
+                retries_spent,
+                usage,
+            }) = shared
+            else {
+                panic!("expected the error, got {shared:?}");
+            };
+            assert_eq!((error.class, retries_spent), (class, 1));
+            assert_eq!(usage, usage::nothing());
+        }
+    }
+
+    #[test]
+    fn who_has_more_retries_left_than_the_flight_had_asks_anew() {
+        let transient = failed(ErrorClass::Transient);
+        assert_eq!(shared(transient, &joined_with(0), 2), None);
+        let refused = failed(ErrorClass::Refused);
+        assert!(shared(refused, &joined_with(0), 2).is_some());
     }
 }

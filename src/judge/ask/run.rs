@@ -369,7 +369,7 @@ async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -> Option<Re
         value: kept.reply,
         provider: kept.provider,
         model: kept.model,
-        simulated: kept.simulated,
+        simulated: kept.simulated || judge.spec.simulated(),
         repaired: kept.repaired,
         cached: true,
     })

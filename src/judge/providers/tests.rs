@@ -1,9 +1,5 @@
 //! What `llm_providers.yaml` may say, and what is said of it when it may not.
-#![expect(
-    clippy::unwrap_used,
-    clippy::float_cmp,
-    reason = "a test may fail loudly, and compares what was written"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use serde_json::json;
 

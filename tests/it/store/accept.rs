@@ -125,10 +125,10 @@ async fn the_same_job_accepted_twice_is_one_row_and_new_both_times() {
 async fn a_row_that_the_database_refuses_fails_alone() {
     for test in support::stores().await {
         let mut bad = new_job(None);
-        // The column takes 64 characters on Postgres; on both a lane can't be indexed past its limit.
+        // The column takes 64 characters on Postgres; SQLite takes them all.
         bad.criteria_hash = "x".repeat(100);
         let good: Vec<_> = (0..20).map(|_| new_job(None)).collect();
-        let accepts = good.iter().chain([&bad]).chain(&good[..0]).cloned();
+        let accepts = good.iter().chain([&bad]).cloned();
         let outcomes = join_all(accepts.map(|job| test.store.accept(job))).await;
         for outcome in &outcomes[..20] {
             assert_eq!(*outcome.as_ref().unwrap(), Accepted::New);

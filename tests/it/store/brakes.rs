@@ -1,1 +1,154 @@
-//! (to be written)
+//! Brakes: closed until somebody opens them.
+
+use gavel::job::{JobId, JobState, WaitReason};
+use gavel::store::{Brake, BrakeTarget, Store};
+use uuid::Uuid;
+
+use super::fixtures::{accept, claim, job, minutes, new_job, now, record_of, recorded, waiting};
+use crate::support;
+
+fn brake(target: &BrakeTarget, reason: WaitReason) -> Brake {
+    Brake {
+        target: target.clone(),
+        reason,
+        message: "because".to_owned(),
+        set_by: "ann".to_owned(),
+        since: now(),
+        until: None,
+    }
+}
+
+fn judge(name: &str) -> BrakeTarget {
+    BrakeTarget::Judge(name.to_owned())
+}
+
+/// A job that has waited for half an hour, due in another half.
+async fn waits(store: &Store, name: &str, reason: WaitReason) -> JobId {
+    let mut new = new_job(None);
+    new.judge = Some(name.to_owned());
+    let id = accept(store, new).await;
+    let run = claim(store, id, Uuid::now_v7()).await;
+    let mut end = record_of(&run, waiting(reason, now() + minutes(30)));
+    end.at = now() - minutes(30);
+    recorded(store, end).await;
+    id
+}
+
+#[tokio::test]
+async fn an_operators_pause_outranks_a_workers_closure() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let target = judge("main");
+        assert!(
+            store
+                .set_brake(&brake(&target, WaitReason::Exhausted))
+                .await
+                .unwrap()
+        );
+        assert!(
+            store
+                .set_brake(&brake(&target, WaitReason::Misconfigured))
+                .await
+                .unwrap()
+        );
+        let pause = brake(&target, WaitReason::Paused);
+        assert!(store.set_brake(&pause).await.unwrap());
+        assert!(
+            !store
+                .set_brake(&brake(&target, WaitReason::Exhausted))
+                .await
+                .unwrap()
+        );
+        assert_eq!(
+            store.brakes(now()).await.unwrap(),
+            std::slice::from_ref(&pause)
+        );
+        let mut again = pause.clone();
+        again.message = "still".to_owned();
+        assert!(store.set_brake(&again).await.unwrap());
+        assert_eq!(store.brakes(now()).await.unwrap(), [again]);
+    }
+}
+
+#[tokio::test]
+async fn a_brake_opens_by_itself_when_its_time_has_passed() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let mut pause = brake(&BrakeTarget::Queue, WaitReason::Paused);
+        pause.until = Some(now() + minutes(10));
+        store.set_brake(&pause).await.unwrap();
+        assert_eq!(
+            store.brakes(now()).await.unwrap(),
+            std::slice::from_ref(&pause)
+        );
+        let later = now() + minutes(11);
+        assert!(store.brakes(later).await.unwrap().is_empty());
+        let mut closure = brake(&BrakeTarget::Queue, WaitReason::Exhausted);
+        closure.since = later;
+        assert!(store.set_brake(&closure).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let target = judge("main");
+        let behind = waits(store, "main", WaitReason::Exhausted).await;
+        let throttled = waits(store, "main", WaitReason::Throttled).await;
+        let elsewhere = waits(store, "other", WaitReason::Exhausted).await;
+        let at = now();
+        assert!(!store.release_brake(&target, at).await.unwrap());
+        assert!(job(store, behind).await.due_at > at);
+
+        store
+            .set_brake(&brake(&target, WaitReason::Exhausted))
+            .await
+            .unwrap();
+        assert!(store.release_brake(&target, at).await.unwrap());
+        assert!(store.brakes(at).await.unwrap().is_empty());
+        let due = job(store, behind).await;
+        assert_eq!(due.state, JobState::Waiting);
+        assert_eq!((due.due_at, due.waiting_since), (at, Some(at)));
+        let due = job(store, throttled).await;
+        assert!(due.due_at > at);
+        assert_eq!(due.waiting_since, Some(at));
+        assert!(job(store, elsewhere).await.due_at > at);
+
+        store
+            .set_brake(&brake(&BrakeTarget::Queue, WaitReason::Paused))
+            .await
+            .unwrap();
+        assert!(store.release_brake(&BrakeTarget::Queue, at).await.unwrap());
+        assert_eq!(job(store, elsewhere).await.due_at, at);
+    }
+}
+
+#[tokio::test]
+async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let behind = waits(store, "a", WaitReason::Misconfigured).await;
+        for (name, reason) in [
+            ("a", WaitReason::Misconfigured),
+            ("b", WaitReason::Paused),
+            ("c", WaitReason::Misconfigured),
+            ("d", WaitReason::Exhausted),
+        ] {
+            store.set_brake(&brake(&judge(name), reason)).await.unwrap();
+        }
+        let own = ["a", "b", "d"].map(str::to_owned);
+        let at = now();
+        store.release_misconfigured(&own, at).await.unwrap();
+        store.release_misconfigured(&[], at).await.unwrap();
+        let left: Vec<_> = store
+            .brakes(at)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|b| b.target)
+            .collect();
+        assert_eq!(left, [judge("b"), judge("c"), judge("d")]);
+        assert_eq!(job(store, behind).await.due_at, at);
+    }
+}

@@ -1,1 +1,189 @@
-//! (to be written)
+//! Claiming: each id once, only what is due, and a number that only rises.
+
+use futures::future::join_all;
+use gavel::job::{JobId, JobState, WaitReason};
+use gavel::store::Recorded;
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, job, minutes, new_job, now, record, record_of, recorded, scored,
+    session_with_job, waiting,
+};
+use crate::support;
+
+#[tokio::test]
+async fn a_claim_takes_queued_jobs_and_says_whose_they_are() {
+    for test in support::stores().await {
+        let worker = Uuid::now_v7();
+        let id = accept(&test.store, new_job(None)).await;
+        let at = now() + minutes(1);
+        let claimed = test
+            .store
+            .claim(&[id, JobId::new()], worker, at)
+            .await
+            .unwrap();
+        assert_eq!(claimed.len(), 1);
+        assert_eq!(claimed[0].state, JobState::Running);
+        assert_eq!(claimed[0].claim_no, 1);
+        assert_eq!(claimed[0].worker_id, Some(worker));
+        assert_eq!(claimed[0].started_at, Some(at));
+        assert_eq!(claimed[0], job(&test.store, id).await);
+        assert!(test.store.claim(&[], worker, at).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn two_claimers_of_the_same_ids_get_each_id_once() {
+    for test in support::stores().await {
+        let mut ids = Vec::new();
+        for _ in 0..30 {
+            ids.push(accept(&test.store, new_job(None)).await);
+        }
+        let backwards: Vec<JobId> = ids.iter().rev().copied().collect();
+        let other = support::reopen(&test).await;
+        let at = now() + minutes(1);
+        let (a, b) = (Uuid::now_v7(), Uuid::now_v7());
+        let claims = join_all([
+            test.store.claim(&ids, a, at),
+            other.claim(&backwards, b, at),
+            test.store.claim(&backwards, a, at),
+            other.claim(&ids, b, at),
+        ])
+        .await;
+        let mut claimed: Vec<JobId> = claims
+            .into_iter()
+            .flat_map(Result::unwrap)
+            .map(|job| job.job_id)
+            .collect();
+        claimed.sort();
+        ids.sort();
+        assert_eq!(claimed, ids);
+    }
+}
+
+#[tokio::test]
+async fn running_ended_and_not_yet_due_jobs_are_not_claimed() {
+    for test in support::stores().await {
+        let worker = Uuid::now_v7();
+        let id = accept(&test.store, new_job(None)).await;
+        let early = job(&test.store, id).await.due_at - minutes(1);
+        assert!(
+            test.store
+                .claim(&[id], worker, early)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        let claimed = claim(&test.store, id, worker).await;
+        let late = now() + minutes(600);
+        assert!(
+            test.store
+                .claim(&[id], worker, late)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        let due_at = now() + minutes(60);
+        record(
+            &test.store,
+            &claimed,
+            waiting(WaitReason::Throttled, due_at),
+        )
+        .await;
+        let before = due_at - minutes(1);
+        assert!(
+            test.store
+                .claim(&[id], worker, before)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        let again = test.store.claim(&[id], worker, due_at).await.unwrap();
+        assert_eq!(again[0].claim_no, 2);
+        assert!(again[0].wait.is_none());
+        test.store.cancel(id, now()).await.unwrap().unwrap();
+        assert!(
+            test.store
+                .claim(&[id], worker, late)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_lost_its_claim_records_nothing() {
+    for test in support::stores().await {
+        let (session_id, id) = session_with_job(&test.store).await;
+        let lost = claim(&test.store, id, Uuid::now_v7()).await;
+        let rescued = test
+            .store
+            .rescue_lost(std::time::Duration::from_secs(5), 3, now())
+            .await
+            .unwrap();
+        assert_eq!(rescued.requeued.len(), 1);
+        let current = claim(&test.store, id, Uuid::now_v7()).await;
+        assert_eq!(current.claim_no, lost.claim_no + 1);
+
+        let before = job(&test.store, id).await;
+        let late = record_of(&lost, scored(session_id, 11));
+        assert_eq!(recorded(&test.store, late).await, Recorded::Stale);
+        // Neither half of the fence is enough.
+        let mut other_worker = record_of(&current, scored(session_id, 12));
+        other_worker.fence.worker_id = lost.worker_id.unwrap();
+        assert_eq!(recorded(&test.store, other_worker).await, Recorded::Stale);
+        assert_eq!(job(&test.store, id).await, before);
+        assert!(test.store.scores_of(session_id).await.unwrap().is_empty());
+
+        record(&test.store, &current, scored(session_id, 80)).await;
+        let score = test.store.current_score(session_id).await.unwrap().unwrap();
+        assert_eq!(score.score.total_score, 80);
+    }
+}
+
+#[tokio::test]
+async fn a_job_cancelled_while_running_ends_at_once_and_its_result_is_dropped() {
+    for test in support::stores().await {
+        let (session_id, id) = session_with_job(&test.store).await;
+        let claimed = claim(&test.store, id, Uuid::now_v7()).await;
+        let cancelled = test.store.cancel(id, now()).await.unwrap().unwrap();
+        assert_eq!(cancelled.state, JobState::Cancelled);
+        let late = record_of(&claimed, scored(session_id, 50));
+        assert_eq!(recorded(&test.store, late).await, Recorded::Stale);
+        assert_eq!(job(&test.store, id).await, cancelled);
+        assert!(
+            test.store
+                .current_score(session_id)
+                .await
+                .unwrap()
+                .is_none()
+        );
+        // The subject is free again.
+        accept(&test.store, new_job(Some(session_id))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_claim_goes_through_the_primary_key() {
+    for test in support::stores().await {
+        let mut ids = Vec::new();
+        for _ in 0..64 {
+            ids.push(accept(&test.store, new_job(None)).await);
+        }
+        let plan = test
+            .store
+            .explain_claim(&ids, Uuid::now_v7(), now())
+            .await
+            .unwrap()
+            .join("\n");
+        let key = if test.url.starts_with("postgres") {
+            "scoring_jobs_pkey"
+        } else {
+            "sqlite_autoindex_scoring_jobs_1"
+        };
+        assert!(plan.contains(key), "{plan}");
+        assert!(!plan.contains("Seq Scan"), "{plan}");
+        assert!(!plan.contains("scoring_jobs_due"), "{plan}");
+    }
+}

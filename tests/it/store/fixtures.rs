@@ -13,19 +13,19 @@ use gavel::store::{
 use serde_json::json;
 use uuid::Uuid;
 
-pub fn now() -> DateTime<Utc> {
+pub(super) fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
 
-pub fn minutes(n: i64) -> TimeDelta {
+pub(super) fn minutes(n: i64) -> TimeDelta {
     TimeDelta::minutes(n)
 }
 
-pub fn hash(character: char) -> String {
+pub(super) fn hash(character: char) -> String {
     character.to_string().repeat(64)
 }
 
-pub fn new_job(subject_id: Option<Uuid>) -> NewJob {
+pub(super) fn new_job(subject_id: Option<Uuid>) -> NewJob {
     NewJob {
         job_id: JobId::new(),
         kind: Kind::Session,
@@ -41,7 +41,7 @@ pub fn new_job(subject_id: Option<Uuid>) -> NewJob {
     }
 }
 
-pub fn session(session_id: Uuid) -> SessionRecord {
+pub(super) fn session(session_id: Uuid) -> SessionRecord {
     SessionRecord {
         session_id,
         source: "api".to_owned(),
@@ -64,7 +64,7 @@ pub fn session(session_id: Uuid) -> SessionRecord {
     }
 }
 
-pub fn score_of(total_score: u8) -> SessionScore {
+pub(super) fn score_of(total_score: u8) -> SessionScore {
     SessionScore {
         total_score,
         score_breakdown: BTreeMap::from([
@@ -101,7 +101,7 @@ pub fn score_of(total_score: u8) -> SessionScore {
     }
 }
 
-pub fn new_score(session_id: Uuid, total_score: u8) -> NewSessionScore {
+pub(super) fn new_score(session_id: Uuid, total_score: u8) -> NewSessionScore {
     NewSessionScore {
         score_id: Uuid::now_v7(),
         session_id,
@@ -111,21 +111,21 @@ pub fn new_score(session_id: Uuid, total_score: u8) -> NewSessionScore {
     }
 }
 
-pub fn scored(session_id: Uuid, total_score: u8) -> Ending {
+pub(super) fn scored(session_id: Uuid, total_score: u8) -> Ending {
     Ending::Scored {
         score: Box::new(new_score(session_id, total_score)),
         result: json!({"total_score": total_score}),
     }
 }
 
-pub fn failed() -> Ending {
+pub(super) fn failed() -> Ending {
     Ending::Failed(Failure {
         class: FailureClass::Rejected,
         message: "the judge said 418".to_owned(),
     })
 }
 
-pub fn waiting(reason: WaitReason, due_at: DateTime<Utc>) -> Ending {
+pub(super) fn waiting(reason: WaitReason, due_at: DateTime<Utc>) -> Ending {
     Ending::Waiting {
         wait: Wait {
             reason,
@@ -135,7 +135,7 @@ pub fn waiting(reason: WaitReason, due_at: DateTime<Utc>) -> Ending {
     }
 }
 
-pub fn no_usage() -> Usage {
+pub(super) fn no_usage() -> Usage {
     Usage {
         tokens_in: 0,
         tokens_out: 0,
@@ -143,7 +143,7 @@ pub fn no_usage() -> Usage {
     }
 }
 
-pub fn record_of(job: &Job, ending: Ending) -> Record {
+pub(super) fn record_of(job: &Job, ending: Ending) -> Record {
     Record {
         fence: Fence {
             job_id: job.job_id,
@@ -158,7 +158,7 @@ pub fn record_of(job: &Job, ending: Ending) -> Record {
 }
 
 /// Stores a session and accepts a job for it.
-pub async fn session_with_job(store: &Store) -> (Uuid, JobId) {
+pub(super) async fn session_with_job(store: &Store) -> (Uuid, JobId) {
     let session_id = Uuid::now_v7();
     store
         .put_session(&session(session_id), now())
@@ -168,14 +168,14 @@ pub async fn session_with_job(store: &Store) -> (Uuid, JobId) {
 }
 
 /// Accepts a job that must be new.
-pub async fn accept(store: &Store, job: NewJob) -> JobId {
+pub(super) async fn accept(store: &Store, job: NewJob) -> JobId {
     let id = job.job_id;
     assert_eq!(store.accept(job).await.unwrap(), Accepted::New);
     id
 }
 
 /// Claims one job that must be claimable.
-pub async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
+pub(super) async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
     let mut claimed = store
         .claim(&[id], worker_id, now() + minutes(1))
         .await
@@ -185,24 +185,24 @@ pub async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
 }
 
 /// Records an ending that must be applied.
-pub async fn record(store: &Store, job: &Job, ending: Ending) {
+pub(super) async fn record(store: &Store, job: &Job, ending: Ending) {
     assert_eq!(
         recorded(store, record_of(job, ending)).await,
         Recorded::Applied
     );
 }
 
-pub async fn recorded(store: &Store, record: Record) -> Recorded {
+pub(super) async fn recorded(store: &Store, record: Record) -> Recorded {
     let ticket = store.record(record).await.unwrap();
     ticket.committed().await.unwrap()
 }
 
-pub async fn job(store: &Store, id: JobId) -> Job {
+pub(super) async fn job(store: &Store, id: JobId) -> Job {
     store.job(id).await.unwrap().unwrap()
 }
 
 /// A session that was scored once.
-pub async fn scored_session(store: &Store, total_score: u8) -> Uuid {
+pub(super) async fn scored_session(store: &Store, total_score: u8) -> Uuid {
     let (session_id, id) = session_with_job(store).await;
     let claimed = claim(store, id, Uuid::now_v7()).await;
     record(store, &claimed, scored(session_id, total_score)).await;

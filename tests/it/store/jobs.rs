@@ -1,1 +1,316 @@
-//! (to be written)
+//! Reading jobs, and what people do to them.
+
+use gavel::job::{JobId, JobState, Priority, WaitReason};
+use gavel::store::{Accepted, Cursor, Ending, Force, JobCounts, JobFilter, StoreError};
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, failed, job, minutes, new_job, now, record, scored, session_with_job, waiting,
+};
+use crate::support;
+
+#[tokio::test]
+async fn an_unknown_job_is_none_everywhere() {
+    for test in support::stores().await {
+        let id = JobId::new();
+        assert!(test.store.job(id).await.unwrap().is_none());
+        assert!(test.store.raise(id, Force::Yes).await.unwrap().is_none());
+        assert!(test.store.cancel(id, now()).await.unwrap().is_none());
+        assert!(test.store.retry(id, now()).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let mut ids = Vec::new();
+        for n in 0..7 {
+            let mut new = new_job(Some(Uuid::now_v7()));
+            new.judge = Some(if n == 3 { "other" } else { "main" }.to_owned());
+            ids.push(accept(store, new).await);
+        }
+        let run = claim(store, ids[2], Uuid::now_v7()).await;
+        record(store, &run, failed()).await;
+        ids.reverse();
+
+        let mut seen = Vec::new();
+        let mut after: Option<Cursor> = None;
+        loop {
+            let page = store
+                .jobs(&JobFilter::default(), after.as_ref(), 3)
+                .await
+                .unwrap();
+            seen.extend(page.items.iter().map(|job| job.job_id));
+            after = page.next_cursor;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, ids);
+
+        let find = async |filter: JobFilter| {
+            let page = store.jobs(&filter, None, 500).await.unwrap();
+            page.items.iter().map(|job| job.job_id).collect::<Vec<_>>()
+        };
+        let state = Some(JobState::Failed);
+        assert_eq!(
+            find(JobFilter {
+                state,
+                ..Default::default()
+            })
+            .await,
+            [ids[4]]
+        );
+        let state = Some(JobState::Queued);
+        assert_eq!(
+            find(JobFilter {
+                state,
+                ..Default::default()
+            })
+            .await
+            .len(),
+            6
+        );
+        let judge = Some("other".to_owned());
+        assert_eq!(
+            find(JobFilter {
+                judge,
+                ..Default::default()
+            })
+            .await,
+            [ids[3]]
+        );
+        let subject_id = job(store, ids[0]).await.subject_id;
+        assert_eq!(
+            find(JobFilter {
+                subject_id,
+                ..Default::default()
+            })
+            .await,
+            [ids[0]]
+        );
+        let kind = Some(gavel::job::Kind::Session);
+        assert_eq!(
+            find(JobFilter {
+                kind,
+                ..Default::default()
+            })
+            .await
+            .len(),
+            7
+        );
+
+        let bad = Cursor("nonsense".to_owned());
+        let error = store
+            .jobs(&JobFilter::default(), Some(&bad), 3)
+            .await
+            .unwrap_err();
+        assert!(matches!(error, StoreError::BadCursor(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
+    for test in support::stores().await {
+        let store = &test.store;
+        for _ in 0..3 {
+            accept(store, new_job(None)).await;
+        }
+        claim(store, accept(store, new_job(None)).await, Uuid::now_v7()).await;
+        let run = claim(store, accept(store, new_job(None)).await, Uuid::now_v7()).await;
+        record(store, &run, waiting(WaitReason::Throttled, now())).await;
+        let run = claim(store, accept(store, new_job(None)).await, Uuid::now_v7()).await;
+        record(store, &run, failed()).await;
+        let (session_id, id) = session_with_job(store).await;
+        let run = claim(store, id, Uuid::now_v7()).await;
+        record(store, &run, scored(session_id, 5)).await;
+        store
+            .cancel(accept(store, new_job(None)).await, now())
+            .await
+            .unwrap();
+        let expected = JobCounts {
+            queued: 3,
+            running: 1,
+            waiting: 1,
+            succeeded: 1,
+            failed: 1,
+            cancelled: 1,
+        };
+        assert_eq!(store.job_counts(now()).await.unwrap(), expected);
+        let tomorrow = store.job_counts(now() + minutes(25 * 60)).await.unwrap();
+        let expected = JobCounts {
+            succeeded: 0,
+            failed: 0,
+            cancelled: 0,
+            ..expected
+        };
+        assert_eq!(tomorrow, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_queued_job_knows_its_place_and_interactive_ones_stand_first() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let mut bulk = Vec::new();
+        for _ in 0..3 {
+            bulk.push(accept(store, new_job(None)).await);
+        }
+        let mut other = new_job(None);
+        other.judge = Some("other".to_owned());
+        accept(store, other).await;
+        let mut interactive = Vec::new();
+        for _ in 0..2 {
+            let mut new = new_job(None);
+            new.priority = Priority::Interactive;
+            interactive.push(accept(store, new).await);
+        }
+        let position = async |id| store.position(&job(store, id).await).await.unwrap();
+        assert_eq!(position(interactive[0]).await, Some(1));
+        assert_eq!(position(interactive[1]).await, Some(2));
+        assert_eq!(position(bulk[0]).await, Some(3));
+        assert_eq!(position(bulk[2]).await, Some(5));
+        claim(store, interactive[0], Uuid::now_v7()).await;
+        assert_eq!(position(interactive[0]).await, None);
+        assert_eq!(position(bulk[0]).await, Some(2));
+    }
+}
+
+#[tokio::test]
+async fn only_a_queued_or_waiting_job_is_raised() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let id = accept(store, new_job(None)).await;
+        let raised = store.raise(id, Force::AsIs).await.unwrap().unwrap();
+        assert_eq!(
+            (raised.priority, raised.force_rescore),
+            (Priority::Interactive, false)
+        );
+        assert!(
+            store
+                .raise(id, Force::Yes)
+                .await
+                .unwrap()
+                .unwrap()
+                .force_rescore
+        );
+        assert!(
+            store
+                .raise(id, Force::AsIs)
+                .await
+                .unwrap()
+                .unwrap()
+                .force_rescore
+        );
+        let run = claim(store, id, Uuid::now_v7()).await;
+        assert!(store.raise(id, Force::Yes).await.unwrap().is_none());
+        record(store, &run, waiting(WaitReason::Throttled, now())).await;
+        assert!(store.raise(id, Force::Yes).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn every_active_job_is_cancelled_and_an_ended_one_stays() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let queued = accept(store, new_job(None)).await;
+        let running = accept(store, new_job(None)).await;
+        claim(store, running, Uuid::now_v7()).await;
+        let waits = accept(store, new_job(None)).await;
+        let run = claim(store, waits, Uuid::now_v7()).await;
+        record(store, &run, waiting(WaitReason::Exhausted, now())).await;
+        for id in [queued, running, waits] {
+            let at = now();
+            let cancelled = store.cancel(id, at).await.unwrap().unwrap();
+            assert_eq!(cancelled.state, JobState::Cancelled);
+            assert_eq!(cancelled.finished_at, Some(at));
+            assert!(cancelled.wait.is_none());
+            let again = store.cancel(id, now() + minutes(1)).await.unwrap().unwrap();
+            assert_eq!(again, cancelled);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failed_job_is_retried_with_its_counters_reset_and_its_claim_number_kept() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let id = accept(store, new_job(Some(Uuid::now_v7()))).await;
+        for _ in 0..2 {
+            claim(store, id, Uuid::now_v7()).await;
+            let stale = std::time::Duration::from_secs(5);
+            store.rescue_lost(stale, 3, now()).await.unwrap();
+        }
+        let run = claim(store, id, Uuid::now_v7()).await;
+        assert!(run.lane.is_suspect());
+        assert!(store.retry(id, now()).await.unwrap().is_none());
+        record(store, &run, failed()).await;
+        let at = now();
+        assert_eq!(store.retry(id, at).await.unwrap(), Some(Accepted::New));
+        let queued = job(store, id).await;
+        assert_eq!(queued.state, JobState::Queued);
+        assert_eq!(
+            (queued.lane.as_str(), queued.priority),
+            ("main", Priority::Interactive)
+        );
+        assert_eq!((queued.attempts, queued.losses, queued.retries), (0, 0, 0));
+        assert_eq!((queued.claim_no, queued.due_at), (3, at));
+        assert!(queued.failure.is_none() && queued.finished_at.is_none());
+        assert_eq!(claim(store, id, Uuid::now_v7()).await.claim_no, 4);
+    }
+}
+
+#[tokio::test]
+async fn a_retry_beside_an_active_job_is_answered_with_that_one() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let subject = Some(Uuid::now_v7());
+        let first = accept(store, new_job(subject)).await;
+        let run = claim(store, first, Uuid::now_v7()).await;
+        record(store, &run, failed()).await;
+        let second = accept(store, new_job(subject)).await;
+        let retried = store.retry(first, now()).await.unwrap();
+        assert_eq!(retried, Some(Accepted::Active(second)));
+        assert_eq!(job(store, first).await.state, JobState::Failed);
+        store.cancel(second, now()).await.unwrap();
+        assert_eq!(
+            store.retry(first, now()).await.unwrap(),
+            Some(Accepted::New)
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_database_refuses_a_row_that_contradicts_itself() {
+    for test in support::stores().await {
+        let id = accept(&test.store, new_job(None)).await;
+        let wrong = [
+            "update scoring_jobs set state = 'done'",
+            "update scoring_jobs set state = 'succeeded'",
+            "update scoring_jobs set finished_at = created_at",
+            "update scoring_jobs set state = 'waiting'",
+            "update scoring_jobs set error_class = 'internal'",
+            "update scoring_jobs set priority = 'urgent'",
+        ];
+        for statement in wrong {
+            assert!(
+                support::execute(&test.url, statement).await.is_err(),
+                "{statement}"
+            );
+        }
+        assert_eq!(job(&test.store, id).await.state, JobState::Queued);
+    }
+}
+
+#[tokio::test]
+async fn an_ended_job_can_not_be_recorded_again() {
+    for test in support::stores().await {
+        let id = accept(&test.store, new_job(None)).await;
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        record(&test.store, &run, failed()).await;
+        let again = super::fixtures::record_of(&run, Ending::Requeued);
+        let outcome = super::fixtures::recorded(&test.store, again).await;
+        assert_eq!(outcome, gavel::store::Recorded::Stale);
+    }
+}

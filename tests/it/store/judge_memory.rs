@@ -1,1 +1,212 @@
-//! (to be written)
+//! What judges remember: replies, calls, and what gates know.
+
+use std::time::Duration;
+
+use gavel::job::{JobId, WaitReason};
+use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, Refusal};
+use gavel::judge::{
+    CacheKey, CachedReply, CallLog as _, CallRecord, CallUsage, ErrorClass, ReplyCache as _,
+};
+use gavel::store::WorkerState;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::fixtures::{minutes, now};
+use crate::support;
+
+fn reply(value: serde_json::Value) -> CachedReply {
+    CachedReply {
+        provider: "main".to_owned(),
+        model: "model-1".to_owned(),
+        reply: value,
+        simulated: true,
+        repaired: false,
+    }
+}
+
+fn call(job_id: JobId) -> CallRecord {
+    CallRecord {
+        call_id: Uuid::now_v7(),
+        asked_for: job_id.0,
+        judge: "main".to_owned(),
+        model: "model-1".to_owned(),
+        at: now(),
+        latency: Duration::from_micros(1_234_567),
+        error: None,
+        message: None,
+        status: Some(200),
+        usage: CallUsage {
+            tokens_in: 10,
+            tokens_in_cached: 4,
+            tokens_out: 3,
+            cost_usd: Some(0.01),
+        },
+        reply: Some("{\"total_score\": 3}".to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn a_reply_is_kept_by_its_key_and_the_newest_wins() {
+    for test in support::stores().await {
+        let key = CacheKey("k".repeat(64));
+        assert_eq!(test.store.get(&key).await, None);
+        let first = reply(json!({"total_score": 1, "text": "日本 🦀"}));
+        test.store.put(key.clone(), first.clone()).await;
+        assert_eq!(test.store.get(&key).await, Some(first));
+        let second = reply(json!({"nul": "\u{0}"}));
+        test.store.put(key.clone(), second).await;
+        let kept = test.store.get(&key).await.unwrap();
+        assert_eq!(kept.reply, json!({"nul": "\u{fffd}"}));
+    }
+}
+
+#[tokio::test]
+async fn an_expired_reply_is_a_miss_and_pruned() {
+    for test in support::stores().await {
+        let (old, new) = (CacheKey("old".to_owned()), CacheKey("new".to_owned()));
+        test.store.put(old.clone(), reply(json!({}))).await;
+        assert!(test.store.get(&old).await.is_some());
+        let age = "update judge_replies set expires_at = created_at";
+        support::execute(&test.url, age).await.unwrap();
+        test.store.put(new.clone(), reply(json!({}))).await;
+        assert_eq!(test.store.get(&old).await, None);
+        assert!(test.store.get(&new).await.is_some());
+        let pruned = test.store.prune(now(), now() - minutes(9)).await.unwrap();
+        assert_eq!(pruned, 1);
+        // The TTL is 24 h.
+        assert_eq!(
+            test.store
+                .prune(now() + minutes(23 * 60), now() - minutes(9))
+                .await
+                .unwrap(),
+            0
+        );
+        assert_eq!(
+            test.store
+                .prune(now() + minutes(25 * 60), now() - minutes(9))
+                .await
+                .unwrap(),
+            1
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_cache_that_fails_is_a_miss() {
+    for test in support::stores().await {
+        let key = CacheKey("k".to_owned());
+        test.store.close().await;
+        test.store.put(key.clone(), reply(json!({}))).await;
+        assert_eq!(test.store.get(&key).await, None);
+        test.store.log(call(JobId::new()));
+    }
+}
+
+#[tokio::test]
+async fn every_logged_call_is_read_back_in_order() {
+    for test in support::stores().await {
+        let job_id = JobId::new();
+        let mut failed = call(job_id);
+        failed.error = Some(ErrorClass::Throttled);
+        failed.message = Some("slow down".to_owned());
+        failed.status = None;
+        failed.usage.cost_usd = None;
+        failed.reply = Some("half\u{0}".to_owned());
+        let mut good = call(job_id);
+        good.at = failed.at + minutes(1);
+        test.store.log(good.clone());
+        test.store.log(failed.clone());
+        test.store.log(call(JobId::new()));
+        failed.reply = Some("half\u{fffd}".to_owned());
+        assert_eq!(test.store.calls_of(job_id).await.unwrap(), [failed, good]);
+    }
+}
+
+#[tokio::test]
+async fn a_long_reply_is_cut_between_characters() {
+    for test in support::stores().await {
+        let job_id = JobId::new();
+        let mut long = call(job_id);
+        long.reply = Some(format!("x{}", "é".repeat(40_000)));
+        test.store.log(long);
+        let kept = test.store.calls_of(job_id).await.unwrap().remove(0);
+        assert_eq!(kept.reply.unwrap().len(), 64 * 1024 - 1);
+    }
+}
+
+#[tokio::test]
+async fn calls_older_than_retention_are_pruned() {
+    for test in support::stores().await {
+        let job_id = JobId::new();
+        let mut old = call(job_id);
+        old.at = now() - minutes(60);
+        let new = call(job_id);
+        test.store.log(old);
+        test.store.log(new.clone());
+        assert_eq!(test.store.calls_of(job_id).await.unwrap().len(), 2);
+        assert_eq!(
+            test.store.prune(now(), now() - minutes(30)).await.unwrap(),
+            1
+        );
+        assert_eq!(test.store.calls_of(job_id).await.unwrap(), [new]);
+    }
+}
+
+#[tokio::test]
+async fn calls_logged_before_close_are_written() {
+    for test in support::stores().await {
+        let job_id = JobId::new();
+        for _ in 0..600 {
+            test.store.log(call(job_id));
+        }
+        test.store.close().await;
+        let other = support::reopen(&test).await;
+        assert_eq!(other.calls_of(job_id).await.unwrap().len(), 600);
+    }
+}
+
+#[tokio::test]
+async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
+    let snapshot = |judge: &str, closed| GateSnapshot {
+        judge: judge.to_owned(),
+        breaker: BreakerState::HalfOpen,
+        failures_in_row: 5,
+        closed,
+        in_flight: 2,
+        last_error: Some("502".to_owned()),
+    };
+    for test in support::stores().await {
+        let store = &test.store;
+        let [a, b] = [1, 2].map(|_| Uuid::now_v7());
+        let refusal = Refusal {
+            why: Closed::BreakerOpen,
+            retry_in: Some(Duration::from_secs(30)),
+        };
+        let at = now();
+        let known = [snapshot("y", None), snapshot("x", Some(refusal))];
+        store.put_judges(a, &known, at).await.unwrap();
+        store.put_judges(b, &known[..1], at).await.unwrap();
+        let rows = store.judges(at).await.unwrap();
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["x", "y", "y"]);
+        assert_eq!(rows[0].closed, Some(WaitReason::BreakerOpen));
+        assert_eq!(
+            rows[0].closed_until,
+            Some(at + chrono::TimeDelta::seconds(30))
+        );
+        assert_eq!(rows[0].breaker, "half_open");
+        assert_eq!((rows[0].failures_in_row, rows[0].in_flight), (5, 2));
+        assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
+
+        store.put_judges(a, &known[..1], at).await.unwrap();
+        assert_eq!(store.judges(at).await.unwrap().len(), 2);
+        store
+            .heartbeat(b, "host", "1", 0, WorkerState::Stopped)
+            .await
+            .unwrap();
+        assert_eq!(store.judges(at).await.unwrap().len(), 1);
+        assert!(store.judges(at + minutes(1)).await.unwrap().is_empty());
+        store.put_judges(a, &[], at).await.unwrap();
+        assert!(store.judges(at).await.unwrap().is_empty());
+    }
+}

@@ -1,1 +1,276 @@
-//! (to be written)
+//! The database goes away and comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gavel::job::JobState;
+use gavel::store::{Accepted, JobFilter, Recorded, Store, StoreError, StoreOptions};
+use sqlx::Connection as _;
+use sqlx::Executor as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, failed, job, new_job, now, record_of, recorded, scored, session_with_job,
+};
+use crate::support;
+
+/// What a wire does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Connected,
+    Cut,
+    /// Once the client has sent these bytes, the next answer is swallowed, and its connection ends; then connected again.
+    Swallow(&'static [u8]),
+}
+
+/// A wire to a Postgres server that can be cut.
+struct Wire {
+    mode: watch::Sender<Mode>,
+    store: Store,
+    _tasks: JoinSet<()>,
+    _direct: support::TestStore,
+}
+
+impl Wire {
+    /// `None` without a Postgres server.
+    async fn new() -> Option<Self> {
+        let direct = support::postgres().await?;
+        let (_, rest) = direct.url.split_once('@').unwrap();
+        let (server, database) = rest.split_once('/').unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (mode, _) = watch::channel(Mode::Connected);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(relay(listener, server.to_owned(), mode.clone()));
+        let store = Store::connect(StoreOptions {
+            url: format!("postgres://gavel@{address}/{database}"),
+            max_connections: 2,
+            connect_timeout: Duration::from_secs(10),
+        })
+        .await
+        .unwrap();
+        Some(Self {
+            mode,
+            store,
+            _tasks: tasks,
+            _direct: direct,
+        })
+    }
+
+    fn cut(&self) {
+        self.mode.send_replace(Mode::Cut);
+    }
+
+    fn mend(&self) {
+        self.mode.send_replace(Mode::Connected);
+    }
+
+    fn swallow_the_answer_to(&self, sent: &'static [u8]) {
+        self.mode.send_replace(Mode::Swallow(sent));
+    }
+
+    fn has_swallowed(&self) -> bool {
+        *self.mode.borrow() == Mode::Connected
+    }
+}
+
+async fn relay(listener: TcpListener, server: String, mode: watch::Sender<Mode>) {
+    let mut pipes = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        if *mode.borrow() == Mode::Cut {
+            continue;
+        }
+        let upstream = TcpStream::connect(&server).await.unwrap();
+        pipes.spawn(pipe(client, upstream, mode.clone()));
+    }
+}
+
+async fn cut(changes: &mut watch::Receiver<Mode>) {
+    drop(changes.wait_for(|mode| *mode == Mode::Cut).await);
+}
+
+async fn pipe(mut client: TcpStream, mut upstream: TcpStream, mode: watch::Sender<Mode>) {
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = upstream.split();
+    let mut changes = mode.subscribe();
+    let (mut asked, mut answered) = ([0; 65536], [0; 65536]);
+    let mut swallow = false;
+    loop {
+        tokio::select! {
+            () = cut(&mut changes) => return,
+            read = from_client.read(&mut asked) => {
+                let Ok(sent @ 1..) = read else { return };
+                let bytes = &asked[..sent];
+                if let Mode::Swallow(pattern) = *mode.borrow() {
+                    swallow = pattern.is_empty() || bytes.windows(pattern.len()).any(|w| w == pattern);
+                }
+                to_server.write_all(bytes).await.unwrap();
+            }
+            read = from_server.read(&mut answered) => {
+                let Ok(sent @ 1..) = read else { return };
+                if swallow {
+                    mode.send_replace(Mode::Connected);
+                    return;
+                }
+                if to_client.write_all(&answered[..sent]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_outlives_the_end_of_every_connection() {
+    let Some(test) = support::postgres().await else {
+        return;
+    };
+    let store = &test.store;
+    let worker = Uuid::now_v7();
+    for _ in 0..3 {
+        let id = accept(store, new_job(None)).await;
+        let run = claim(store, id, worker).await;
+        assert_eq!(
+            recorded(store, record_of(&run, failed())).await,
+            Recorded::Applied
+        );
+        store.calls_of(id).await.unwrap();
+        let mut conn = sqlx::PgConnection::connect(&test.url).await.unwrap();
+        let end = "select pg_terminate_backend(pid) from pg_stat_activity
+                   where datname = current_database() and pid <> pg_backend_pid()";
+        conn.execute(end).await.unwrap();
+    }
+    store.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn while_the_database_is_away_accepts_fail_and_records_wait() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    let store = &wire.store;
+    let id = accept(store, new_job(None)).await;
+    let run = claim(store, id, Uuid::now_v7()).await;
+    wire.cut();
+    let error = store.accept(new_job(None)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    let error = store.claim(&[id], Uuid::now_v7(), now()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    let ticket = store.record(record_of(&run, failed())).await.unwrap();
+    wire.mend();
+    assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
+    assert_eq!(job(store, id).await.state, JobState::Failed);
+    assert_eq!(store.accept(new_job(None)).await.unwrap(), Accepted::New);
+}
+
+#[tokio::test]
+async fn an_accept_whose_answer_is_lost_is_one_row_and_new() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    // The first of its size prepares the statement; the second is one question and one answer.
+    accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
+    wire.swallow_the_answer_to(b"");
+    let id = accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
+    assert!(wire.has_swallowed());
+    assert_eq!(job(&wire.store, id).await.state, JobState::Queued);
+    let page = wire
+        .store
+        .jobs(&JobFilter::default(), None, 9)
+        .await
+        .unwrap();
+    assert_eq!(page.items.len(), 2);
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    let store = &wire.store;
+    let worker = Uuid::now_v7();
+    claim(store, accept(store, new_job(None)).await, worker).await;
+    let id = accept(store, new_job(None)).await;
+    wire.swallow_the_answer_to(b"");
+    let run = claim(store, id, worker).await;
+    assert!(wire.has_swallowed());
+    // The lost claim was committed: this is the second.
+    assert_eq!(run.claim_no, 2);
+    assert_eq!(
+        recorded(store, record_of(&run, failed())).await,
+        Recorded::Applied
+    );
+}
+
+#[tokio::test]
+async fn a_record_whose_answer_is_lost_is_applied_once() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    let store = &wire.store;
+    for scores in [true, false] {
+        let (session_id, id) = session_with_job(store).await;
+        let run = claim(store, id, Uuid::now_v7()).await;
+        let ending = if scores {
+            scored(session_id, 50)
+        } else {
+            failed()
+        };
+        let mut end = record_of(&run, ending);
+        end.usage.tokens_in = 7;
+        wire.swallow_the_answer_to(b"COMMIT");
+        assert_eq!(recorded(store, end).await, Recorded::Applied);
+        assert!(wire.has_swallowed());
+        assert_eq!(job(store, id).await.usage.tokens_in, 7);
+        let made = store.scores_of(session_id).await.unwrap().len();
+        assert_eq!(made, usize::from(scores));
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_waits_for_the_database_is_given_up_at_close() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    let store = &wire.store;
+    let id = accept(store, new_job(None)).await;
+    let run = claim(store, id, Uuid::now_v7()).await;
+    wire.cut();
+    let ticket = store.record(record_of(&run, failed())).await.unwrap();
+    store.close().await;
+    let error = ticket.committed().await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable_after_the_time_given() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let error = Store::connect(StoreOptions {
+        url: format!("postgres://gavel@{address}/none"),
+        max_connections: 1,
+        connect_timeout: Duration::ZERO,
+    })
+    .await
+    .err()
+    .unwrap();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_writes_to_is_waited_for() {
+    let test = support::sqlite().await;
+    let mut other = sqlx::SqliteConnection::connect(&test.url).await.unwrap();
+    other.execute("begin immediate").await.unwrap();
+    let store = Arc::clone(&test.store);
+    let waits = tokio::spawn(async move { store.accept(new_job(None)).await });
+    // Reads go on meanwhile.
+    assert!(test.store.lanes().await.unwrap().is_empty());
+    other.execute("rollback").await.unwrap();
+    assert_eq!(waits.await.unwrap().unwrap(), Accepted::New);
+}

@@ -1,1 +1,314 @@
-//! (to be written)
+//! Recording: what each ending leaves behind, in groups, exactly once.
+
+use futures::future::join_all;
+use gavel::job::{FailureClass, JobState, Lane, Usage, Wait, WaitReason};
+use gavel::store::{Ending, Recorded, StoreError};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, failed, job, minutes, new_job, new_score, now, record, record_of, recorded,
+    scored, session_with_job, waiting,
+};
+use crate::support;
+
+#[tokio::test]
+async fn a_scored_run_ends_the_job_and_makes_the_current_score() {
+    for test in support::stores().await {
+        let (session_id, id) = session_with_job(&test.store).await;
+        let claimed = claim(&test.store, id, Uuid::now_v7()).await;
+        let mut new = new_score(session_id, 71);
+        new.score.simulated = true;
+        let ending = Ending::Scored {
+            score: Box::new(new.clone()),
+            result: json!({"total_score": 71}),
+        };
+        let mut end = record_of(&claimed, ending);
+        end.retries = 2;
+        end.usage = Usage {
+            tokens_in: 900,
+            tokens_out: 80,
+            cost_usd: Some(0.25),
+        };
+        assert_eq!(recorded(&test.store, end.clone()).await, Recorded::Applied);
+
+        let ended = job(&test.store, id).await;
+        assert_eq!(ended.state, JobState::Succeeded);
+        assert_eq!(ended.finished_at, Some(end.at));
+        assert_eq!(ended.result, Some(json!({"total_score": 71})));
+        assert!(ended.simulated);
+        assert_eq!((ended.retries, ended.usage), (2, end.usage));
+        assert_eq!(ended.worker_id, claimed.worker_id);
+
+        let score = test.store.current_score(session_id).await.unwrap().unwrap();
+        assert_eq!(score.score, new.score);
+        assert_eq!(score.score_id, new.score_id);
+        assert_eq!(score.job_id, id);
+        assert_eq!(score.scored_at, end.at);
+        assert_eq!(score.usage, end.usage);
+        assert_eq!(score.triggered_by, new.triggered_by);
+    }
+}
+
+#[tokio::test]
+async fn a_new_score_supersedes_the_earlier_one_and_a_failure_does_not() {
+    for test in support::stores().await {
+        let (session_id, first) = session_with_job(&test.store).await;
+        let run = claim(&test.store, first, Uuid::now_v7()).await;
+        record(&test.store, &run, scored(session_id, 40)).await;
+
+        let second = accept(&test.store, new_job(Some(session_id))).await;
+        let run = claim(&test.store, second, Uuid::now_v7()).await;
+        record(&test.store, &run, failed()).await;
+        let current = test.store.current_score(session_id).await.unwrap().unwrap();
+        assert_eq!(current.score.total_score, 40);
+
+        let third = accept(&test.store, new_job(Some(session_id))).await;
+        let run = claim(&test.store, third, Uuid::now_v7()).await;
+        record(&test.store, &run, scored(session_id, 90)).await;
+        let scores = test.store.scores_of(session_id).await.unwrap();
+        let totals: Vec<u8> = scores.iter().map(|s| s.score.total_score).collect();
+        assert_eq!(totals, [90, 40]);
+        assert_eq!(scores[0].superseded_at, None);
+        assert_eq!(scores[1].superseded_at, Some(scores[0].scored_at));
+        let read = test.store.score(scores[1].score_id).await.unwrap().unwrap();
+        assert_eq!(read, scores[1]);
+        assert_eq!(read.score.missing_tools.len(), 2);
+        assert!(test.store.score(Uuid::now_v7()).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_failed_run_keeps_its_class_and_its_words() {
+    for test in support::stores().await {
+        let id = accept(&test.store, new_job(None)).await;
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        record(&test.store, &run, failed()).await;
+        let ended = job(&test.store, id).await;
+        let failure = ended.failure.unwrap();
+        assert_eq!(ended.state, JobState::Failed);
+        assert_eq!(failure.class, FailureClass::Rejected);
+        assert_eq!(failure.message, "the judge said 418");
+        assert!(ended.finished_at.is_some() && ended.result.is_none());
+    }
+}
+
+#[tokio::test]
+async fn waiting_since_is_the_first_of_the_waits_in_a_row() {
+    for test in support::stores().await {
+        let id = accept(&test.store, new_job(None)).await;
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        let mut first = record_of(
+            &run,
+            Ending::Waiting {
+                wait: Wait {
+                    reason: WaitReason::Exhausted,
+                    until: None,
+                },
+                due_at: now() - minutes(1),
+            },
+        );
+        first.at = now() - minutes(5);
+        assert_eq!(
+            recorded(&test.store, first.clone()).await,
+            Recorded::Applied
+        );
+        let waits = job(&test.store, id).await;
+        assert_eq!(waits.state, JobState::Waiting);
+        assert_eq!(
+            waits.wait,
+            Some(Wait {
+                reason: WaitReason::Exhausted,
+                until: None
+            })
+        );
+        assert_eq!(waits.waiting_since, Some(first.at));
+        assert_eq!(waits.worker_id, None);
+
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        assert_eq!(run.waiting_since, Some(first.at));
+        let due_at = now() - minutes(1);
+        record(&test.store, &run, waiting(WaitReason::BreakerOpen, due_at)).await;
+        let waits = job(&test.store, id).await;
+        assert_eq!(waits.waiting_since, Some(first.at));
+        assert_eq!(waits.due_at, due_at);
+
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        let requeued = record_of(&run, Ending::Requeued);
+        assert_eq!(
+            recorded(&test.store, requeued.clone()).await,
+            Recorded::Applied
+        );
+        let queued = job(&test.store, id).await;
+        assert_eq!(queued.state, JobState::Queued);
+        assert_eq!(queued.due_at, requeued.at);
+        assert!(queued.waiting_since.is_none() && queued.wait.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_cost_that_is_unknown_once_stays_unknown_and_a_run_without_calls_changes_nothing() {
+    let usage = |tokens: i64, cost_usd| Usage {
+        tokens_in: tokens,
+        tokens_out: tokens,
+        cost_usd,
+    };
+    let cases = [
+        (
+            vec![usage(10, Some(0.5)), usage(20, Some(0.25))],
+            usage(30, Some(0.75)),
+        ),
+        (
+            vec![usage(10, Some(0.5)), usage(0, Some(0.0))],
+            usage(10, Some(0.5)),
+        ),
+        (
+            vec![usage(10, Some(0.5)), usage(0, None)],
+            usage(10, Some(0.5)),
+        ),
+        (
+            vec![usage(10, None), usage(20, Some(0.25))],
+            usage(30, None),
+        ),
+        (vec![usage(10, Some(0.5)), usage(20, None)], usage(30, None)),
+        (vec![usage(10, None), usage(0, Some(0.0))], usage(10, None)),
+        (vec![usage(0, Some(0.0))], usage(0, Some(0.0))),
+    ];
+    for test in support::stores().await {
+        for (runs, expected) in &cases {
+            let id = accept(&test.store, new_job(None)).await;
+            for used in runs {
+                let run = claim(&test.store, id, Uuid::now_v7()).await;
+                let mut end = record_of(&run, Ending::Requeued);
+                end.usage = *used;
+                assert_eq!(recorded(&test.store, end).await, Recorded::Applied);
+            }
+            assert_eq!(job(&test.store, id).await.usage, *expected, "{runs:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_group_of_every_ending_is_recorded_each_for_itself() {
+    for test in support::stores().await {
+        let mut records = Vec::new();
+        for n in 0..60_u8 {
+            let (session_id, id) = session_with_job(&test.store).await;
+            let run = claim(&test.store, id, Uuid::now_v7()).await;
+            let ending = match n % 4 {
+                0 => scored(session_id, n),
+                1 => failed(),
+                2 => waiting(WaitReason::Paused, now()),
+                _ => Ending::Requeued,
+            };
+            records.push(record_of(&run, ending));
+        }
+        let outcomes = join_all(records.iter().map(|r| recorded(&test.store, r.clone()))).await;
+        assert!(outcomes.iter().all(|outcome| *outcome == Recorded::Applied));
+        for (n, record) in records.iter().enumerate() {
+            let expected = [
+                JobState::Succeeded,
+                JobState::Failed,
+                JobState::Waiting,
+                JobState::Queued,
+            ][n % 4];
+            let state = job(&test.store, record.fence.job_id).await.state;
+            assert_eq!(state, expected);
+        }
+        // Once more: nothing is running any longer.
+        let again = join_all(records.iter().map(|r| recorded(&test.store, r.clone()))).await;
+        assert!(again.iter().all(|outcome| *outcome == Recorded::Stale));
+    }
+}
+
+#[tokio::test]
+async fn the_same_record_twice_in_one_group_is_applied_once() {
+    for test in support::stores().await {
+        let (session_id, id) = session_with_job(&test.store).await;
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        let end = record_of(&run, scored(session_id, 60));
+        let twice = join_all([1, 2].map(|_| recorded(&test.store, end.clone()))).await;
+        assert_eq!(twice, [Recorded::Applied, Recorded::Stale]);
+        assert_eq!(test.store.scores_of(session_id).await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_can_never_be_written_fails_alone() {
+    for test in support::stores().await {
+        let mut records = Vec::new();
+        for n in 0..20 {
+            let (session_id, id) = session_with_job(&test.store).await;
+            let run = claim(&test.store, id, Uuid::now_v7()).await;
+            // A total above 100, and a session that isn't there.
+            let ending = match n {
+                7 => scored(session_id, 101),
+                9 => scored(Uuid::now_v7(), 50),
+                _ => scored(session_id, 50),
+            };
+            records.push(record_of(&run, ending));
+        }
+        let outcomes =
+            join_all(records.into_iter().map(|record| async {
+                test.store.record(record).await.unwrap().committed().await
+            }))
+            .await;
+        for (n, outcome) in outcomes.into_iter().enumerate() {
+            if n == 7 || n == 9 {
+                let error = outcome.unwrap_err();
+                assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
+            } else {
+                assert_eq!(outcome.unwrap(), Recorded::Applied);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn texts_with_nul_characters_are_recorded() {
+    for test in support::stores().await {
+        let (session_id, id) = session_with_job(&test.store).await;
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        let mut new = new_score(session_id, 50);
+        new.score.score_reasoning = "a\u{0}b".to_owned();
+        new.score.missing_tools[0].tool_name = "t\u{0}".to_owned();
+        new.score.alternative_approaches[0].steps = vec!["\u{0}".to_owned(), "Ünï 🦀".to_owned()];
+        new.score.score_breakdown = [("x\u{0}".to_owned(), 1.0)].into();
+        new.score.flags = vec![];
+        let result = json!({"r": "\u{0}"});
+        let ending = Ending::Scored {
+            score: Box::new(new),
+            result,
+        };
+        record(&test.store, &run, ending).await;
+        let score = test.store.current_score(session_id).await.unwrap().unwrap();
+        assert_eq!(score.score.score_reasoning, "a\u{fffd}b");
+        assert_eq!(score.score.missing_tools[0].tool_name, "t\u{fffd}");
+        assert_eq!(
+            score.score.alternative_approaches[0].steps,
+            ["\u{fffd}", "Ünï 🦀"]
+        );
+        assert!(score.score.score_breakdown.contains_key("x\u{fffd}"));
+        assert!(score.score.flags.is_empty());
+        assert_eq!(
+            job(&test.store, id).await.result,
+            Some(json!({"r": "\u{fffd}"}))
+        );
+    }
+}
+
+#[tokio::test]
+async fn records_sent_before_close_are_committed_and_later_ones_are_refused() {
+    for test in support::stores().await {
+        let id = accept(&test.store, new_job(None)).await;
+        let run = claim(&test.store, id, Uuid::now_v7()).await;
+        let ticket = test.store.record(record_of(&run, failed())).await.unwrap();
+        test.store.close().await;
+        assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
+        let late = test.store.record(record_of(&run, failed())).await;
+        assert!(matches!(late.err(), Some(StoreError::Unavailable { .. })));
+        let other = support::reopen(&test).await;
+        assert_eq!(job(&other, id).await.state, JobState::Failed);
+        assert_eq!(job(&other, id).await.lane, Lane::of_judge("main"));
+    }
+}

@@ -1,1 +1,273 @@
-//! (to be written)
+//! Rescue: what was lost is found again, and what kills its workers ends.
+
+use std::time::Duration;
+
+use gavel::job::{FailureClass, Job, JobId, JobState, Lane, Priority, WaitReason};
+use gavel::store::{Ending, Rescued, Store, WorkerState};
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, job, minutes, new_job, now, record, record_of, recorded, waiting,
+};
+use crate::support;
+
+const STALE: Duration = Duration::from_secs(5);
+
+async fn rescue(store: &Store) -> Rescued {
+    store.rescue_lost(STALE, 3, now()).await.unwrap()
+}
+
+/// Claims for a worker that nobody knows, and finds the job lost.
+async fn lose(store: &Store, id: JobId) -> Job {
+    claim(store, id, Uuid::now_v7()).await;
+    let rescued = rescue(store).await;
+    assert_eq!(rescued.requeued.len() + rescued.poisoned.len(), 1);
+    job(store, id).await
+}
+
+async fn heartbeat(store: &Store, worker: Uuid, state: WorkerState) {
+    store
+        .heartbeat(worker, "host", "1", 1, state)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn jobs_of_live_workers_stay_and_those_of_stopped_stale_or_unknown_ones_are_queued_again() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let [live, draining, stopped, unknown] = [1, 2, 3, 4].map(|_| Uuid::now_v7());
+        let mut ids = Vec::new();
+        for worker in [live, draining, stopped, unknown] {
+            let id = accept(store, new_job(None)).await;
+            claim(store, id, worker).await;
+            ids.push(id);
+        }
+        store.register_worker(live, "host", "1").await.unwrap();
+        heartbeat(store, draining, WorkerState::Draining).await;
+        heartbeat(store, stopped, WorkerState::Stopped).await;
+        let at = now();
+        let rescued = store.rescue_lost(STALE, 3, at).await.unwrap();
+        let mut requeued: Vec<JobId> = rescued.requeued.iter().map(|due| due.job_id).collect();
+        requeued.sort();
+        assert_eq!(requeued, ids[2..]);
+        assert!(rescued.poisoned.is_empty());
+        assert!(
+            rescued
+                .requeued
+                .iter()
+                .all(|due| due.due_at == at && due.priority == Priority::Bulk)
+        );
+        let lost = job(store, ids[3]).await;
+        assert_eq!(
+            (lost.state, lost.losses, lost.attempts),
+            (JobState::Queued, 1, 0)
+        );
+        assert_eq!((lost.worker_id, lost.claim_no), (None, 1));
+        assert_eq!(job(store, ids[0]).await.state, JobState::Running);
+
+        // With no patience at all, everybody is stale: the database's clock has moved on.
+        let rescued = store.rescue_lost(Duration::ZERO, 3, at).await.unwrap();
+        let mut requeued: Vec<JobId> = rescued.requeued.iter().map(|due| due.job_id).collect();
+        requeued.sort();
+        assert_eq!(requeued, ids[..2]);
+    }
+}
+
+#[tokio::test]
+async fn the_second_loss_in_a_row_makes_a_suspect_and_losses_there_poison() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let id = accept(store, new_job(None)).await;
+        let lost = lose(store, id).await;
+        assert_eq!(
+            (lost.lane.as_str(), lost.losses, lost.attempts),
+            ("main", 1, 0)
+        );
+        let lost = lose(store, id).await;
+        assert!(lost.lane.is_suspect());
+        assert_eq!((lost.losses, lost.attempts), (2, 0));
+        let lost = lose(store, id).await;
+        assert_eq!((lost.state, lost.attempts), (JobState::Queued, 1));
+        let lost = lose(store, id).await;
+        assert_eq!((lost.state, lost.attempts), (JobState::Queued, 2));
+        let lost = lose(store, id).await;
+        assert_eq!((lost.state, lost.attempts), (JobState::Failed, 3));
+        let failure = lost.failure.unwrap();
+        assert_eq!(failure.class, FailureClass::Poison);
+        assert!(failure.message.contains("5 workers"), "{}", failure.message);
+        assert!(lost.finished_at.is_some());
+        assert_eq!(rescue(store).await, Rescued::default());
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_ends_in_any_other_way_clears_the_losses_and_leaves_the_suspects_lane() {
+    for test in support::stores().await {
+        let store = &test.store;
+        for wait in [true, false] {
+            let id = accept(store, new_job(None)).await;
+            lose(store, id).await;
+            assert!(lose(store, id).await.lane.is_suspect());
+            let run = claim(store, id, Uuid::now_v7()).await;
+            assert!(run.lane.is_suspect());
+            let ending = match wait {
+                true => waiting(WaitReason::BreakerOpen, now()),
+                false => Ending::Requeued,
+            };
+            record(store, &run, ending).await;
+            let back = job(store, id).await;
+            assert_eq!((back.lane.as_str(), back.losses), ("main", 0));
+        }
+    }
+}
+
+#[tokio::test]
+async fn more_lost_jobs_than_one_slice_are_found_in_one_call() {
+    for test in support::stores().await {
+        let jobs: Vec<_> = (0..1100).map(|_| new_job(None)).collect();
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.job_id).collect();
+        let accepts = jobs.into_iter().map(|job| test.store.accept(job));
+        futures::future::join_all(accepts).await;
+        let at = now() + minutes(1);
+        let claimed = test.store.claim(&ids, Uuid::now_v7(), at).await.unwrap();
+        assert_eq!(claimed.len(), ids.len());
+        assert_eq!(rescue(&test.store).await.requeued.len(), ids.len());
+    }
+}
+
+#[tokio::test]
+async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let start = now() - minutes(60);
+        let mut bulk = Vec::new();
+        for n in 0..5 {
+            let mut new = new_job(None);
+            new.created_at = start + minutes(n / 2);
+            bulk.push(accept(store, new).await);
+        }
+        let mut interactive = new_job(None);
+        interactive.priority = Priority::Interactive;
+        let interactive = accept(store, interactive).await;
+        let mut none = new_job(None);
+        none.judge = None;
+        accept(store, none).await;
+        let main = Lane::of_judge("main");
+        let later = now() + minutes(1);
+
+        let first = store
+            .due(&main, Priority::Bulk, later, None, 3)
+            .await
+            .unwrap();
+        let after = first.last().map(|due| (due.due_at, due.job_id));
+        let rest = store
+            .due(&main, Priority::Bulk, later, after, 3)
+            .await
+            .unwrap();
+        let ids: Vec<JobId> = first.iter().chain(&rest).map(|due| due.job_id).collect();
+        assert_eq!(ids, bulk);
+        let due = store
+            .due(&main, Priority::Interactive, later, None, 9)
+            .await
+            .unwrap();
+        assert_eq!(due[0].job_id, interactive);
+        let before = start + minutes(1);
+        let due = store
+            .due(&main, Priority::Bulk, before, None, 9)
+            .await
+            .unwrap();
+        assert_eq!(due.len(), 2);
+        assert_eq!(
+            store.lanes().await.unwrap(),
+            [main.clone(), Lane::of_judge(Lane::NONE)]
+        );
+
+        claim(store, bulk[0], Uuid::now_v7()).await;
+        let run = claim(store, bulk[1], Uuid::now_v7()).await;
+        record(
+            store,
+            &run,
+            waiting(WaitReason::Throttled, later - minutes(2)),
+        )
+        .await;
+        let due = store
+            .due(&main, Priority::Bulk, later, None, 9)
+            .await
+            .unwrap();
+        let ids: Vec<JobId> = due.iter().map(|due| due.job_id).collect();
+        assert_eq!(ids, [bulk[2], bulk[3], bulk[4], bulk[1]]);
+    }
+}
+
+#[tokio::test]
+async fn a_lane_without_unfinished_jobs_is_not_listed() {
+    for test in support::stores().await {
+        assert!(test.store.lanes().await.unwrap().is_empty());
+        let id = accept(&test.store, new_job(None)).await;
+        test.store.cancel(id, now()).await.unwrap();
+        assert!(test.store.lanes().await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn only_waiting_counts_towards_the_longest_wait() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let since = now() - minutes(60);
+        let mut ids = Vec::new();
+        for (judge, began) in [("main", 90), ("main", 30), ("paused", 90)] {
+            let mut new = new_job(None);
+            new.judge = Some(judge.to_owned());
+            let id = accept(store, new).await;
+            let run = claim(store, id, Uuid::now_v7()).await;
+            let mut end = record_of(&run, waiting(WaitReason::BreakerOpen, now()));
+            end.at = now() - minutes(began);
+            recorded(store, end).await;
+            ids.push(id);
+        }
+        let mut old = new_job(None);
+        old.created_at = now() - minutes(9000);
+        let old = accept(store, old).await;
+        let except = [Lane::of_judge("paused")];
+        let expired = store.expire_waits(since, &except, now()).await.unwrap();
+        assert_eq!(expired, [ids[0]]);
+        let ended = job(store, ids[0]).await;
+        let failure = ended.failure.unwrap();
+        assert_eq!(
+            (ended.state, failure.class),
+            (JobState::Failed, FailureClass::WaitExpired)
+        );
+        assert!(
+            failure.message.contains("breaker_open"),
+            "{}",
+            failure.message
+        );
+        assert_eq!(job(store, old).await.state, JobState::Queued);
+        assert_eq!(
+            store.expire_waits(since, &[], now()).await.unwrap(),
+            [ids[2]]
+        );
+    }
+}
+
+#[tokio::test]
+async fn behind_a_long_backlog_the_jobs_of_a_dead_worker_are_found_at_once_each_time_it_dies() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let accepts = (0..10_010).map(|_| store.accept(new_job(None)));
+        futures::future::join_all(accepts).await;
+        let worker = Uuid::now_v7();
+        store.register_worker(worker, "host", "1").await.unwrap();
+        assert_eq!(rescue(store).await, Rescued::default());
+        for _ in 0..2 {
+            heartbeat(store, worker, WorkerState::Running).await;
+            let id = accept(store, new_job(None)).await;
+            claim(store, id, worker).await;
+            assert_eq!(rescue(store).await, Rescued::default());
+            heartbeat(store, worker, WorkerState::Stopped).await;
+            assert_eq!(rescue(store).await.requeued[0].job_id, id);
+            assert_eq!(rescue(store).await, Rescued::default());
+        }
+    }
+}

@@ -1,1 +1,91 @@
-//! (to be written)
+//! Criteria definitions and what was scored with them; scores of sessions are in `record`.
+
+use gavel::job::Kind;
+use gavel::score::{Criteria, CriteriaHash};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, hash, minutes, new_job, new_score, now, record, scored_session, session_with_job,
+};
+use crate::support;
+
+fn criteria(character: char) -> Criteria {
+    Criteria {
+        hash: CriteriaHash(hash(character)),
+        content: json!({"judge_prompt": "Prüfe {{ALERT_DATA}}", "empty": []}),
+        enabled: true,
+        judge: "main".to_owned(),
+        judge_prompt: "Prüfe {{ALERT_DATA}}".to_owned(),
+        dimensions: vec![],
+    }
+}
+
+#[tokio::test]
+async fn a_definition_is_stored_once_and_never_changed() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let at = now();
+        assert!(store.criteria(&hash('a')).await.unwrap().is_none());
+        assert!(
+            store
+                .put_criteria(Kind::Session, &criteria('a'), at)
+                .await
+                .unwrap()
+        );
+        let mut other = criteria('a');
+        other.content = json!({});
+        let later = at + minutes(1);
+        assert!(
+            !store
+                .put_criteria(Kind::Session, &other, later)
+                .await
+                .unwrap()
+        );
+        let stored = store.criteria(&hash('a')).await.unwrap().unwrap();
+        assert_eq!(stored.content, criteria('a').content);
+        assert_eq!((stored.kind, stored.created_at), (Kind::Session, at));
+        assert_eq!((stored.scores, stored.mean_total), (0, None));
+        store
+            .put_criteria(Kind::Session, &criteria('b'), later)
+            .await
+            .unwrap();
+        let listed = store.criteria_list().await.unwrap();
+        let hashes: Vec<&str> = listed.iter().map(|c| c.criteria_hash.as_str()).collect();
+        assert_eq!(hashes, [hash('b'), hash('a')]);
+    }
+}
+
+#[tokio::test]
+async fn a_mean_counts_superseded_scores_and_no_simulated_ones() {
+    for test in support::stores().await {
+        let store = &test.store;
+        store
+            .put_criteria(Kind::Session, &criteria('a'), now())
+            .await
+            .unwrap();
+        let session_id = scored_session(store, 40).await;
+        let again = accept(store, new_job(Some(session_id))).await;
+        let run = claim(store, again, Uuid::now_v7()).await;
+        record(store, &run, super::fixtures::scored(session_id, 71)).await;
+        let (simulated, id) = session_with_job(store).await;
+        let run = claim(store, id, Uuid::now_v7()).await;
+        let mut new = new_score(simulated, 100);
+        new.score.simulated = true;
+        let result = json!({});
+        record(
+            store,
+            &run,
+            gavel::store::Ending::Scored {
+                score: Box::new(new),
+                result,
+            },
+        )
+        .await;
+        let stored = store.criteria(&hash('a')).await.unwrap().unwrap();
+        assert_eq!((stored.scores, stored.mean_total), (3, Some(55.5)));
+        assert_eq!(store.criteria_list().await.unwrap(), [stored]);
+        assert!(store.current_score(Uuid::now_v7()).await.unwrap().is_none());
+        assert!(store.scores_of(Uuid::now_v7()).await.unwrap().is_empty());
+    }
+}

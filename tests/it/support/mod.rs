@@ -108,11 +108,29 @@ pub async fn stores() -> Vec<TestStore> {
 }
 
 /// The addresses of empty databases of every kind there is to test on.
-pub async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
+pub(crate) async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
     let (url, dir) = sqlite_database();
     let mut databases = vec![(url, Some(dir))];
     if let Some(url) = postgres_database().await {
         databases.push((url, None));
     }
     databases
+}
+
+/// A second store on the same database, as another process would have.
+pub(crate) async fn reopen(test: &TestStore) -> Arc<Store> {
+    Arc::new(Store::connect(options(&test.url)).await.unwrap())
+}
+
+/// Runs one statement on a database, past the store.
+pub(crate) async fn execute(url: &str, statement: &'static str) -> Result<(), sqlx::Error> {
+    if url.starts_with("postgres") {
+        let mut conn = sqlx::PgConnection::connect(url).await?;
+        conn.execute(statement).await?;
+        conn.close().await
+    } else {
+        let mut conn = sqlx::SqliteConnection::connect(url).await?;
+        conn.execute(statement).await?;
+        conn.close().await
+    }
 }

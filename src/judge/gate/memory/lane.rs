@@ -137,7 +137,6 @@ impl Lane {
             CallOutcome::Alive => {
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
-                self.last_error = None;
             }
             CallOutcome::Failed {
                 class,

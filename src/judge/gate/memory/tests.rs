@@ -196,6 +196,16 @@ async fn errors_that_are_not_transient_neither_open_the_breaker_nor_close_the_la
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_error_stays_known_after_a_success() {
+    let gate = gate();
+    meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    meet(&gate, &CallOutcome::Alive).await;
+    let snapshot = &gate.snapshot()[0];
+    assert_eq!(snapshot.failures_in_row, 0);
+    assert_eq!(snapshot.last_error.as_deref(), Some("it said no"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
     let gate = Arc::new(MemoryGate::new(GateOptions {
         max_concurrency: BTreeMap::from([(JUDGE.to_owned(), 1)]),

@@ -39,7 +39,11 @@ impl Said {
         };
         let message = match error {
             Value::String(message) => message.clone(),
-            _ => ["message", "detail", "error_description"]
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => ["message", "detail", "error_description"]
                 .into_iter()
                 .find_map(|key| error.get(key).or_else(|| value.get(key)))
                 .map_or_else(String::new, words_of),
@@ -82,10 +86,13 @@ impl Said {
 pub(super) fn classify(status: u16, said: &Said, sent: Shape) -> Verdict {
     let class = match status {
         // A gateway's 200 with an error inside: its code may be the status that it got.
-        200..=299 => match said.codes.iter().find_map(|code| code.parse().ok()) {
-            Some(inner @ 400..=599) => return classify(inner, said, sent),
-            _ => ErrorClass::Rejected,
-        },
+        200..=299 => {
+            let inner = said.codes.iter().find_map(|code| code.parse().ok());
+            match inner.filter(|inner| (400..=599).contains(inner)) {
+                Some(inner) => return classify(inner, said, sent),
+                None => ErrorClass::Rejected,
+            }
+        }
         401 | 403 | 404 => ErrorClass::Misconfigured,
         402 => ErrorClass::Exhausted,
         408 | 409 | 425 | 500 | 502 | 503 | 504 | 529 => ErrorClass::Transient,

@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn retry_after_is_read_in_each_of_its_forms() {
-        let table: &[(&[(&'static str, &str)], Option<u64>)] = &[
+        type Case<'a> = (&'a [(&'static str, &'a str)], Option<u64>);
+        let table: &[Case<'_>] = &[
             (&[], None),
             (&[("retry-after", "3")], Some(3_000)),
             (&[("retry-after", "0.5")], Some(500)),

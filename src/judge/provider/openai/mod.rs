@@ -6,6 +6,7 @@ mod classify;
 mod headers;
 mod reply;
 mod request;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -145,9 +146,11 @@ impl OpenAi {
             Verdict::Capability(_) => ErrorClass::Capability,
             Verdict::Class(class) => class,
         };
-        let retry_after = match class {
-            ErrorClass::Exhausted => headers::known_reset(&exchange.headers, self.clock.now()),
-            _ => headers::retry_after(&exchange.headers, self.clock.now()),
+        let now = self.clock.now();
+        let retry_after = if class == ErrorClass::Exhausted {
+            headers::known_reset(&exchange.headers, now)
+        } else {
+            headers::retry_after(&exchange.headers, now)
         };
         let words = match exchange.status {
             // An error in a body of status 200.
@@ -171,8 +174,10 @@ impl OpenAi {
 impl Provider for OpenAi {
     async fn call(&self, request: &CallRequest) -> Result<ProviderReply, JudgeError> {
         let shape = self.learned.shape(&self.spec);
-        let body = request::body(&self.spec, request, shape);
-        let exchange = match self.request(body) {
+        let built = request::body(&self.spec, request, shape)
+            .map_err(|error| unusable(&error.to_string()))
+            .and_then(|body| self.request(body));
+        let exchange = match built {
             Ok(http) => self.client.exchange(http, request.timeout).await,
             Err(unusable) => Err(unusable),
         }

@@ -1,7 +1,13 @@
 //! The request's body, and the fields that it can do without.
 
-use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::schema::Ordered;
 use crate::judge::provider::{CallRequest, Role};
 use crate::judge::providers::{Entry, JudgeSpec, Structured};
 
@@ -132,26 +138,31 @@ impl Shape {
 }
 
 /// The body of one call.
-pub(super) fn body(spec: &JudgeSpec, request: &CallRequest, shape: Shape) -> Vec<u8> {
+pub(super) fn body(
+    spec: &JudgeSpec,
+    request: &CallRequest,
+    shape: Shape,
+) -> Result<Vec<u8>, serde_json::Error> {
     let entry = spec.entry();
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.model()));
-    body.insert("messages".to_owned(), messages(request, shape));
+    let schema = to_raw_value(&Ordered(&request.schema))?;
+    let mut body: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
+    body.insert("model", to_raw_value(spec.model())?);
+    body.insert("messages", messages(request, shape, &schema)?);
     match shape.format {
         Format::JsonSchema => {
-            let format = json!({
-                "type": "json_schema",
-                "json_schema": {
-                    "name": request.schema_name,
-                    "strict": true,
-                    "schema": request.schema,
+            let format = BySchema {
+                kind: "json_schema",
+                json_schema: NamedSchema {
+                    name: request.schema_name,
+                    strict: true,
+                    schema: &schema,
                 },
-            });
-            body.insert("response_format".to_owned(), format);
+            };
+            body.insert("response_format", to_raw_value(&format)?);
         }
         Format::JsonObject => {
             let format = json!({ "type": "json_object" });
-            body.insert("response_format".to_owned(), format);
+            body.insert("response_format", to_raw_value(&format)?);
         }
         Format::Prompt => {}
     }
@@ -159,40 +170,110 @@ pub(super) fn body(spec: &JudgeSpec, request: &CallRequest, shape: Shape) -> Vec
         Cap::MaxCompletionTokens => Field::MaxCompletionTokens,
         Cap::MaxTokens => Field::MaxTokens,
     };
-    body.insert(cap.name().to_owned(), json!(request.max_output_tokens));
+    body.insert(cap.name(), to_raw_value(&request.max_output_tokens)?);
     if let (Some(temperature), Sent::Yes) = (entry.temperature, shape.temperature) {
-        body.insert("temperature".to_owned(), json!(temperature));
+        body.insert(Field::Temperature.name(), to_raw_value(&temperature)?);
     }
     for (key, value) in &entry.extra_body {
         if key != Field::Seed.name() || shape.seed == Sent::Yes {
-            body.insert(key.clone(), value.clone());
+            body.insert(key, to_raw_value(value)?);
         }
     }
-    Value::Object(body).to_string().into_bytes()
+    serde_json::to_vec(&body)
 }
 
-fn messages(request: &CallRequest, shape: Shape) -> Value {
-    let mut messages: Vec<Value> = request
+#[derive(Serialize)]
+struct BySchema<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: NamedSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'static str,
+    strict: bool,
+    schema: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct WireMessage<'a> {
+    role: &'static str,
+    content: Cow<'a, str>,
+}
+
+fn messages(
+    request: &CallRequest,
+    shape: Shape,
+    schema: &RawValue,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    let mut messages: Vec<WireMessage<'_>> = request
         .messages
         .iter()
-        .map(|message| {
-            let role = match message.role {
+        .map(|message| WireMessage {
+            role: match message.role {
                 Role::User => "user",
                 Role::Assistant => "assistant",
-            };
-            json!({ "role": role, "content": message.content })
+            },
+            content: Cow::Borrowed(&message.content),
         })
         .collect();
     if shape.format != Format::JsonSchema
-        && let Some(Value::String(content)) = messages
-            .first_mut()
-            .and_then(|first| first.get_mut("content"))
+        && let Some(first) = messages.first_mut()
     {
         // The server won't hold the model to the schema, so the model must be told it.
-        content.push_str(&format!(
-            "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{}\n",
-            request.schema
+        first.content.to_mut().push_str(&format!(
+            "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
         ));
     }
-    Value::Array(messages)
+    to_raw_value(&messages)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+    use super::*;
+    use crate::judge::providers::Providers;
+
+    fn start(structured: &str) -> Shape {
+        let entry = json!({ "j": {
+            "type": "openai", "base_url": "http://h", "model": "m", "auth": "none", "structured": structured,
+        }});
+        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
+        Shape::start(providers.spec("j").unwrap().entry())
+    }
+
+    #[test]
+    fn a_request_gets_narrower_a_few_times_and_then_no_more() {
+        let mut shape = start("auto");
+        let mut steps = 0;
+        while let Some(narrower) = Field::ALL
+            .into_iter()
+            .find_map(|field| shape.without(field))
+        {
+            assert_eq!(shape.and(narrower), narrower);
+            shape = narrower;
+            steps += 1;
+        }
+        // Temperature, the cap's name, and two rungs of the format.
+        assert_eq!(steps, 4);
+    }
+
+    #[test]
+    fn what_two_calls_learned_adds_up() {
+        let start = start("auto");
+        let cool = start.without(Field::Temperature).unwrap();
+        let old = start.without(Field::MaxCompletionTokens).unwrap();
+        let both = cool.and(old);
+        assert_eq!(both, old.and(cool));
+        assert!(!both.has(Field::Temperature) && both.has(Field::MaxTokens));
+    }
+
+    #[test]
+    fn an_entry_may_begin_further_down() {
+        assert!(start("json_object").has(Field::ResponseFormat));
+        assert!(!start("auto").has(Field::Seed));
+        assert_eq!(start("json_object").without(Field::Seed), None);
+    }
 }

@@ -7,6 +7,7 @@ mod answer;
 mod evidence;
 mod faults;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use faults::Fault;
@@ -31,6 +32,8 @@ pub const MODEL: &str = "simulated-judge-v1";
 
 /// A question larger than this is refused.
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
+/// Connections that may wait to be accepted; the system caps it.
+const LONGEST_LINE: u32 = 8192;
 /// What a `timeout` fault holds a call for; longer than any caller waits.
 const HELD: Duration = Duration::from_secs(3600);
 
@@ -49,6 +52,17 @@ struct Simulator {
     options: SimulatorOptions,
     calls: AtomicU64,
     shutdown: CancellationToken,
+}
+
+/// Listens with a line that a worker of thousands of slots fits into: it connects all of them at once.
+pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(LONGEST_LINE)
 }
 
 /// Serves until `shutdown` is cancelled, then lets replies that are on their way go out.

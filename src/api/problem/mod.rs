@@ -3,6 +3,8 @@
 //! One variant per type of problem. [`ALL`] is the list that the docs are made from. A problem never carries a database's
 //! words, a prompt, a reply or a token.
 
+mod types;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -12,6 +14,8 @@ use super::job_view::JobRef;
 use crate::enqueue::{EnqueueError, JudgeProblem};
 use crate::job::{FailureClass, Job, JobId};
 use crate::store::StoreError;
+use types::problem_type;
+pub use types::{ALL, ProblemType};
 
 /// The media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -19,65 +23,6 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
 /// How long a client should stay away from a database that is away, seconds.
 const DATABASE_RETRY_AFTER_S: u64 = 5;
-
-/// One type of problem, as the docs list it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProblemType {
-    /// The last part of its `type`.
-    pub slug: &'static str,
-    /// The statuses that it comes with.
-    pub statuses: &'static [u16],
-    /// One line, the same every time.
-    pub title: &'static str,
-    /// When it happens, and what to do about it.
-    pub meaning: &'static str,
-}
-
-const fn row(
-    slug: &'static str,
-    statuses: &'static [u16],
-    title: &'static str,
-    meaning: &'static str,
-) -> ProblemType {
-    ProblemType {
-        slug,
-        statuses,
-        title,
-        meaning,
-    }
-}
-
-/// Every type of problem that the API answers.
-#[rustfmt::skip]
-pub const ALL: &[ProblemType] = &[
-    row("invalid-request", &[400, 422], "The request is not valid", "A body, path, query parameter or header has a fault; `errors` names each with a JSON pointer. 400 on the scoring routes of sessions, 422 elsewhere."),
-    row("session-not-completed", &[400], "The session has not ended", "Only sessions that have ended are scored. Put the session again once it has."),
-    row("nothing-to-judge", &[400], "The session has no conversation", "Put the session again with its messages."),
-    row("unauthorized", &[401], "A token is needed", "Send `Authorization: Bearer TOKEN` with one of the configured tokens."),
-    row("forbidden", &[403], "The token lacks a scope", "`detail` names the scope that is needed: admin includes enqueue, enqueue includes read."),
-    row("cross-site", &[403], "Refused: the request comes from another site", "A browser sent it from a page of another origin. Call the API from its own origin or from outside a browser."),
-    row("not-found", &[404], "No such route", "See `/docs` for the routes there are."),
-    row("session-not-found", &[404], "The session is not known", "Put the session first."),
-    row("not-scored", &[404], "The session has no score yet", "`job` is the active job, else the last one that failed; without one, ask for a score by POST."),
-    row("job-not-found", &[404], "The job is not known", "Check the id."),
-    row("criteria-not-found", &[404], "The criteria are not stored", "GET /api/v1/scoring/criteria lists what is stored."),
-    row("judge-not-found", &[404], "The judge is not known", "`detail` lists the judges there are."),
-    row("method-not-allowed", &[405], "The route does not take this method", "The header Allow lists those that it takes."),
-    row("body-timeout", &[408], "The body did not arrive in time", "Send it again, over a faster connection or in smaller parts."),
-    row("scoring-in-progress", &[409], "Another job is active for the session", "Wait for `job` to end or cancel it, then ask again."),
-    row("job-not-failed", &[409], "The job has not failed", "Only failed jobs are retried; ask for a new score with force_rescore instead."),
-    row("job-ended", &[409], "The job has already ended", "An ended job can't be cancelled."),
-    row("job-cancelled", &[409], "The job was cancelled while you waited", "Ask again if the score is still wanted."),
-    row("payload-too-large", &[413], "The body is too large", "Send a shorter session, or raise http.max_body_bytes."),
-    row("unsupported-media-type", &[415], "The body is not declared as JSON", "Send `Content-Type: application/json`."),
-    row("host-not-allowed", &[421], "The Host header is not one of ours", "Add the name to http.allowed_hosts, or use the bound address."),
-    row("headers-too-large", &[431], "The headers are too large", "Send at most 16 KiB of headers."),
-    row("internal", &[500], "A bug in gavel", "Report it with the request id; the log has the rest."),
-    row("judge-failed", &[502], "The judge failed", "`class`, `detail` and `remedy` say how; `job` is the failed job, to be retried."),
-    row("scoring-disabled", &[503], "Scoring is switched off", "Set scoring.enabled (SCORING_ENABLED) to true and reload; scores can still be read."),
-    row("judge-not-configured", &[503], "The judge is not configured", "`remedy` says what to set."),
-    row("database-unavailable", &[503], "The database is unavailable", "Try again after `retry_after_s`; nothing was accepted."),
-];
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -388,15 +333,6 @@ impl ApiError {
                 .then_some(DATABASE_RETRY_AFTER_S),
         }
     }
-}
-
-/// The row of [`ALL`] with that name.
-fn problem_type(slug: &str) -> ProblemType {
-    const UNLISTED: ProblemType = row("internal", &[500], "A bug in gavel", "");
-    ALL.iter()
-        .copied()
-        .find(|kind| kind.slug == slug)
-        .unwrap_or(UNLISTED)
 }
 
 impl IntoResponse for ApiError {

@@ -1,0 +1,108 @@
+//! What every command begins with: settings in layers, logs, warnings.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use super::Global;
+use super::outcome::CliError;
+use crate::config::{self, Flag, Settings, Sources};
+use crate::telemetry;
+
+/// Whether a command talks through its results or through its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Voice {
+    /// A server: logs as the settings say.
+    Log,
+    /// A command: warnings only, unless somebody asked for more.
+    Results,
+}
+
+/// Settings, read and checked; logs are on.
+pub(super) struct Context {
+    /// The settings.
+    pub(super) settings: Settings,
+}
+
+impl Context {
+    /// Reads the settings with `flags` on top, and sets up the logs.
+    pub(super) fn new(global: &Global, flags: Vec<Flag>, voice: Voice) -> Result<Self, CliError> {
+        let mut settings_and_warnings = config::load(&sources(global, flags))?;
+        let log = &mut settings_and_warnings.settings.log;
+        let quiet = voice == Voice::Results && log.filter == "info";
+        if quiet {
+            "warn".clone_into(&mut log.filter);
+        }
+        telemetry::init(log)?;
+        for warning in &settings_and_warnings.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(Self {
+            settings: settings_and_warnings.settings,
+        })
+    }
+
+    /// The address of the API. `load` has checked it.
+    pub(super) fn bind(&self) -> Result<SocketAddr, CliError> {
+        let bind = &self.settings.bind;
+        bind.parse()
+            .map_err(|error| CliError::usage(format!("bind: {bind:?}: {error}")))
+    }
+
+    /// Takes the address of the API.
+    pub(super) async fn listen(&self) -> Result<TcpListener, CliError> {
+        listen(self.bind()?).await
+    }
+}
+
+/// Takes an address; if somebody has it, says how to choose another.
+pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CliError> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let what = if error.kind() == std::io::ErrorKind::AddrInUse {
+            "is in use by another process".to_owned()
+        } else {
+            format!("can't be bound: {error}")
+        };
+        CliError::usage(format!(
+            "{address} {what}; choose another address with --bind (GAVEL_BIND), such as --bind 127.0.0.1:{}",
+            if address.port() == u16::MAX { 8081 } else { address.port() + 1 }
+        ))
+    })
+}
+
+fn sources(global: &Global, mut flags: Vec<Flag>) -> Sources {
+    let given = [
+        ("--scoring-config", "scoring_config", &global.scoring_config),
+        ("--llm-providers", "llm_providers", &global.llm_providers),
+        ("--log-format", "log.format", &global.log_format),
+        ("--log", "log.filter", &global.log),
+    ];
+    for (flag, key, value) in given {
+        flags.extend(flag_of(flag, key, value.clone()));
+    }
+    let env: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    Sources {
+        flags,
+        env,
+        file: global
+            .config
+            .clone()
+            .filter(|path| !path.as_os_str().is_empty()),
+    }
+}
+
+/// A flag, if it was given.
+pub(super) fn flag_of(
+    flag: &'static str,
+    key: &'static str,
+    value: Option<impl ToString>,
+) -> Option<Flag> {
+    value.map(|value| Flag {
+        flag,
+        key,
+        value: value.to_string(),
+    })
+}

@@ -1,0 +1,221 @@
+//! `gavel criteria`: what sessions are judged by. Promoting a definition is replacing the criteria file, never a command.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Global;
+use super::context::{Context, Voice};
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell};
+use super::reach::{Needs, ReachArgs, Reached};
+use crate::client::list;
+use crate::config::yaml::{FileError, resolve};
+use crate::config::{Settings, env_with_default};
+use crate::score::Criteria;
+
+/// List, show, add and check criteria
+#[derive(Debug, Args)]
+#[command(
+    long_about = "List, show, add and check criteria. A definition is identified by the SHA-256 of its content after \
+                  ${VARIABLES} are filled in. New requests get the current one: the file that --scoring-config \
+                  (GAVEL_SCORING_CONFIG) names where the API runs.",
+    after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that GAVEL_SCORING_CONFIG names and send SIGHUP, or restart."
+)]
+pub(super) struct CriteriaCommand {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List stored definitions, newest first
+    List(Common),
+    /// Show one definition with its content
+    Show {
+        /// Its hash
+        hash: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Check and store a definition, without making it current
+    Add {
+        /// Criteria file (YAML)
+        file: PathBuf,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Check a file and print its hash; stores nothing
+    Check {
+        /// Criteria file (YAML)
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the definition that new requests get
+    Current(Common),
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl CriteriaCommand {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        match &self.what {
+            What::List(common) => {
+                let command = async |reached: Reached<'_>| {
+                    let versions = reached.client.criteria_list().await?;
+                    print_list(&versions, common.json)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+            What::Show { hash, common } => {
+                let command = async |reached: Reached<'_>| {
+                    let version = reached.client.criteria(hash).await?;
+                    print_version(&version, common.json)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+            What::Add { file, common } => add(global, file, common).await,
+            What::Check { file, json } => check(global, file, *json),
+            What::Current(common) => {
+                let command = async |reached: Reached<'_>| {
+                    let versions = reached.client.criteria_list().await?;
+                    let current = list(&versions, "/items")
+                        .iter()
+                        .find(|version| version["is_current"] == json!(true));
+                    let Some(current) = current else {
+                        return Err(CliError::incomplete(
+                            "the service names no current criteria",
+                        ));
+                    };
+                    let hash = cell(current, "/criteria_hash");
+                    let version = reached.client.criteria(&hash).await?;
+                    print_version(&version, common.json)
+                };
+                common.reach.run(global, Needs::Store, command).await
+            }
+        }
+    }
+}
+
+fn check(global: &Global, file: &Path, as_json: bool) -> Result<Exit, CliError> {
+    let context = Context::new(global, Vec::new(), Voice::Results)?;
+    let criteria = read(&context.settings, file)?;
+    let answer = json!({
+        "criteria_hash": criteria.hash,
+        "judge": criteria.judge,
+        "enabled": criteria.enabled,
+        "dimensions": criteria.dimensions,
+    });
+    if as_json {
+        output::json(&answer)?;
+        return Ok(Exit::Done);
+    }
+    let dimensions: Vec<String> = criteria
+        .dimensions
+        .iter()
+        .map(|dimension| format!("{} {}", dimension.name, dimension.max))
+        .collect();
+    output::line(&format!("{}: good", file.display()))?;
+    output::line(&format!("hash        {}", criteria.hash))?;
+    output::line(&format!("judge       {}", criteria.judge))?;
+    output::line(&format!("dimensions  {}", dimensions.join(", ")))?;
+    if !criteria.enabled {
+        output::note("scoring.enabled is false: no session would be scored");
+    }
+    Ok(Exit::Done)
+}
+
+async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliError> {
+    let command = async |reached: Reached<'_>| {
+        let criteria = read(&reached.context.settings, file)?;
+        let answer = reached.client.add_criteria(&criteria.content).await?;
+        if common.json {
+            output::json(&answer)?;
+            return Ok(Exit::Done);
+        }
+        let hash = cell(&answer, "/criteria_hash");
+        output::line(&hash)?;
+        output::note(&format!(
+            "stored; not current. Try it: gavel score --criteria-hash {hash} FILE\n\
+             Make it current: let --scoring-config (GAVEL_SCORING_CONFIG) of the API name {}, and send SIGHUP or restart",
+            file.display()
+        ));
+        Ok(Exit::Done)
+    };
+    common.reach.run(global, Needs::Store, command).await
+}
+
+fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
+    parse(settings, &name, &text).map_err(CliError::usage)
+}
+
+/// Reads a criteria file as the service would; a fault is named by its line.
+pub(super) fn parse(settings: &Settings, name: &str, text: &str) -> Result<Criteria, String> {
+    let value =
+        resolve(name, text, &env_with_default(settings)).map_err(|error| error.to_string())?;
+    Criteria::from_value(&value).map_err(|error| {
+        let message = format!("{}: {}", error.path, error.message);
+        FileError::at_path(name, text, &error.path, message).to_string()
+    })
+}
+
+fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
+    if as_json {
+        output::json(versions)?;
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Vec<String>> = list(versions, "/items")
+        .iter()
+        .map(|version| {
+            let current = version["is_current"] == json!(true);
+            vec![
+                cell(version, "/criteria_hash"),
+                if current {
+                    "current".into()
+                } else {
+                    String::new()
+                },
+                cell(version, "/scores"),
+                cell(version, "/mean_total"),
+                cell(version, "/created_at"),
+            ]
+        })
+        .collect();
+    output::table(&["criteria", "", "scores", "mean", "stored"], &rows)?;
+    Ok(Exit::Done)
+}
+
+fn print_version(version: &Value, as_json: bool) -> Result<Exit, CliError> {
+    if as_json {
+        output::json(version)?;
+        return Ok(Exit::Done);
+    }
+    output::fields(
+        version,
+        &[
+            ("hash", "/criteria_hash"),
+            ("current", "/is_current"),
+            ("judge", "/content/scoring/llm_provider"),
+            ("model", "/content/scoring/llm_model"),
+            ("scores", "/scores"),
+            ("mean", "/mean_total"),
+            ("stored", "/created_at"),
+        ],
+    )?;
+    output::line("")?;
+    output::line(&output::clean(&cell(version, "/content/judge_prompt")))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,108 @@
+//! What `up`, `serve`, `worker` and `demo` share: the parts of a process run until a signal, and end together.
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use super::outcome::{CliError, Exit};
+use crate::app::{App, AppError, Stop};
+use crate::lifecycle::Signals;
+
+/// How long an API without a worker lets open requests finish.
+const REQUESTS: Duration = Duration::from_secs(10);
+
+/// Which parts a process runs.
+pub(super) struct Parts {
+    /// The API, on this listener.
+    pub(super) api: Option<TcpListener>,
+    /// Whether it works on jobs.
+    pub(super) worker: Work,
+}
+
+/// Whether a process works on jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// It does.
+    Jobs,
+    /// It only takes them.
+    Nothing,
+}
+
+/// Runs the parts until a signal, with `beside` next to them; what breaks ends the others softly.
+pub(super) async fn run(
+    app: &App,
+    parts: Parts,
+    signals: &mut Signals,
+    stop: &Stop,
+    beside: impl Future<Output = Result<(), CliError>>,
+) -> Result<Exit, CliError> {
+    let drain = match parts.worker {
+        // The worker gives back by itself what isn't finished; this is for one that doesn't.
+        Work::Jobs => {
+            Duration::from_secs(app.settings().worker.drain_timeout_s) + Duration::from_secs(5)
+        }
+        Work::Nothing => REQUESTS,
+    };
+    let reload = || match app.reload_criteria() {
+        Ok(()) => tracing::info!(criteria_hash = %app.criteria().hash, "reloaded"),
+        Err(error) => tracing::error!(%error, "not reloaded: the criteria before stay"),
+    };
+    let serving = part(stop, async {
+        match parts.api {
+            Some(listener) => app.serve(listener, stop.clone()).await,
+            None => {
+                stop.soft.cancelled().await;
+                Ok(())
+            }
+        }
+    });
+    let working = part(stop, async {
+        match parts.worker {
+            Work::Jobs => app.work(stop.clone()).await,
+            Work::Nothing => {
+                stop.soft.cancelled().await;
+                Ok(())
+            }
+        }
+    });
+    let beside = async {
+        let done = beside.await;
+        if done.is_err() {
+            stop.soft.cancel();
+        }
+        done
+    };
+    let all = async {
+        let (served, worked, done) = tokio::join!(serving, working, beside);
+        served?;
+        worked?;
+        done
+    };
+    let ended = signals.guard(stop, drain, &reload, all).await;
+    match ended.output {
+        Some(done) => done.map(|()| Exit::Done),
+        None => Ok(Exit::Interrupted),
+    }
+}
+
+async fn part(
+    stop: &Stop,
+    running: impl Future<Output = Result<(), AppError>>,
+) -> Result<(), AppError> {
+    let ended = running.await;
+    stop.soft.cancel();
+    ended
+}
+
+/// Says which judge the criteria name, and what to set if it can't be asked.
+pub(super) fn announce_judge(app: &App) {
+    let judge = &app.criteria().judge;
+    match app.enqueue().check_judge(judge) {
+        Ok(()) => tracing::info!(%judge, "judge configured"),
+        Err(problem) => tracing::warn!(
+            %judge,
+            "no judge: sessions are stored, but nothing can be scored: {}; put it into the environment or .env and restart",
+            problem.remedy
+        ),
+    }
+}

@@ -1,0 +1,331 @@
+//! `gavel demo`: the whole service over example sessions, with a simulated judge unless told otherwise.
+
+mod examples;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use super::Global;
+use super::context::{Context, Voice, flag_of};
+use super::daemon::{self, Parts, Work};
+use super::import::{self, FileSession};
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell};
+use super::score::{failure, rating};
+use super::scoring::{self, Ask, Judged, Verdict, waiting};
+use crate::app::{App, Migrations, Mode, Stop};
+use crate::client::{Client, text};
+use crate::config::Settings;
+use crate::judge::provider::simulated::{self, SimulatorOptions};
+use crate::lifecycle::Signals;
+use crate::store::Force;
+
+/// Where the demo keeps its data.
+const DATA_DIR: &str = "./gavel-demo";
+/// The judge that makes up scores.
+const SIMULATED: &str = "simulated";
+
+/// Score example sessions with a simulated judge, then serve the results
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Start everything in one process, store the example sessions, score those that have ended, print the \
+                  scores, and stay up with the API until Ctrl-C. The judge is simulated, unless --judge names one of \
+                  llm_providers.yaml. Data lies in ./gavel-demo; a second run shows what is scored already.",
+    after_help = "Examples:\n  gavel demo\n  OPENAI_API_KEY=sk-... gavel demo --judge openai-default"
+)]
+pub(super) struct Demo {
+    /// Ask this judge instead of the simulated one
+    #[arg(long, value_name = "NAME")]
+    judge: Option<String>,
+    /// Address of the API [env: GAVEL_BIND]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<String>,
+    /// Where the demo keeps its data
+    #[arg(long, value_name = "DIR", default_value = DATA_DIR)]
+    data_dir: String,
+    /// End after the scores are printed
+    #[arg(long)]
+    exit: bool,
+}
+
+impl Demo {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let flags = [
+            flag_of("--bind", "bind", self.bind.clone()),
+            flag_of("--data-dir", "data_dir", Some(self.data_dir.clone())),
+            flag_of("--judge", "default_llm_provider", self.judge.clone()),
+        ];
+        let flags = flags.into_iter().flatten().collect();
+        let mut context = Context::new(global, flags, Voice::Results)?;
+        let mut signals = Signals::listen()?;
+        let listener = context.listen().await?;
+        let address = listener.local_addr()?;
+        context.settings.bind = address.to_string();
+        let simulator = self.prepare(&mut context.settings).await?;
+        let token = token_for_ourselves(&mut context.settings, address);
+        let mode = Mode::Embedded {
+            data_dir: PathBuf::from(&context.settings.data_dir),
+        };
+        let app = App::open(context.settings.clone(), mode, Migrations::Apply).await?;
+        let stop = Stop::default();
+        let show = Show {
+            base: format!("http://{}", reachable(address)),
+            open: token.is_none(),
+            simulated: simulator.is_some(),
+        };
+        let beside = async {
+            let shown = async {
+                let client = Client::new(&show.base, token)?;
+                tokio::select! {
+                    shown = show.run(&client) => shown,
+                    () = stop.soft.cancelled() => Ok(()),
+                }
+            };
+            let simulating = async {
+                match simulator {
+                    // It outlives the drain: jobs in hand still ask it.
+                    Some(listener) => {
+                        let options = SimulatorOptions::default();
+                        simulated::serve(listener, options, stop.hard.clone()).await
+                    }
+                    None => Ok(()),
+                }
+            };
+            let shown = async {
+                let shown = shown.await;
+                if self.exit || shown.is_err() {
+                    stop.soft.cancel();
+                }
+                shown
+            };
+            tokio::select! {
+                broken = simulating, if show.simulated => broken.map_err(|error| {
+                    CliError::incomplete(format!("the simulated judge: {error}"))
+                }),
+                shown = async {
+                    shown.await?;
+                    stop.soft.cancelled().await;
+                    Ok(())
+                } => shown,
+            }
+        };
+        let parts = Parts {
+            api: Some(listener),
+            worker: Work::Jobs,
+        };
+        let ended = daemon::run(&app, parts, &mut signals, &stop, beside).await;
+        app.close().await;
+        ended
+    }
+
+    /// Without --judge: takes a port for the simulator, and makes the built-in files name it whatever the environment says.
+    async fn prepare(&self, settings: &mut Settings) -> Result<Option<TcpListener>, CliError> {
+        let mut set = |name: &str, value: String| {
+            settings.substitutions.insert(name.to_owned(), value);
+        };
+        set("SCORING_ENABLED", "true".to_owned());
+        if let Some(judge) = &self.judge {
+            set("SCORING_LLM_PROVIDER", judge.clone());
+            set("SCORING_LLM_MODEL", String::new());
+            return Ok(None);
+        }
+        let listener = super::context::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        set(
+            "GAVEL_SIMULATED_URL",
+            format!("http://{}/v1", listener.local_addr()?),
+        );
+        set("SCORING_LLM_PROVIDER", SIMULATED.to_owned());
+        set("SCORING_LLM_MODEL", String::new());
+        SIMULATED.clone_into(&mut settings.default_llm_provider);
+        settings.scoring_config.clear();
+        settings.llm_providers.clear();
+        Ok(Some(listener))
+    }
+}
+
+/// On loopback the demo's API is open, so that the printed lines work as they are. Elsewhere the configured tokens hold,
+/// and the demo makes one for itself.
+fn token_for_ourselves(settings: &mut Settings, address: SocketAddr) -> Option<SecretString> {
+    let auth = &mut settings.auth;
+    if address.ip().is_loopback() {
+        auth.tokens.clear();
+        auth.tokens_file.clear();
+        return None;
+    }
+    if auth.tokens.is_empty() && auth.tokens_file.is_empty() {
+        return None;
+    }
+    let token = format!("{}{}", Uuid::now_v7().simple(), Uuid::now_v7().simple());
+    auth.tokens.push(format!("gavel-demo:admin:{token}"));
+    Some(SecretString::from(token))
+}
+
+/// An address that a client on this machine can connect to.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    address
+}
+
+/// What the demo shows.
+struct Show {
+    base: String,
+    open: bool,
+    simulated: bool,
+}
+
+impl Show {
+    async fn run(&self, client: &Client) -> Result<(), CliError> {
+        let sessions = examples::sessions()?;
+        let imported = import::put(client, &sessions).await?;
+        output::note(&format!(
+            "{} example sessions, {} of them new; asking for the scores of those that have ended",
+            sessions.len(),
+            imported.count("new")
+        ));
+        let ids: Vec<Uuid> = sessions.iter().map(|session| session.session_id).collect();
+        let ask = Ask {
+            force: Force::AsIs,
+            criteria_hash: None,
+            wait: None,
+        };
+        let judged = scoring::score_all(client, &ids, &ask).await?;
+        let rows: Vec<Vec<String>> = sessions
+            .iter()
+            .zip(&judged)
+            .map(|(session, one)| row(session, one))
+            .collect();
+        output::table(
+            &[
+                "session",
+                "alert type",
+                "rating",
+                "score",
+                "the judge says",
+                "flags",
+            ],
+            &rows,
+        )?;
+        let failed = judged
+            .iter()
+            .any(|one| matches!(one.verdict, Verdict::Failed(_) | Verdict::Unfinished(_)));
+        self.what_next(&judged)?;
+        if failed {
+            return Err(CliError::incomplete(
+                "not every example session got its score",
+            ));
+        }
+        Ok(())
+    }
+
+    fn what_next(&self, judged: &[Judged]) -> Result<(), CliError> {
+        if self.simulated {
+            output::line(
+                "\n*** SIMULATED: these scores are made up by a simulated judge. They say nothing about the sessions. ***\n\
+                 For real ones: OPENAI_API_KEY=... gavel demo --judge openai-default",
+            )?;
+        }
+        let scored = judged
+            .iter()
+            .find(|one| matches!(one.verdict, Verdict::Scored(_)))
+            .or(judged.first());
+        let id = scored.map(|one| one.session_id).unwrap_or_default();
+        let token = if self.open {
+            ""
+        } else {
+            " -H \"Authorization: Bearer $GAVEL_TOKEN\""
+        };
+        let base = &self.base;
+        output::line(&format!(
+            "\nThe API is at {base} (docs: {base}/docs). Try:\n\
+             \x20 curl -s{token} {base}/api/v1/scoring/sessions/{id}/score\n\
+             \x20 curl -s{token} -X POST -H 'Content-Type: application/json' -H 'Prefer: wait=30' \\\n\
+             \x20   -d '{{\"force_rescore\": true}}' {base}/api/v1/scoring/sessions/{id}/score\n\
+             \x20 gavel sessions list --server {base}\n\
+             Next: your own sessions with `gavel score FILE`, the service with `gavel up`; `gavel --help` lists the rest.\n\
+             Ctrl-C ends the demo."
+        ))?;
+        Ok(())
+    }
+}
+
+fn row(session: &FileSession, one: &Judged) -> Vec<String> {
+    let id = session.session_id.to_string();
+    let alert = text(&session.body, "/alert_type").to_owned();
+    let unscored = |why: String| {
+        vec![
+            id.clone(),
+            alert.clone(),
+            "not scored".to_owned(),
+            "-".to_owned(),
+            why,
+            String::new(),
+        ]
+    };
+    match &one.verdict {
+        Verdict::Scored(score) => vec![
+            id.clone(),
+            alert.clone(),
+            rating(score),
+            cell(score, "/total_score"),
+            first_sentences(text(score, "/score_reasoning")),
+            cell(score, "/flags"),
+        ],
+        Verdict::Refused { name, .. } if name == "session-not-completed" => unscored(format!(
+            "it is {}: only sessions that have ended are scored",
+            text(&session.body, "/status")
+        )),
+        Verdict::Refused { said, .. } => unscored(said.clone()),
+        Verdict::Failed(job) => unscored(failure(job)),
+        Verdict::Unfinished(job) => unscored(waiting(job)),
+    }
+}
+
+/// The beginning of a text, whole sentences up to about 160 characters.
+fn first_sentences(text: &str) -> String {
+    const ENOUGH: usize = 160;
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut end = 0;
+    for (at, _) in flat.match_indices(['.', '!', '?']) {
+        let after = at + 1;
+        if flat.as_bytes().get(after).is_none_or(|next| *next == b' ') {
+            if end > 0 && flat[..after].chars().count() > ENOUGH {
+                break;
+            }
+            end = after;
+        }
+    }
+    let cut = if end == 0 {
+        flat.as_str()
+    } else {
+        &flat[..end]
+    };
+    if cut.chars().count() <= ENOUGH * 2 {
+        return cut.to_owned();
+    }
+    let short: String = cut.chars().take(ENOUGH).collect();
+    format!("{short}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasoning_is_shortened_to_whole_sentences() {
+        assert_eq!(first_sentences("One. Two."), "One. Two.");
+        assert_eq!(
+            first_sentences("Version 1.42 leaks. And more"),
+            "Version 1.42 leaks."
+        );
+        let long = format!("First é sentence. {} end. Third.", "word ".repeat(60));
+        assert_eq!(first_sentences(&long), "First é sentence.");
+        assert!(first_sentences(&"é".repeat(1000)).ends_with('…'));
+    }
+}

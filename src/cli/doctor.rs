@@ -1,0 +1,275 @@
+//! `gavel doctor`: looks at everything that a process would need, and says what to do about each fault. Calls no judge.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Global;
+use super::context::{Context, Voice, flag_of};
+use super::criteria;
+use super::outcome::{CliError, Exit};
+use super::output;
+use crate::app::{App, AppError, Migrations, Mode};
+use crate::config::yaml::{FileError, resolve};
+use crate::config::{LLM_PROVIDERS, SCORING_CONFIG, Settings, env_with_default, redacted_url};
+use crate::judge::Providers;
+use crate::score::Criteria;
+use crate::store::{Store, StoreOptions};
+
+/// Less free space than this is a fault, bytes.
+const LEAST_SPACE: u64 = 512 * 1024 * 1024;
+/// How long the database may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Check settings, files, database, queue and disk, each fault with its remedy
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Check what a process would need: settings, criteria and judges' files, whether the judge is configured, \
+                  and either database, migrations and Redis (DATABASE_URL is set) or the data folder and its disk. No judge \
+                  is called. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
+    after_help = "Example:\n  gavel doctor --json"
+)]
+pub(super) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Data folder, when no database is set [env: GAVEL_DATA_DIR]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+}
+
+struct Check {
+    what: &'static str,
+    found: Result<String, String>,
+}
+
+impl Doctor {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
+        let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let settings = &context.settings;
+        let mut checks = vec![Check {
+            what: "settings",
+            found: Ok(global.config.as_ref().map_or_else(
+                || "defaults and environment".to_owned(),
+                |path| path.display().to_string(),
+            )),
+        }];
+        let criteria = criteria_of(settings);
+        checks.push(Check {
+            what: "criteria file",
+            found: criteria
+                .as_ref()
+                .map(|c| format!("hash {}", c.hash))
+                .map_err(Clone::clone),
+        });
+        let providers = providers_of(settings);
+        checks.push(Check {
+            what: "judges' file",
+            found: providers
+                .as_ref()
+                .map(|p| p.names().join(", "))
+                .map_err(Clone::clone),
+        });
+        if let (Ok(criteria), Ok(providers)) = (&criteria, &providers) {
+            checks.push(Check {
+                what: "judge",
+                found: providers
+                    .check(&criteria.judge)
+                    .map(|()| format!("{} is configured (not called)", criteria.judge))
+                    .map_err(|error| error.to_string()),
+            });
+        }
+        if settings.database.url.is_empty() {
+            checks.extend(data_folder(Path::new(&settings.data_dir)));
+        } else {
+            checks.extend(servers(settings).await);
+        }
+        print(&checks, self.json)?;
+        Ok(if checks.iter().all(|check| check.found.is_ok()) {
+            Exit::Done
+        } else {
+            Exit::Incomplete
+        })
+    }
+}
+
+fn print(checks: &[Check], as_json: bool) -> Result<(), CliError> {
+    if as_json {
+        let items: Vec<Value> = checks
+            .iter()
+            .map(|check| match &check.found {
+                Ok(detail) => json!({"check": check.what, "ok": true, "detail": detail}),
+                Err(fault) => json!({"check": check.what, "ok": false, "detail": fault}),
+            })
+            .collect();
+        output::json(&json!({ "items": items }))?;
+        return Ok(());
+    }
+    for check in checks {
+        let (mark, text) = match &check.found {
+            Ok(detail) => ("ok   ", detail),
+            Err(fault) => ("FAULT", fault),
+        };
+        output::line(&output::clean(&format!("{mark}  {}: {text}", check.what)))?;
+    }
+    Ok(())
+}
+
+/// The text of a file that a setting names, else the built-in one.
+fn text_of(path: &str, built_in: &str, name: &str) -> Result<(String, String), String> {
+    if path.is_empty() {
+        return Ok((format!("{name} (built in)"), built_in.to_owned()));
+    }
+    std::fs::read_to_string(path)
+        .map(|text| (path.to_owned(), text))
+        .map_err(|error| format!("{path}: can't be read: {error}"))
+}
+
+fn criteria_of(settings: &Settings) -> Result<Criteria, String> {
+    let (name, text) = text_of(
+        &settings.scoring_config,
+        SCORING_CONFIG,
+        "scoring_config.yaml",
+    )?;
+    criteria::parse(settings, &name, &text)
+}
+
+fn providers_of(settings: &Settings) -> Result<Providers, String> {
+    let (name, text) = text_of(&settings.llm_providers, LLM_PROVIDERS, "llm_providers.yaml")?;
+    let value =
+        resolve(&name, &text, &env_with_default(settings)).map_err(|error| error.to_string())?;
+    let key_file = |path: &str| {
+        std::fs::read_to_string(path)
+            .map(|key| key.trim().to_owned())
+            .map_err(|error| error.to_string())
+    };
+    Providers::from_value(&value, &key_file).map_err(|error| {
+        let message = format!("{}: {}", error.path, error.message);
+        FileError::at_path(&name, &text, &error.path, message).to_string()
+    })
+}
+
+/// The data folder, or the one that it would be made in: can it be written, is there room.
+fn data_folder(path: &Path) -> Vec<Check> {
+    let mut there: PathBuf = path.to_owned();
+    while !there.exists() && there.pop() {}
+    if there.as_os_str().is_empty() {
+        there.push(".");
+    }
+    let remedy =
+        "choose another folder with --data-dir (GAVEL_DATA_DIR), or correct its owner and mode";
+    let writable = probe(&there)
+        .map(|()| match path.exists() {
+            true => format!("{} can be written", path.display()),
+            false => format!("{} will be made", path.display()),
+        })
+        .map_err(|error| format!("{} can't be written: {error}; {remedy}", there.display()));
+    let space = match fs4::available_space(&there) {
+        Ok(free) if free < LEAST_SPACE => Err(format!(
+            "{} MiB are free on the disk of {}; make room, or choose another folder with --data-dir (GAVEL_DATA_DIR)",
+            free >> 20,
+            path.display()
+        )),
+        Ok(free) => Ok(format!("{} MiB are free", free >> 20)),
+        Err(error) => Err(format!(
+            "{}: can't tell the free space: {error}",
+            there.display()
+        )),
+    };
+    vec![
+        Check {
+            what: "data folder",
+            found: writable,
+        },
+        Check {
+            what: "disk",
+            found: space,
+        },
+    ]
+}
+
+fn probe(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join(format!(".gavel-doctor-{}", std::process::id()));
+    let mut file = std::fs::File::options()
+        .write(true)
+        .create_new(true)
+        .open(&path)?;
+    let written = file.write_all(b"doctor");
+    std::fs::remove_file(&path)?;
+    written
+}
+
+async fn servers(settings: &Settings) -> Vec<Check> {
+    let name = redacted_url(&settings.database.url);
+    let store = Store::connect(StoreOptions {
+        url: settings.database.url.clone(),
+        max_connections: 1,
+        connect_timeout: PATIENCE,
+    })
+    .await;
+    let mut checks = Vec::new();
+    let migrated = match &store {
+        Err(error) => {
+            checks.push(Check {
+                what: "database",
+                found: Err(format!(
+                    "{name}: {error}; check DATABASE_URL (database.url) and that the server runs"
+                )),
+            });
+            false
+        }
+        Ok(store) => {
+            checks.push(Check {
+                what: "database",
+                found: Ok(format!("{name} answers")),
+            });
+            let found = match store.pending_migrations().await {
+                Ok(pending) if pending.is_empty() => Ok("up to date".to_owned()),
+                Ok(pending) => Err(format!("{} pending: run `gavel migrate`", pending.len())),
+                Err(error) => Err(error.to_string()),
+            };
+            let migrated = found.is_ok();
+            checks.push(Check {
+                what: "migrations",
+                found,
+            });
+            migrated
+        }
+    };
+    if let Ok(store) = store {
+        store.close().await;
+    }
+    checks.push(Check {
+        what: "redis",
+        found: redis(settings, migrated).await,
+    });
+    checks
+}
+
+async fn redis(settings: &Settings, migrated: bool) -> Result<String, String> {
+    let name = redacted_url(&settings.redis.url);
+    if settings.redis.url.is_empty() {
+        return Err(
+            "not set: `serve` and `worker` need REDIS_URL (redis.url), such as redis://host:6379/0"
+                .to_owned(),
+        );
+    }
+    if !migrated {
+        return Err("not looked at: the database comes first".to_owned());
+    }
+    let fault = |error: String| {
+        format!("{name}: {error}; check REDIS_URL (redis.url) and that the server runs")
+    };
+    let app = App::open(settings.clone(), Mode::Shared, Migrations::Require)
+        .await
+        .map_err(|error: AppError| fault(error.to_string()))?;
+    let answered = app.ping_queue().await;
+    app.close().await;
+    answered
+        .map(|()| format!("{name} answers"))
+        .map_err(|error| fault(error.to_string()))
+}

@@ -1,0 +1,61 @@
+//! `gavel healthcheck`: for containers that have no other client.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use clap::Args;
+
+use super::Global;
+use super::context::{Context, Voice, flag_of};
+use super::outcome::{CliError, Exit};
+use super::output;
+use crate::client::Client;
+
+/// Ask a running server whether it is well; for container health checks
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Ask a running server whether it lives, or with --ready whether it can serve. Without --server the \
+                  address of this process's own `bind` is asked. Exit 0: well, 3: not.",
+    after_help = "Examples:\n  gavel healthcheck\n  gavel healthcheck --ready --server http://gavel:8080\n  HEALTHCHECK CMD [\"gavel\", \"healthcheck\"]"
+)]
+pub(super) struct Healthcheck {
+    /// Address of the server
+    #[arg(long, value_name = "URL", env = "GAVEL_SERVER")]
+    server: Option<String>,
+    /// Address that the server was told to bind [env: GAVEL_BIND]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<String>,
+    /// Ask /readyz (database reachable and migrated) instead of /livez
+    #[arg(long)]
+    ready: bool,
+}
+
+impl Healthcheck {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let flags = flag_of("--bind", "bind", self.bind.clone());
+        let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let server = match self.server.as_deref().filter(|server| !server.is_empty()) {
+            Some(server) => server.to_owned(),
+            None => own_address(&context)?,
+        };
+        let path = if self.ready { "/readyz" } else { "/livez" };
+        let answer = Client::new(&server, None)?.health(path).await;
+        match answer {
+            Ok(_) => {
+                output::line("ok")?;
+                Ok(Exit::Done)
+            }
+            Err(error) => Err(CliError::incomplete(error.to_string())),
+        }
+    }
+}
+
+fn own_address(context: &Context) -> Result<String, CliError> {
+    let mut bind = context.bind()?;
+    if bind.ip().is_unspecified() {
+        bind.set_ip(match bind.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(format!("http://{bind}"))
+}

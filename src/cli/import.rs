@@ -1,0 +1,102 @@
+//! Session files on their way into the service. The file is checked here, so that a fault is named before anything is put.
+
+use std::path::Path;
+
+use futures::stream::{self, StreamExt as _};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::outcome::CliError;
+use super::output;
+use super::progress::Progress;
+use crate::client::{Client, ClientError, text};
+use crate::history::ingest::parse_session_file;
+
+/// Sessions on their way in at once.
+const AT_ONCE: usize = 8;
+
+/// One session of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FileSession {
+    /// Its id.
+    pub(super) session_id: Uuid,
+    /// The body to put.
+    pub(super) body: Value,
+    /// Where it stands, for messages: the file, and the place in it.
+    pub(super) place: String,
+}
+
+/// What an import did.
+#[derive(Debug, Default)]
+pub(super) struct Imported {
+    /// What each put answered, with the id.
+    pub(super) put: Vec<(Uuid, Value)>,
+    /// How many were refused; each was named on stderr.
+    pub(super) refused: usize,
+}
+
+/// Reads and checks the sessions of a file; `-` is stdin. One fault, and none of the file's sessions is taken.
+pub(super) fn read(path: &Path) -> Result<Vec<FileSession>, CliError> {
+    let name = path.display().to_string();
+    let text = if name == "-" {
+        std::io::read_to_string(std::io::stdin().lock())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
+    parse(&name, &text)
+}
+
+/// Takes the sessions of a text apart.
+pub(super) fn parse(name: &str, text: &str) -> Result<Vec<FileSession>, CliError> {
+    let sessions =
+        parse_session_file(name, text).map_err(|faults| CliError::usage(faults.to_string()))?;
+    sessions
+        .into_iter()
+        .map(|session| {
+            let session_id = session.session_id.unwrap_or_default(); // the parser asks for it
+            let body = serde_json::to_value(&session).map_err(|error| {
+                CliError::incomplete(format!("{name}: session {session_id}: {error}"))
+            })?;
+            Ok(FileSession {
+                session_id,
+                body,
+                place: format!("{name}: session {session_id}"),
+            })
+        })
+        .collect()
+}
+
+/// Puts sessions, some at a time; what the service refuses is named on stderr and counted.
+pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imported, CliError> {
+    let progress = Progress::new("sessions imported", sessions.len());
+    let mut answers = stream::iter(sessions)
+        .map(|session| async move {
+            let answer = client.put_session(session.session_id, &session.body).await;
+            (session, answer)
+        })
+        .buffered(AT_ONCE);
+    let mut imported = Imported::default();
+    while let Some((session, answer)) = answers.next().await {
+        progress.one(answer.is_ok());
+        match answer {
+            Ok(answer) => imported.put.push((session.session_id, answer)),
+            Err(ClientError::Refused(problem)) if matches!(problem.status, 400 | 413 | 422) => {
+                imported.refused += 1;
+                output::note(&format!("{}: {problem}", session.place));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(imported)
+}
+
+impl Imported {
+    /// How many puts had this outcome: `new`, `updated` or `unchanged`.
+    pub(super) fn count(&self, outcome: &str) -> usize {
+        self.put
+            .iter()
+            .filter(|(_, answer)| text(answer, "/outcome") == outcome)
+            .count()
+    }
+}

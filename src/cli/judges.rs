@@ -1,0 +1,134 @@
+//! `gavel judges`: who can be asked, and the brake of each.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::Global;
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell};
+use super::reach::{Needs, ReachArgs, Reached};
+use crate::client::list;
+
+/// List, pause and resume judges
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gavel judges list\n  gavel judges pause openai-default\n  gavel judges resume openai-default"
+)]
+pub(super) struct Judges {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List judges: breaker, brakes, last error
+    List(Common),
+    /// Stop asking a judge; its jobs wait, all others go on
+    Pause {
+        /// The judge's name
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Ask a judge again: opens a pause, a used-up quota or a refused key
+    Resume {
+        /// The judge's name
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl Judges {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        match &self.what {
+            What::List(common) => {
+                let command = async |reached: Reached<'_>| {
+                    let judges = reached.client.judges().await?;
+                    if common.json {
+                        output::json(&judges)?;
+                    } else {
+                        print(&judges)?;
+                    }
+                    Ok(Exit::Done)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+            What::Pause { name, common } => brake(global, common, name, "pause").await,
+            What::Resume { name, common } => brake(global, common, name, "resume").await,
+        }
+    }
+}
+
+async fn brake(global: &Global, common: &Common, name: &str, verb: &str) -> Result<Exit, CliError> {
+    let command = async |reached: Reached<'_>| {
+        let answer = reached.client.brake_judge(name, verb).await?;
+        if common.json {
+            output::json(&answer)?;
+        } else {
+            output::line(&format!("judge {name}: {verb}d"))?;
+        }
+        Ok(Exit::Done)
+    };
+    common.reach.run(global, Needs::Existing, command).await
+}
+
+/// Prints the table of judges: their brakes, and what live workers know of each.
+pub(super) fn print(judges: &Value) -> Result<(), CliError> {
+    let mut rows = Vec::new();
+    for judge in list(judges, "/items") {
+        let gates = list(judge, "/gates");
+        let stopped = match cell(judge, "/brake/reason").as_str() {
+            "" => String::new(),
+            reason => format!(
+                "{reason} by {}: {}",
+                cell(judge, "/brake/set_by"),
+                cell(judge, "/brake/message")
+            ),
+        };
+        let known = |pointer: &str| {
+            let mut values: Vec<String> = gates.iter().map(|gate| cell(gate, pointer)).collect();
+            values.retain(|value| !value.is_empty());
+            values.sort();
+            values.dedup();
+            values.join("; ")
+        };
+        let in_flight: i64 = gates
+            .iter()
+            .filter_map(|gate| gate["in_flight"].as_i64())
+            .sum();
+        rows.push(vec![
+            cell(judge, "/name"),
+            if judge["configured"] == Value::Bool(false) {
+                cell(judge, "/remedy")
+            } else {
+                stopped
+            },
+            known("/breaker"),
+            known("/reason"),
+            known("/until"),
+            in_flight.to_string(),
+            known("/last_error"),
+        ]);
+    }
+    let head = [
+        "judge",
+        "stopped",
+        "breaker",
+        "waits for",
+        "until",
+        "in flight",
+        "last error",
+    ];
+    output::table(&head, &rows)?;
+    Ok(())
+}

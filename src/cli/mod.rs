@@ -1,0 +1,167 @@
+//! The command line: one file per command. Results go to stdout, everything else to stderr; the exit code says how it
+//! went. Holds no rule of scoring: commands talk to the service, theirs or a remote one, through `client`.
+
+mod completions;
+mod context;
+mod criteria;
+mod daemon;
+mod demo;
+mod doctor;
+mod healthcheck;
+mod import;
+mod jobs;
+mod judges;
+mod migrate;
+mod openapi;
+mod outcome;
+mod output;
+mod progress;
+mod queue;
+mod reach;
+mod score;
+mod scoring;
+mod serve;
+mod sessions;
+mod simulate_judge;
+mod up;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config;
+
+use outcome::{CliError, Exit};
+
+/// Scores the work of AI agents with a judge LLM.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gavel",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
+        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the judge is down),\n\
+        4 nothing to run, 130 interrupted.",
+    after_long_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
+        Settings, the first layer that has a key wins: flags, environment, the file of --config, built-in defaults.\n\
+        The variable of a key is GAVEL_ and its path: worker.concurrency is GAVEL_WORKER_CONCURRENCY. `.env` in the\n\
+        working folder is read; the real environment wins. DATABASE_URL, REDIS_URL and DEFAULT_LLM_PROVIDER work too.\n\n\
+        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the judge is down),\n\
+        4 nothing to run, 130 interrupted."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+struct Global {
+    /// Settings file (TOML); every key is optional
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "GAVEL_CONFIG",
+        help_heading = "Settings"
+    )]
+    config: Option<PathBuf>,
+    /// Criteria file (YAML) instead of the built-in one [env: GAVEL_SCORING_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
+    scoring_config: Option<String>,
+    /// Judges' file (YAML) instead of the built-in one [env: GAVEL_LLM_PROVIDERS]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
+    llm_providers: Option<String>,
+    /// Log lines as text or json [env: GAVEL_LOG_FORMAT]
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Settings")]
+    log_format: Option<String>,
+    /// What is logged, such as debug or info,gavel=debug [env: GAVEL_LOG_FILTER]
+    #[arg(long, global = true, value_name = "FILTER", help_heading = "Settings")]
+    log: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run everything in one process: API, worker, embedded database
+    Up(up::Up),
+    /// Score example sessions with a simulated judge, then serve the results
+    Demo(demo::Demo),
+    /// Run the API over Postgres and Redis
+    Serve(serve::Serve),
+    /// Run a worker over Postgres and Redis
+    Worker(worker::Worker),
+    /// Apply pending database migrations, or take some back
+    Migrate(migrate::Migrate),
+    /// Score sessions from files or by id, and print the scores
+    Score(score::Score),
+    /// Import, list and show sessions
+    Sessions(sessions::Sessions),
+    /// List, show, add and check criteria
+    Criteria(criteria::CriteriaCommand),
+    /// List, show, cancel and retry jobs
+    Jobs(jobs::Jobs),
+    /// List, pause and resume judges
+    Judges(judges::Judges),
+    /// Show, pause and resume the queue
+    Queue(queue::Queue),
+    /// Check settings, files, database, queue and disk, each fault with its remedy
+    Doctor(doctor::Doctor),
+    /// Print the API's OpenAPI 3.1 document
+    Openapi(openapi::Openapi),
+    /// Ask a running server whether it is well; for container health checks
+    Healthcheck(healthcheck::Healthcheck),
+    /// Run a judge that makes up scores, for trying things out and for load tests
+    SimulateJudge(simulate_judge::SimulateJudge),
+    /// Print shell completions
+    Completions(completions::Completions),
+}
+
+/// Runs the command line of this process and answers its exit code.
+pub fn main() -> ExitCode {
+    // Before any thread runs, and before flags are read: flags may come from the environment.
+    let dotenv = config::read_dotenv(std::path::Path::new(".env"));
+    let cli = Cli::parse();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let outcome = dotenv.map_err(CliError::from).and_then(|()| {
+        tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| CliError::incomplete(format!("starting the runtime: {error}")))?
+            .block_on(run(cli))
+    });
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::error(&error);
+            error.exit.into()
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<Exit, CliError> {
+    let global = cli.global;
+    match cli.command {
+        Command::Up(command) => command.run(&global).await,
+        Command::Demo(command) => command.run(&global).await,
+        Command::Serve(command) => command.run(&global).await,
+        Command::Worker(command) => command.run(&global).await,
+        Command::Migrate(command) => command.run(&global).await,
+        Command::Score(command) => command.run(&global).await,
+        Command::Sessions(command) => command.run(&global).await,
+        Command::Criteria(command) => command.run(&global).await,
+        Command::Jobs(command) => command.run(&global).await,
+        Command::Judges(command) => command.run(&global).await,
+        Command::Queue(command) => command.run(&global).await,
+        Command::Doctor(command) => command.run(&global).await,
+        Command::Openapi(command) => command.run(),
+        Command::Healthcheck(command) => command.run(&global).await,
+        Command::SimulateJudge(command) => command.run(&global).await,
+        Command::Completions(command) => command.run(),
+    }
+}

@@ -1,0 +1,148 @@
+//! How a command ended: the exit codes, and which error has which.
+
+use std::process::ExitCode;
+
+use crate::app::AppError;
+use crate::client::ClientError;
+use crate::config::ConfigError;
+use crate::store::StoreError;
+use crate::telemetry::TelemetryError;
+
+/// The exit codes that scripts may rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// 0.
+    Done,
+    /// 2: the command line, a setting or a file is wrong.
+    Usage,
+    /// 3: a service or the judge is down, or something failed or is not finished.
+    Incomplete,
+    /// 4: there was nothing to do.
+    Nothing,
+    /// 130: Ctrl-C.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Usage => 2,
+            Exit::Incomplete => 3,
+            Exit::Nothing => 4,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command failed, in words for the person who ran it.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct CliError {
+    /// The exit code.
+    pub(super) exit: Exit,
+    /// What went wrong, and the remedy. Empty: said already.
+    pub(super) message: String,
+}
+
+impl CliError {
+    /// Exit 2.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            message: message.into(),
+        }
+    }
+
+    /// Exit 3.
+    pub(super) fn incomplete(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Incomplete,
+            message: message.into(),
+        }
+    }
+
+    /// Exit 130.
+    pub(super) fn interrupted() -> Self {
+        Self {
+            exit: Exit::Interrupted,
+            message: "interrupted".to_owned(),
+        }
+    }
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<TelemetryError> for CliError {
+    fn from(error: TelemetryError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<AppError> for CliError {
+    fn from(error: AppError) -> Self {
+        let exit = match &error {
+            AppError::Config(_)
+            | AppError::Locked { .. }
+            | AppError::Unmigrated { .. }
+            | AppError::NoJudge(_) => Exit::Usage,
+            AppError::Unreachable(_) | AppError::Broken(_) => Exit::Incomplete,
+        };
+        Self {
+            exit,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        let exit = match &error {
+            StoreError::Schema(_) | StoreError::BadCursor(_) => Exit::Usage,
+            StoreError::Unavailable { .. } | StoreError::Unexpected { .. } => Exit::Incomplete,
+        };
+        Self {
+            exit,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        Self {
+            exit: exit_of(&error),
+            message: error.to_string(),
+        }
+    }
+}
+
+/// The exit code of an answer: what the asker can correct is 2, what is down is 3.
+pub(super) fn exit_of(error: &ClientError) -> Exit {
+    match error {
+        ClientError::Address(_) => Exit::Usage,
+        ClientError::Unreachable { .. } | ClientError::Unexpected { .. } => Exit::Incomplete,
+        ClientError::Refused(problem) => match problem.name() {
+            "judge-not-configured" | "scoring-disabled" => Exit::Usage,
+            _ if (400..500).contains(&problem.status) => Exit::Usage,
+            _ => Exit::Incomplete,
+        },
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    /// Writing the results: a reader that has seen enough (`| head`) is no failure.
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self {
+                exit: Exit::Done,
+                message: String::new(),
+            };
+        }
+        Self::incomplete(format!("input or output: {error}"))
+    }
+}

@@ -1,0 +1,100 @@
+//! What a command writes: results to stdout, words to stderr, tables that fit the terminal.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use comfy_table::{Cell, ContentArrangement, Table, presets};
+use serde_json::Value;
+
+use super::outcome::CliError;
+
+/// Writes one line of results.
+pub(super) fn line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")
+}
+
+/// Writes results as JSON: indented for people, in one line for programs.
+pub(super) fn json(value: &Value) -> io::Result<()> {
+    let text = if io::stdout().is_terminal() {
+        format!("{value:#}")
+    } else {
+        value.to_string()
+    };
+    line(&text)
+}
+
+/// Says something to the person, beside the results.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}"); // nobody may be listening
+}
+
+/// Says why a command failed.
+pub(super) fn error(error: &CliError) {
+    if !error.message.is_empty() {
+        note(&format!("error: {}", error.message));
+    }
+}
+
+/// Writes a table: its own width on a terminal, plain columns elsewhere.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    if io::stdout().is_terminal() {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    } else {
+        table
+            .set_content_arrangement(ContentArrangement::DynamicFullWidth)
+            .set_width(160);
+    }
+    table.set_header(head.iter().map(Cell::new));
+    for row in rows {
+        table.add_row(row.iter().map(|cell| Cell::new(clean(cell))));
+    }
+    line(&table.trim_fmt())
+}
+
+/// Text from outside without control characters: it must not move the cursor or colour the terminal.
+pub(super) fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
+        .collect()
+}
+
+/// A value as a cell: text as it is, nothing for null, anything else as JSON.
+pub(super) fn cell(value: &Value, pointer: &str) -> String {
+    match value.pointer(pointer) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|item| {
+                item.as_str()
+                    .map_or_else(|| item.to_string(), str::to_owned)
+            })
+            .collect::<Vec<_>>()
+            .join(", "),
+        Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Object(_))) => other.to_string(),
+    }
+}
+
+/// Writes `name: value` lines of an object, what is null left out.
+pub(super) fn fields(value: &Value, names: &[(&str, &str)]) -> io::Result<()> {
+    let width = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, pointer) in names {
+        let text = cell(value, pointer);
+        if !text.is_empty() {
+            line(&format!("{name:width$}  {}", clean(&text)))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_cannot_drive_the_terminal() {
+        assert_eq!(clean("a\u{1b}[31mb\r\u{7}c\nd"), "a [31mb  c\nd");
+    }
+}

@@ -1,0 +1,209 @@
+//! How client commands reach the service: the one that `--server` names, else one that this process opens over the same
+//! store and serves to itself on a loopback port. So a command has one way to work, and the same output either way.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::Args;
+use secrecy::SecretString;
+use uuid::Uuid;
+
+use super::Global;
+use super::context::{Context, Voice, flag_of, listen};
+use super::outcome::CliError;
+use crate::app::{App, Migrations, Mode, Stop};
+use crate::client::Client;
+use crate::lifecycle::Signals;
+
+/// How long a command's own worker may finish what it has in hand after Ctrl-C.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Flags of commands that talk to the service.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ReachArgs {
+    /// Address of a running `gavel up` or `gavel serve`. Without it the command opens the store itself: Postgres if
+    /// database.url (DATABASE_URL) is set, else the data folder
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GAVEL_SERVER",
+        help_heading = "Service"
+    )]
+    server: Option<String>,
+    /// Bearer token for --server
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GAVEL_TOKEN",
+        hide_env_values = true,
+        help_heading = "Service"
+    )]
+    token: Option<SecretToken>,
+    /// Data folder, when there is neither --server nor a database [env: GAVEL_DATA_DIR]
+    #[arg(long, value_name = "DIR", help_heading = "Service")]
+    data_dir: Option<String>,
+}
+
+/// A token that no debug print shows.
+#[derive(Debug, Clone)]
+struct SecretToken(SecretString);
+
+impl std::str::FromStr for SecretToken {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(SecretString::from(text.to_owned())))
+    }
+}
+
+/// What a command needs of a service that it opens itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// To look at or change what is there already.
+    Existing,
+    /// A place to put something; a missing data folder is made.
+    Store,
+    /// That, and a worker that runs the jobs until the command ends.
+    Worker,
+}
+
+/// The service, within reach.
+pub(super) struct Reached<'a> {
+    /// To talk to it.
+    pub(super) client: &'a Client,
+    /// The settings of this process.
+    pub(super) context: &'a Context,
+    /// Whether this process is the service, and runs the jobs itself.
+    pub(super) works_here: bool,
+}
+
+impl ReachArgs {
+    /// Runs `command` against the service. Ctrl-C ends it with 130; jobs stay in the store.
+    pub(super) async fn run<T>(
+        &self,
+        global: &Global,
+        needs: Needs,
+        command: impl AsyncFnOnce(Reached<'_>) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
+        let mut context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let mut signals = Signals::listen()?;
+        let stop = Stop::default();
+        if let Some(server) = self.server.as_deref().filter(|server| !server.is_empty()) {
+            let token = self.token.clone().map(|token| token.0);
+            let client = Client::new(server, token)?;
+            let reached = Reached {
+                client: &client,
+                context: &context,
+                works_here: false,
+            };
+            let work = async {
+                tokio::select! {
+                    done = command(reached) => done,
+                    () = stop.soft.cancelled() => Err(CliError::interrupted()),
+                }
+            };
+            let ended = signals.guard(&stop, DRAIN, &|| (), work).await;
+            return ended.output.unwrap_or_else(|| Err(CliError::interrupted()));
+        }
+        let mode = mode(&context, needs)?;
+        let works_here = needs == Needs::Worker && mode != Mode::Shared;
+        let here = Here::open(&mut context, mode).await?;
+        let reached = Reached {
+            client: &here.client,
+            context: &context,
+            works_here,
+        };
+        let work = here.work(&stop, works_here, command(reached));
+        let ended = signals.guard(&stop, DRAIN, &|| (), work).await;
+        here.app.close().await;
+        ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
+    }
+}
+
+/// A service in this process.
+pub(super) struct Here {
+    /// The process's parts.
+    pub(super) app: App,
+    /// To talk to it.
+    pub(super) client: Client,
+    listener: tokio::sync::Mutex<Option<tokio::net::TcpListener>>,
+}
+
+impl Here {
+    /// Opens the store of `mode` and takes a loopback port.
+    pub(super) async fn open(context: &mut Context, mode: Mode) -> Result<Self, CliError> {
+        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let address = listener.local_addr()?;
+        // The port is open to everybody on this machine: only who knows this token is answered.
+        let token = format!("{}{}", Uuid::now_v7().simple(), Uuid::now_v7().simple());
+        let mut settings = context.settings.clone();
+        settings.bind = address.to_string();
+        settings.auth.tokens = vec![format!("cli:admin:{token}")];
+        settings.auth.tokens_file.clear();
+        let migrations = match mode {
+            Mode::Embedded { .. } => Migrations::Apply,
+            Mode::Shared => Migrations::Require,
+        };
+        let app = App::open(settings, mode, migrations).await?;
+        let client = Client::new(
+            &format!("http://{address}"),
+            Some(SecretString::from(token)),
+        )?;
+        Ok(Self {
+            app,
+            client,
+            listener: tokio::sync::Mutex::new(Some(listener)),
+        })
+    }
+
+    /// Serves, and works on jobs if `works`, until `command` ends or `stop` says so.
+    pub(super) async fn work<T>(
+        &self,
+        stop: &Stop,
+        works: bool,
+        command: impl Future<Output = Result<T, CliError>>,
+    ) -> Result<T, CliError> {
+        let Some(listener) = self.listener.lock().await.take() else {
+            return Err(CliError::incomplete("the service was started twice"));
+        };
+        let serving = self.app.serve(listener, stop.clone());
+        let working = async {
+            if works {
+                self.app.work(stop.clone()).await
+            } else {
+                Ok(())
+            }
+        };
+        let mut service = pin!(async { tokio::try_join!(serving, working).map(|_| ()) });
+        let given = tokio::select! {
+            broken = &mut service => {
+                broken?;
+                return Err(CliError::interrupted());
+            }
+            () = stop.soft.cancelled() => Err(CliError::interrupted()),
+            given = command => given,
+        };
+        stop.soft.cancel();
+        service.await?;
+        given
+    }
+}
+
+/// Which store a command opens without `--server`.
+pub(super) fn mode(context: &Context, needs: Needs) -> Result<Mode, CliError> {
+    if !context.settings.database.url.is_empty() {
+        return Ok(Mode::Shared);
+    }
+    let data_dir = PathBuf::from(&context.settings.data_dir);
+    if needs == Needs::Existing && !Path::new(&data_dir).exists() {
+        return Err(CliError::usage(format!(
+            "there is no data in {}: name a running service with --server (GAVEL_SERVER), a database with DATABASE_URL, \
+             or another --data-dir (GAVEL_DATA_DIR)",
+            data_dir.display()
+        )));
+    }
+    Ok(Mode::Embedded { data_dir })
+}

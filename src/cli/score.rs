@@ -1,0 +1,319 @@
+//! `gavel score`: from files or by id, with a service or all by itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Global;
+use super::import;
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell};
+use super::reach::{Needs, ReachArgs, Reached};
+use super::scoring::{self, Ask, Judged, Verdict};
+use crate::client::{list, text};
+use crate::score::session::Rating;
+use crate::store::Force;
+
+/// Score sessions from files or by id, and print the scores
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Score sessions and print the scores. What is a UUID is the id of a stored session; anything else is a \
+                  file with one session, a list of sessions, or one session per line (- is stdin), which is imported \
+                  first.\n\nWithout --server and without a database the jobs run in this process, over the data folder. \
+                  A session that has a score already is shown, not judged again, unless --force.\n\nExit codes: 0 all \
+                  scored, 2 a session can't be scored as it is, 3 a job failed or isn't finished, 4 nothing to score.",
+    after_help = "Examples:\n  gavel score session.json\n  gavel score --server http://127.0.0.1:8080 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel score --force --json sessions.jsonl > scores.json"
+)]
+pub(super) struct Score {
+    /// Files with sessions, or ids of stored sessions
+    #[arg(required = true, value_name = "FILE|ID")]
+    targets: Vec<String>,
+    /// Judge again where there is a score already; cached replies are passed over
+    #[arg(long)]
+    force: bool,
+    /// Wait at most this long for all of them; 0: enqueue and print the jobs [default: until they have ended]
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
+    /// Score under other criteria than the current ones (see `gavel criteria list`)
+    #[arg(long, value_name = "HASH")]
+    criteria_hash: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl Score {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let mut ids: Vec<Uuid> = Vec::new();
+        let mut sessions = Vec::new();
+        for target in &self.targets {
+            if let Ok(id) = target.parse::<Uuid>() {
+                ids.push(id);
+            } else {
+                let read = import::read(&PathBuf::from(target))?;
+                ids.extend(read.iter().map(|session| session.session_id));
+                sessions.extend(read);
+            }
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        ids.retain(|id| seen.insert(*id));
+        if ids.is_empty() {
+            output::note("nothing to score: the files hold no session");
+            return Ok(Exit::Nothing);
+        }
+        self.reach
+            .run(global, Needs::Worker, async |reached: Reached<'_>| {
+                self.score(&reached, &sessions, &ids).await
+            })
+            .await
+    }
+
+    async fn score(
+        &self,
+        reached: &Reached<'_>,
+        sessions: &[import::FileSession],
+        ids: &[Uuid],
+    ) -> Result<Exit, CliError> {
+        let imported = import::put(reached.client, sessions).await?;
+        let wanted: Vec<Uuid> = ids
+            .iter()
+            .copied()
+            .filter(|id| {
+                let from_file = sessions.iter().any(|session| session.session_id == *id);
+                !from_file || imported.put.iter().any(|(put, _)| put == id)
+            })
+            .collect();
+        let ask = Ask {
+            force: if self.force { Force::Yes } else { Force::AsIs },
+            criteria_hash: self.criteria_hash.clone(),
+            wait: self.wait.map(Duration::from_secs),
+        };
+        let judged = scoring::score_all(reached.client, &wanted, &ask).await?;
+        self.print(&judged)?;
+        if reached.works_here
+            && judged
+                .iter()
+                .any(|one| matches!(one.verdict, Verdict::Unfinished(_)))
+        {
+            output::note("unfinished jobs stay in the data folder: `gavel up` goes on with them");
+        }
+        Ok(exit(&judged, imported.refused))
+    }
+
+    fn print(&self, judged: &[Judged]) -> Result<(), CliError> {
+        if self.json {
+            let items: Vec<Value> = judged.iter().map(Judged::to_json).collect();
+            output::json(&json!({ "items": items }))?;
+            return Ok(());
+        }
+        if let [
+            Judged {
+                verdict: Verdict::Scored(score),
+                ..
+            },
+        ] = judged
+        {
+            return print_one(score);
+        }
+        let rows: Vec<Vec<String>> = judged.iter().map(row).collect();
+        output::table(
+            &["session", "score", "rating", "flags", "judge", "note"],
+            &rows,
+        )?;
+        if judged.iter().any(is_simulated) {
+            output::note("scores marked SIMULATED were made up by a simulated judge");
+        }
+        Ok(())
+    }
+}
+
+fn exit(judged: &[Judged], refused: usize) -> Exit {
+    let mut exit = if judged.is_empty() && refused == 0 {
+        Exit::Nothing
+    } else if refused > 0 {
+        Exit::Usage
+    } else {
+        Exit::Done
+    };
+    for one in judged {
+        match (&one.verdict, exit) {
+            (Verdict::Failed(_) | Verdict::Unfinished(_), _) => return Exit::Incomplete,
+            (Verdict::Refused { .. }, _) => exit = Exit::Usage,
+            (Verdict::Scored(_), _) => {}
+        }
+    }
+    exit
+}
+
+fn is_simulated(one: &Judged) -> bool {
+    match &one.verdict {
+        Verdict::Scored(score) => score["simulated"] == json!(true),
+        Verdict::Failed(_) | Verdict::Unfinished(_) | Verdict::Refused { .. } => false,
+    }
+}
+
+fn row(one: &Judged) -> Vec<String> {
+    let id = one.session_id.to_string();
+    let note = |note: String| {
+        vec![
+            id.clone(),
+            "-".into(),
+            "not scored".into(),
+            String::new(),
+            String::new(),
+            note,
+        ]
+    };
+    match &one.verdict {
+        Verdict::Scored(score) => vec![
+            id.clone(),
+            cell(score, "/total_score"),
+            rating(score),
+            cell(score, "/flags"),
+            cell(score, "/judge/model"),
+            if is_simulated(one) {
+                "SIMULATED".into()
+            } else {
+                String::new()
+            },
+        ],
+        Verdict::Failed(job) => note(failure(job)),
+        Verdict::Unfinished(job) => note(format!(
+            "job {} is {} {}",
+            cell(job, "/job_id"),
+            cell(job, "/state"),
+            scoring::waiting(job)
+        )),
+        Verdict::Refused { said, .. } => note(said.clone()),
+    }
+}
+
+/// The rating's word as people read it.
+pub(super) fn rating(score: &Value) -> String {
+    let word = text(score, "/rating");
+    let word = if word.is_empty() {
+        score["total_score"]
+            .as_u64()
+            .and_then(|total| u8::try_from(total).ok())
+            .map_or("", |total| Rating::of(total).as_str())
+    } else {
+        word
+    };
+    word.replace('_', " ")
+}
+
+/// Why a job failed.
+pub(super) fn failure(job: &Value) -> String {
+    match text(job, "/error/class") {
+        "" => format!("job {} is {}", cell(job, "/job_id"), cell(job, "/state")),
+        class => format!(
+            "job {} failed, {class}: {} {}",
+            cell(job, "/job_id"),
+            cell(job, "/error/message"),
+            cell(job, "/error/remedy")
+        ),
+    }
+}
+
+/// Prints one score in full.
+pub(super) fn print_one(score: &Value) -> Result<(), CliError> {
+    let simulated = score["simulated"] == json!(true);
+    output::line(&format!(
+        "{} / 100  {}{}",
+        cell(score, "/total_score"),
+        rating(score),
+        if simulated {
+            "  SIMULATED: made up by a simulated judge"
+        } else {
+            ""
+        }
+    ))?;
+    if let Some(breakdown) = score["score_breakdown"].as_object() {
+        for (dimension, points) in breakdown {
+            output::line(&output::clean(&format!("  {dimension}: {points}")))?;
+        }
+    }
+    output::line("")?;
+    output::line(&output::clean(text(score, "/score_reasoning")))?;
+    for (title, pointer, name, words) in [
+        (
+            "missing tools",
+            "/missing_tools",
+            "/tool_name",
+            "/rationale",
+        ),
+        (
+            "other approaches",
+            "/alternative_approaches",
+            "/name",
+            "/description",
+        ),
+    ] {
+        let items = list(score, pointer);
+        if !items.is_empty() {
+            output::line(&format!("\n{title}:"))?;
+        }
+        for item in items {
+            output::line(&output::clean(&format!(
+                "  {}: {}",
+                text(item, name),
+                text(item, words)
+            )))?;
+        }
+    }
+    output::line("")?;
+    output::fields(
+        score,
+        &[
+            ("session", "/session_id"),
+            ("flags", "/flags"),
+            ("judge", "/judge/model"),
+            ("criteria", "/criteria_hash"),
+            ("scored at", "/scored_at"),
+            ("job", "/job_id"),
+        ],
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(verdict: Verdict) -> Judged {
+        Judged {
+            session_id: Uuid::nil(),
+            verdict,
+        }
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_worst_session() {
+        let scored = judged(Verdict::Scored(json!({"total_score": 70})));
+        let failed = judged(Verdict::Failed(json!({"state": "failed"})));
+        let refused = judged(Verdict::Refused {
+            name: "session-not-completed".to_owned(),
+            said: String::new(),
+            problem: Value::Null,
+        });
+        assert_eq!(exit(std::slice::from_ref(&scored), 0), Exit::Done);
+        assert_eq!(exit(std::slice::from_ref(&scored), 1), Exit::Usage);
+        assert_eq!(exit(&[scored.clone(), refused.clone()], 0), Exit::Usage);
+        assert_eq!(exit(&[scored, refused, failed], 0), Exit::Incomplete);
+        assert_eq!(exit(&[], 0), Exit::Nothing);
+    }
+
+    #[test]
+    fn a_score_without_a_word_gets_the_one_of_its_total() {
+        assert_eq!(rating(&json!({"total_score": 95})), "near perfect");
+        assert_eq!(
+            rating(&json!({"total_score": 95, "rating": "good"})),
+            "good"
+        );
+    }
+}

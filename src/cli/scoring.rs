@@ -1,0 +1,198 @@
+//! Asking for scores and waiting for them, many sessions at a time. `score` and `demo` share it.
+
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::outcome::CliError;
+use super::output;
+use super::progress::Progress;
+use crate::client::{Asked, Client, ClientError, text};
+use crate::job::JobId;
+use crate::store::Force;
+
+/// Sessions asked for and waited for at once.
+const AT_ONCE: usize = 32;
+/// The shortest time between two looks at a job, where the server doesn't hold its answer back.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How to ask.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    /// Whether an existing score is passed over.
+    pub(super) force: Force,
+    /// Other criteria than the current ones.
+    pub(super) criteria_hash: Option<String>,
+    /// How long to wait for all; `None`: until they have ended.
+    pub(super) wait: Option<Duration>,
+}
+
+/// What came of one session.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict {
+    /// A score, new or older.
+    Scored(Value),
+    /// Its job failed or was cancelled.
+    Failed(Value),
+    /// Its job goes on; the wait is over.
+    Unfinished(Value),
+    /// It isn't scored as it is: the problem's name, its words and its body.
+    Refused {
+        /// The problem's short name.
+        name: String,
+        /// What was said.
+        said: String,
+        /// The problem document.
+        problem: Value,
+    },
+}
+
+/// One session and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Judged {
+    /// The session.
+    pub(super) session_id: Uuid,
+    /// What came of it.
+    pub(super) verdict: Verdict,
+}
+
+impl Judged {
+    /// For `--json`.
+    pub(super) fn to_json(&self) -> Value {
+        let id = self.session_id;
+        match &self.verdict {
+            Verdict::Scored(score) => {
+                json!({"session_id": id, "outcome": "scored", "score": score})
+            }
+            Verdict::Failed(job) => json!({"session_id": id, "outcome": "failed", "job": job}),
+            Verdict::Unfinished(job) => {
+                json!({"session_id": id, "outcome": "unfinished", "job": job})
+            }
+            Verdict::Refused { problem, .. } => {
+                json!({"session_id": id, "outcome": "refused", "problem": problem})
+            }
+        }
+    }
+}
+
+/// Asks for every session's score and waits. Problems of one session are its verdict; those of the service end it all.
+pub(super) async fn score_all(
+    client: &Client,
+    sessions: &[Uuid],
+    ask: &Ask,
+) -> Result<Vec<Judged>, CliError> {
+    let progress = Progress::new("sessions", sessions.len());
+    let deadline = ask.wait.map(|wait| Instant::now() + wait);
+    let mut verdicts = stream::iter(sessions.iter().copied())
+        .map(|session_id| {
+            let progress = &progress;
+            async move {
+                let verdict = score_one(client, session_id, ask, deadline, progress).await?;
+                progress.one(matches!(verdict, Verdict::Scored(_)));
+                Ok::<_, CliError>(Judged {
+                    session_id,
+                    verdict,
+                })
+            }
+        })
+        .buffered(AT_ONCE);
+    let mut judged = Vec::with_capacity(sessions.len());
+    while let Some(one) = verdicts.next().await {
+        judged.push(one?);
+    }
+    Ok(judged)
+}
+
+async fn score_one(
+    client: &Client,
+    session_id: Uuid,
+    ask: &Ask,
+    deadline: Option<Instant>,
+    progress: &Progress,
+) -> Result<Verdict, CliError> {
+    let force = ask.force == Force::Yes;
+    let hash = ask.criteria_hash.as_deref();
+    let job_id = match client.ask_score(session_id, force, hash).await {
+        Ok(Asked::Score(score)) => return Ok(Verdict::Scored(score)),
+        Ok(Asked::Job(job_id)) => job_id,
+        Err(ClientError::Refused(problem)) if of_this_session(problem.name()) => {
+            return Ok(Verdict::Refused {
+                name: problem.name().to_owned(),
+                said: problem.to_string(),
+                problem: problem.body,
+            });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let job = wait(client, job_id, deadline, progress).await?;
+    match text(&job, "/state") {
+        "succeeded" => match client.score(session_id).await? {
+            Some(score) => Ok(Verdict::Scored(score)),
+            None => Ok(Verdict::Failed(job)),
+        },
+        "failed" | "cancelled" => Ok(Verdict::Failed(job)),
+        _ => Ok(Verdict::Unfinished(job)),
+    }
+}
+
+/// Problems that say something of one session, and nothing of the service.
+fn of_this_session(name: &str) -> bool {
+    matches!(
+        name,
+        "session-not-found"
+            | "session-not-completed"
+            | "nothing-to-judge"
+            | "scoring-in-progress"
+            | "criteria-not-found"
+            | "invalid-request"
+            | "job-cancelled"
+    )
+}
+
+/// The job when it has ended, or as it is at the deadline.
+async fn wait(
+    client: &Client,
+    id: JobId,
+    deadline: Option<Instant>,
+    progress: &Progress,
+) -> Result<Value, CliError> {
+    let mut told = String::new();
+    loop {
+        let begun = Instant::now();
+        let looking = client.job_ended(id);
+        let job = match deadline {
+            Some(deadline) => match tokio::time::timeout_at(deadline, looking).await {
+                Ok(job) => job?,
+                Err(_) => return Ok(client.job(id).await?),
+            },
+            None => looking.await?,
+        };
+        if matches!(text(&job, "/state"), "succeeded" | "failed" | "cancelled") {
+            return Ok(job);
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok(job);
+        }
+        let reason = text(&job, "/wait/reason");
+        if reason != told && !matches!(reason, "" | "queued") {
+            reason.clone_into(&mut told);
+            output::note(&format!("job {id} waits: {}", waiting(&job)));
+        }
+        progress.still();
+        if begun.elapsed() < PAUSE {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Why a job waits, and until when.
+pub(super) fn waiting(job: &Value) -> String {
+    let reason = text(job, "/wait/reason");
+    match text(job, "/wait/until") {
+        "" => reason.to_owned(),
+        until => format!("{reason} until {until}"),
+    }
+}

@@ -1,0 +1,75 @@
+//! `gavel serve`: the API over Postgres and Redis.
+
+use clap::Args;
+
+use super::Global;
+use super::context::{Context, Voice, flag_of};
+use super::daemon::{self, Parts, Work};
+use super::outcome::{CliError, Exit};
+use crate::app::{App, Migrations, Mode, Stop};
+use crate::lifecycle::Signals;
+
+/// Run the API over Postgres and Redis
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Run the API over Postgres and Redis; any number of them, beside any number of `gavel worker`. Needs \
+                  DATABASE_URL and REDIS_URL, and a migrated database (`gavel migrate`).",
+    after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 gavel serve --bind 0.0.0.0:8080"
+)]
+pub(super) struct Serve {
+    /// Address of the API [env: GAVEL_BIND]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<String>,
+    /// Allow a bind beyond loopback without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]
+    #[arg(long)]
+    insecure_no_auth: bool,
+}
+
+impl Serve {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let insecure = self.insecure_no_auth.then_some(true);
+        let flags = [
+            flag_of("--bind", "bind", self.bind.clone()),
+            flag_of("--insecure-no-auth", "auth.insecure_no_auth", insecure),
+        ];
+        let context = Context::new(global, flags.into_iter().flatten().collect(), Voice::Log)?;
+        require_servers(&context, "serve")?;
+        let mut signals = Signals::listen()?;
+        let app = App::open(context.settings.clone(), Mode::Shared, Migrations::Require).await?;
+        let running = async {
+            let listener = context.listen().await?;
+            daemon::announce_judge(&app);
+            tracing::info!("listening on http://{}", listener.local_addr()?);
+            let parts = Parts {
+                api: Some(listener),
+                worker: Work::Nothing,
+            };
+            daemon::run(&app, parts, &mut signals, &Stop::default(), async {
+                Ok(())
+            })
+            .await
+        };
+        let ended = running.await;
+        app.close().await;
+        ended
+    }
+}
+
+/// Both servers must be named; says which isn't, and the way without any.
+pub(super) fn require_servers(context: &Context, command: &str) -> Result<(), CliError> {
+    let settings = &context.settings;
+    let mut missing = Vec::new();
+    if settings.database.url.is_empty() {
+        missing.push("set DATABASE_URL (database.url) to postgres://user:password@host:5432/name");
+    }
+    if settings.redis.url.is_empty() {
+        missing.push("set REDIS_URL (redis.url) to redis://host:6379/0");
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::usage(format!(
+        "`gavel {command}` needs Postgres and Redis: {}; or run everything in one process with `gavel up`",
+        missing.join(" and ")
+    )))
+}

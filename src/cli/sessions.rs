@@ -1,0 +1,220 @@
+//! `gavel sessions`: import, list, show. Importing scores nothing.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Global;
+use super::import;
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell};
+use super::reach::{Needs, ReachArgs, Reached};
+use crate::client::list;
+
+/// Import, list and show sessions
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json"
+)]
+pub(super) struct Sessions {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Store sessions from files; scores nothing
+    Import {
+        /// Files with one session, a list, or one per line; - is stdin
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List sessions, newest first
+    List {
+        /// Where the session stands: completed, failed, in_progress ..
+        #[arg(long)]
+        status: Option<String>,
+        /// By score: yes, no, running or failed
+        #[arg(long)]
+        scored: Option<String>,
+        /// By rating: failed, weak, adequate, good or near_perfect
+        #[arg(long)]
+        rating: Option<String>,
+        /// Prefix of id, alert type, agent or author
+        #[arg(long)]
+        q: Option<String>,
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show one session with its score
+    Show {
+        /// The session's id
+        id: Uuid,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl Sessions {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        match &self.what {
+            What::Import { files, common } => import_files(global, files, common).await,
+            What::List {
+                status,
+                scored,
+                rating,
+                q,
+                limit,
+                common,
+            } => {
+                let filter: Vec<(&str, String)> = [
+                    ("status", status),
+                    ("scored", scored),
+                    ("rating", rating),
+                    ("q", q),
+                ]
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.clone()?)))
+                .collect();
+                show_list(global, &filter, *limit, common).await
+            }
+            What::Show { id, common } => show(global, *id, common).await,
+        }
+    }
+}
+
+async fn import_files(
+    global: &Global,
+    files: &[PathBuf],
+    common: &Common,
+) -> Result<Exit, CliError> {
+    let mut sessions = Vec::new();
+    for file in files {
+        sessions.extend(import::read(file)?);
+    }
+    if sessions.is_empty() {
+        output::note("nothing to import: the files hold no session");
+        return Ok(Exit::Nothing);
+    }
+    let command = async |reached: Reached<'_>| {
+        let imported = import::put(reached.client, &sessions).await?;
+        let (new, updated) = (imported.count("new"), imported.count("updated"));
+        let unchanged = imported.put.len() - new - updated;
+        if common.json {
+            output::json(&json!({
+                "new": new, "updated": updated, "unchanged": unchanged, "failed": imported.refused,
+            }))?;
+        } else {
+            output::line(&format!(
+                "{new} new, {updated} updated, {unchanged} unchanged, {} failed",
+                imported.refused
+            ))?;
+        }
+        Ok(if imported.refused > 0 {
+            Exit::Usage
+        } else {
+            Exit::Done
+        })
+    };
+    common.reach.run(global, Needs::Store, command).await
+}
+
+async fn show_list(
+    global: &Global,
+    filter: &[(&str, String)],
+    limit: usize,
+    common: &Common,
+) -> Result<Exit, CliError> {
+    let command = async |reached: Reached<'_>| {
+        let items = reached.client.sessions(filter, limit).await?;
+        if common.json {
+            output::json(&json!({ "items": items }))?;
+            return Ok(Exit::Done);
+        }
+        let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+        let head = [
+            "session",
+            "status",
+            "alert type",
+            "agent",
+            "score",
+            "rating",
+            "completed",
+        ];
+        output::table(&head, &rows)?;
+        Ok(Exit::Done)
+    };
+    common.reach.run(global, Needs::Existing, command).await
+}
+
+fn row(session: &Value) -> Vec<String> {
+    let score = &session["score"];
+    let total = cell(score, "/total_score");
+    vec![
+        cell(session, "/session_id"),
+        cell(session, "/status"),
+        cell(session, "/alert_type"),
+        cell(session, "/agent"),
+        if score["simulated"] == json!(true) {
+            format!("{total} (simulated)")
+        } else {
+            total
+        },
+        cell(score, "/rating").replace('_', " "),
+        cell(session, "/completed_at"),
+    ]
+}
+
+async fn show(global: &Global, id: Uuid, common: &Common) -> Result<Exit, CliError> {
+    let command = async |reached: Reached<'_>| {
+        let session = reached.client.session(id).await?;
+        let score = reached.client.score(id).await?;
+        if common.json {
+            output::json(&json!({ "session": session, "score": score }))?;
+            return Ok(Exit::Done);
+        }
+        output::fields(
+            &session,
+            &[
+                ("session", "/session_id"),
+                ("status", "/status"),
+                ("source", "/source"),
+                ("alert type", "/alert_type"),
+                ("agent", "/agent"),
+                ("author", "/author"),
+                ("tags", "/tags"),
+                ("started", "/started_at"),
+                ("completed", "/completed_at"),
+            ],
+        )?;
+        output::line(&format!(
+            "messages  {}",
+            list(&session, "/conversation").len()
+        ))?;
+        match score {
+            Some(score) => {
+                output::line("")?;
+                super::score::print_one(&score)?;
+            }
+            None => output::line(&format!("score     none yet: gavel score {id}"))?,
+        }
+        Ok(Exit::Done)
+    };
+    common.reach.run(global, Needs::Existing, command).await
+}

@@ -1,0 +1,80 @@
+//! `gavel worker`: takes jobs from Redis and Postgres and scores them.
+
+use clap::Args;
+
+use super::Global;
+use super::context::{Context, Voice, flag_of};
+use super::daemon::{self, Parts, Work};
+use super::outcome::{CliError, Exit};
+use super::serve::require_servers;
+use crate::app::{App, AppError, Migrations, Mode, Stop};
+use crate::lifecycle::Signals;
+
+/// Run a worker over Postgres and Redis
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Run a worker over Postgres and Redis; any number of them. SIGTERM lets running jobs finish within \
+                  worker.drain_timeout_s; what isn't finished then goes back to the queue. Needs DATABASE_URL, REDIS_URL, \
+                  a migrated database and a judge.",
+    after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
+)]
+pub(super) struct Worker {
+    /// Jobs in hand at once [env: GAVEL_WORKER_CONCURRENCY]
+    #[arg(long, value_name = "N")]
+    concurrency: Option<String>,
+}
+
+impl Worker {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let flags = flag_of(
+            "--concurrency",
+            "worker.concurrency",
+            self.concurrency.clone(),
+        );
+        let context = Context::new(global, flags.into_iter().collect(), Voice::Log)?;
+        require_servers(&context, "worker")?;
+        let mut signals = Signals::listen()?;
+        let app = App::open(context.settings.clone(), Mode::Shared, Migrations::Require).await?;
+        let ended = match require_judge(&app) {
+            Ok(()) => {
+                tracing::info!(
+                    concurrency = context.settings.worker.concurrency,
+                    queue = %context.settings.redis.queue,
+                    "working"
+                );
+                let parts = Parts {
+                    api: None,
+                    worker: Work::Jobs,
+                };
+                daemon::run(&app, parts, &mut signals, &Stop::default(), async {
+                    Ok(())
+                })
+                .await
+            }
+            Err(error) => Err(error.into()),
+        };
+        app.close().await;
+        ended
+    }
+}
+
+/// A worker that could ask nobody is a mistake. One that can ask another judge than the default may have jobs for it.
+fn require_judge(app: &App) -> Result<(), AppError> {
+    let judge = app.criteria().judge.clone();
+    let Err(problem) = app.enqueue().check_judge(&judge) else {
+        return Ok(());
+    };
+    // The simulator's entry is always there and needs no key: it says nothing of what was set up.
+    let other = app
+        .judges()
+        .into_iter()
+        .any(|(name, fault)| fault.is_none() && !name.starts_with("simulated"));
+    if other {
+        tracing::warn!(%judge, "the current criteria's judge can't be asked: {}", problem.remedy);
+        return Ok(());
+    }
+    Err(AppError::NoJudge(format!(
+        "this worker has no judge to ask: {}",
+        problem.remedy
+    )))
+}

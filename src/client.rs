@@ -1,0 +1,468 @@
+//! The API from outside, for `--server` and `healthcheck`. Speaks HTTP and reads problem+json; holds no rule of its own.
+//! The token is never logged or shown.
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::job::JobId;
+
+/// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
+const WAIT_S: u64 = 20;
+/// How long a server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an answer may take beyond the wait that was asked for.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Items of one page of a list.
+const PAGE: u32 = 200;
+
+/// What went wrong between us and the service.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address is none.
+    #[error(
+        "--server (GAVEL_SERVER): {0:?} is not an address; give one such as http://127.0.0.1:8080"
+    )]
+    Address(String),
+    /// Nothing answers there.
+    #[error("{base} doesn't answer: {reason}; is `gavel up` or `gavel serve` running there?")]
+    Unreachable {
+        /// The address.
+        base: String,
+        /// The transport's words.
+        reason: String,
+    },
+    /// It answered with a problem.
+    #[error("{0}")]
+    Refused(Box<Problem>),
+    /// It answered with something that is not this API.
+    #[error("{base} answered {what}: is this a gavel server of this version?")]
+    Unexpected {
+        /// The address and path.
+        base: String,
+        /// What came.
+        what: String,
+    },
+}
+
+impl ClientError {
+    /// The problem's short name (the last part of its type), if it is one.
+    pub fn problem(&self) -> Option<&str> {
+        match self {
+            Self::Refused(problem) => Some(problem.name()),
+            Self::Address(_) | Self::Unreachable { .. } | Self::Unexpected { .. } => None,
+        }
+    }
+}
+
+/// A problem+json answer, RFC 9457, as far as people read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: u16,
+    /// The whole body.
+    pub body: Value,
+}
+
+impl Problem {
+    /// The last part of its type: `session-not-found`.
+    pub fn name(&self) -> &str {
+        let kind = text(&self.body, "/type");
+        kind.rsplit(['/', ':', '#']).next().unwrap_or(kind)
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let detail = text(&self.body, "/detail");
+        let title = text(&self.body, "/title");
+        let said = [detail, title].into_iter().find(|said| !said.is_empty());
+        write!(f, "{}", said.unwrap_or("the request was refused"))?;
+        write!(f, " ({} {})", self.status, self.name())?;
+        for error in list(&self.body, "/errors") {
+            let pointer = text(error, "/pointer");
+            let what = [text(error, "/detail"), text(error, "/message")];
+            let what = what.into_iter().find(|what| !what.is_empty());
+            write!(f, "\n  {pointer}: {}", what.unwrap_or("is wrong"))?;
+        }
+        let remedy = text(&self.body, "/remedy");
+        if !remedy.is_empty() {
+            write!(f, "\n  {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What asking for a score gave.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// A score that is there already, or came in time.
+    Score(Value),
+    /// A job to wait for.
+    Job(JobId),
+}
+
+/// The service, as one process sees it.
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<SecretString>,
+}
+
+impl Client {
+    /// Prepares to talk to `base`, such as `http://127.0.0.1:8080`. Doesn't connect yet.
+    pub fn new(base: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
+        let base = base.trim().trim_end_matches('/').to_owned();
+        let url = reqwest::Url::parse(&base).map_err(|_| ClientError::Address(base.clone()))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(ClientError::Address(base));
+        }
+        // One crypto provider for the process; an error says that it is set already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .user_agent(concat!("gavel/", env!("CARGO_PKG_VERSION")));
+        if url.scheme() == "http" {
+            // A machine without certificates must still reach a plain address.
+            builder = builder.tls_certs_only(std::iter::empty());
+        }
+        if url.host_str().is_some_and(is_loopback) {
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(|error| ClientError::Unreachable {
+            base: base.clone(),
+            reason: chain(&error),
+        })?;
+        Ok(Self { http, base, token })
+    }
+
+    /// The address.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether the process lives (`/livez`) or is ready (`/readyz`); the body, if it is JSON.
+    pub async fn health(&self, path: &str) -> Result<Value, ClientError> {
+        self.call(Method::GET, path, None, None).await.map(|a| a.1)
+    }
+
+    /// Puts one session; the answer tells what that did.
+    pub async fn put_session(&self, id: Uuid, body: &Value) -> Result<Value, ClientError> {
+        let path = format!("/api/v1/sessions/{id}");
+        self.send(Method::PUT, &path, Some(body)).await
+    }
+
+    /// Reads one session, whole.
+    pub async fn session(&self, id: Uuid) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/sessions/{id}")).await
+    }
+
+    /// Lists sessions, newest first, up to `limit`. `filter` holds pairs of the query.
+    pub async fn sessions(
+        &self,
+        filter: &[(&str, String)],
+        limit: usize,
+    ) -> Result<Vec<Value>, ClientError> {
+        self.pages("/api/v1/sessions", filter, limit).await
+    }
+
+    /// The current score of a session; `None` if there is none.
+    pub async fn score(&self, session: Uuid) -> Result<Option<Value>, ClientError> {
+        let path = format!("/api/v1/scoring/sessions/{session}/score");
+        match self.get(&path).await {
+            Ok(score) => Ok(Some(score)),
+            Err(error) if error.problem() == Some("not-scored") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks for a session's score.
+    pub async fn ask_score(
+        &self,
+        session: Uuid,
+        force: bool,
+        criteria_hash: Option<&str>,
+    ) -> Result<Asked, ClientError> {
+        let path = format!("/api/v1/scoring/sessions/{session}/score");
+        let mut body = json!({ "force_rescore": force });
+        if let Some(hash) = criteria_hash {
+            body["criteria_hash"] = json!(hash);
+        }
+        let (status, answer) = self.call(Method::POST, &path, Some(&body), None).await?;
+        if status == StatusCode::OK {
+            return Ok(Asked::Score(answer));
+        }
+        self.job_id(&answer, &path).map(Asked::Job)
+    }
+
+    /// Reads one job.
+    pub async fn job(&self, id: JobId) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/jobs/{id}")).await
+    }
+
+    /// Reads one job when it has ended, or as it is after about 20 s.
+    pub async fn job_ended(&self, id: JobId) -> Result<Value, ClientError> {
+        let path = format!("/api/v1/jobs/{id}");
+        self.call(Method::GET, &path, None, Some(WAIT_S))
+            .await
+            .map(|answer| answer.1)
+    }
+
+    /// Reads one job with the judge calls that were made for it, in `calls`.
+    pub async fn job_with_calls(&self, id: JobId) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/jobs/{id}?calls=true")).await
+    }
+
+    /// Lists jobs, newest first, up to `limit`.
+    pub async fn jobs(
+        &self,
+        filter: &[(&str, String)],
+        limit: usize,
+    ) -> Result<Vec<Value>, ClientError> {
+        self.pages("/api/v1/jobs", filter, limit).await
+    }
+
+    /// Cancels a job.
+    pub async fn cancel(&self, id: JobId) -> Result<Value, ClientError> {
+        self.post(&format!("/api/v1/jobs/{id}/cancel")).await
+    }
+
+    /// Retries a failed job.
+    pub async fn retry(&self, id: JobId) -> Result<Value, ClientError> {
+        self.post(&format!("/api/v1/jobs/{id}/retry")).await
+    }
+
+    /// Lists criteria definitions.
+    pub async fn criteria_list(&self) -> Result<Value, ClientError> {
+        self.get("/api/v1/scoring/criteria").await
+    }
+
+    /// Reads one definition.
+    pub async fn criteria(&self, hash: &str) -> Result<Value, ClientError> {
+        let hash = escaped(hash);
+        self.get(&format!("/api/v1/scoring/criteria/{hash}")).await
+    }
+
+    /// Stores a definition without making it current.
+    pub async fn add_criteria(&self, content: &Value) -> Result<Value, ClientError> {
+        self.send(Method::POST, "/api/v1/scoring/criteria", Some(content))
+            .await
+    }
+
+    /// What is known of judges.
+    pub async fn judges(&self) -> Result<Value, ClientError> {
+        self.get("/api/v1/judges").await
+    }
+
+    /// Pauses or resumes a judge: `verb` is `pause` or `resume`.
+    pub async fn brake_judge(&self, name: &str, verb: &str) -> Result<Value, ClientError> {
+        let name = escaped(name);
+        self.post(&format!("/api/v1/judges/{name}/{verb}")).await
+    }
+
+    /// Pauses or resumes the whole queue.
+    pub async fn brake_queue(&self, verb: &str) -> Result<Value, ClientError> {
+        self.post(&format!("/api/v1/queue/{verb}")).await
+    }
+
+    /// The workers heard in the last day.
+    pub async fn workers(&self) -> Result<Value, ClientError> {
+        self.get("/api/v1/workers").await
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, ClientError> {
+        self.send(Method::GET, path, None).await
+    }
+
+    async fn post(&self, path: &str) -> Result<Value, ClientError> {
+        self.send(Method::POST, path, Some(&json!({}))).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
+        self.call(method, path, body, None).await.map(|a| a.1)
+    }
+
+    async fn pages(
+        &self,
+        path: &str,
+        filter: &[(&str, String)],
+        limit: usize,
+    ) -> Result<Vec<Value>, ClientError> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        while items.len() < limit {
+            let wanted = (limit - items.len()).min(PAGE as usize);
+            let mut query = format!("{path}?limit={wanted}");
+            for (name, value) in filter {
+                query.push_str(&format!("&{name}={}", escaped(value)));
+            }
+            if let Some(cursor) = &cursor {
+                query.push_str(&format!("&cursor={}", escaped(cursor)));
+            }
+            let page = self.get(&query).await?;
+            items.extend(list(&page, "/items").iter().cloned());
+            match text(&page, "/next_cursor") {
+                "" => break,
+                next => cursor = Some(next.to_owned()),
+            }
+        }
+        Ok(items)
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        wait_s: Option<u64>,
+    ) -> Result<(StatusCode, Value), ClientError> {
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.base))
+            .timeout(ANSWER_TIMEOUT + Duration::from_secs(wait_s.unwrap_or(0)));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        if let Some(wait_s) = wait_s {
+            request = request.header("Prefer", format!("wait={wait_s}"));
+        }
+        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
+            base: self.base.clone(),
+            reason: chain(&error.without_url()),
+        };
+        let answer = request.send().await.map_err(unreachable)?;
+        let status = answer.status();
+        let bytes = answer.bytes().await.map_err(unreachable)?;
+        let body = serde_json::from_slice::<Value>(&bytes);
+        match (status.is_success(), body) {
+            (true, Ok(body)) => Ok((status, body)),
+            (true, Err(_)) if bytes.len() < 64 => Ok((status, Value::Null)),
+            (false, Ok(body)) if body.is_object() => Err(ClientError::Refused(Box::new(Problem {
+                status: status.as_u16(),
+                body,
+            }))),
+            (true, Err(_)) | (false, _) => Err(ClientError::Unexpected {
+                base: format!("{}{path}", self.base),
+                what: format!(
+                    "{status} with {} bytes that are not of this API",
+                    bytes.len()
+                ),
+            }),
+        }
+    }
+
+    fn job_id(&self, answer: &Value, path: &str) -> Result<JobId, ClientError> {
+        text(answer, "/job_id")
+            .parse()
+            .map_err(|_| ClientError::Unexpected {
+                base: format!("{}{path}", self.base),
+                what: "without a job_id".to_owned(),
+            })
+    }
+}
+
+/// The text at a JSON pointer; empty if there is none.
+pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The list at a JSON pointer; empty if there is none.
+pub fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_matches(['[', ']']);
+    host == "localhost"
+        || bare
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// A part of a path or a query, percent-encoded.
+fn escaped(part: &str) -> String {
+    part.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// An error with its causes: the outermost of a transport error says little.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !said.ends_with(&more) {
+            said = format!("{said}: {more}");
+        }
+        cause = error.source();
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_as_detail_errors_and_remedy() {
+        let problem = Problem {
+            status: 503,
+            body: json!({
+                "type": "/problems/judge-not-configured",
+                "title": "Judge not configured",
+                "detail": "judge \"openai-default\" has no key",
+                "remedy": "set OPENAI_API_KEY",
+                "errors": [{"pointer": "/criteria_hash", "detail": "is not stored"}],
+            }),
+        };
+        assert_eq!(problem.name(), "judge-not-configured");
+        assert_eq!(
+            problem.to_string(),
+            "judge \"openai-default\" has no key (503 judge-not-configured)\n  /criteria_hash: is not stored\n  set OPENAI_API_KEY"
+        );
+    }
+
+    #[test]
+    fn a_server_without_a_scheme_is_refused_by_name() {
+        let fault = Client::new("127.0.0.1:8080", None)
+            .err()
+            .map(|e| e.to_string());
+        assert!(
+            fault
+                .as_deref()
+                .is_some_and(|f| f.contains("--server (GAVEL_SERVER)")),
+            "{fault:?}"
+        );
+    }
+
+    #[test]
+    fn names_are_escaped_in_paths() {
+        assert_eq!(
+            escaped("openai-default:gpt 4/o"),
+            "openai-default%3Agpt%204%2Fo"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Signals of a process: SIGTERM and SIGINT stop it softly, the second one or the drain timeout stops it hard, SIGHUP
+//! reloads. Decides when, never how: the parts listen to [`Stop`].
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+use crate::app::Stop;
+
+/// How work ended under [`Signals::guard`].
+#[derive(Debug)]
+pub struct Ended<T> {
+    /// What it gave; `None` if a third signal cut it off.
+    pub output: Option<T>,
+    /// Whether a signal asked for the end.
+    pub interrupted: bool,
+}
+
+/// The signals of this process, listened to from the moment that this is made.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// Begins to listen. From now on Ctrl-C no longer kills the process by itself.
+    pub fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Runs `work` to its end and turns signals into `stop`: the first cancels `soft`; the second, or `drain` after the
+    /// first (or after anybody else cancelled `soft`), cancels `hard`; a third drops the work. SIGHUP calls `reload`.
+    pub async fn guard<T>(
+        &mut self,
+        stop: &Stop,
+        drain: Duration,
+        reload: &(dyn Fn() + Send + Sync),
+        work: impl Future<Output = T>,
+    ) -> Ended<T> {
+        tokio::pin!(work);
+        let mut interrupted = false;
+        let mut deadline = None;
+        loop {
+            let name = tokio::select! {
+                output = &mut work => return Ended { output: Some(output), interrupted },
+                () = stop.soft.cancelled(), if deadline.is_none() => {
+                    deadline = Some(Instant::now() + drain);
+                    continue;
+                }
+                () = at(deadline), if !stop.hard.is_cancelled() => {
+                    tracing::warn!(drain_timeout_s = drain.as_secs(), "drain timeout: giving back what still runs");
+                    stop.hard.cancel();
+                    continue;
+                }
+                _ = self.hang_up.recv() => {
+                    reload();
+                    continue;
+                }
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+            };
+            interrupted = true;
+            if !stop.soft.is_cancelled() {
+                tracing::info!(
+                    signal = name,
+                    "stopping: no new work is taken, what runs may finish"
+                );
+                stop.soft.cancel();
+            } else if !stop.hard.is_cancelled() {
+                tracing::warn!(
+                    signal = name,
+                    "stopping now: what runs goes back to the queue"
+                );
+                stop.hard.cancel();
+            } else {
+                tracing::error!(signal = name, "stopping at once");
+                return Ended {
+                    output: None,
+                    interrupted,
+                };
+            }
+        }
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_that_takes_too_long_is_stopped_hard() {
+        let stop = Stop::default();
+        let mut signals = Signals::listen().unwrap();
+        let begun = Instant::now();
+        let work = async {
+            stop.soft.cancel();
+            stop.hard.cancelled().await;
+            begun.elapsed()
+        };
+        let drain = Duration::from_secs(30);
+        let ended = signals.guard(&stop, drain, &|| (), work).await;
+        assert_eq!(ended.output.unwrap().as_secs(), 30);
+        assert!(!ended.interrupted, "no signal came");
+    }
+
+    #[tokio::test]
+    async fn work_that_ends_by_itself_stops_nothing() {
+        let stop = Stop::default();
+        let mut signals = Signals::listen().unwrap();
+        let drain = Duration::from_secs(30);
+        let ended = signals.guard(&stop, drain, &|| (), async { 7 }).await;
+        assert_eq!(ended.output, Some(7));
+        assert!(!stop.soft.is_cancelled() && !stop.hard.is_cancelled());
+    }
+}

@@ -1,0 +1,339 @@
+//! Tokens, scopes, forwarded users, hosts and origins.
+
+use super::*;
+
+fn guarded() -> Setup {
+    let mut setup = Setup::default();
+    setup.auth.tokens = [
+        "viewer:read:r-token",
+        "ci:enqueue:e-token",
+        "ops:admin:a-token",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    setup
+}
+
+const ROUTES: [(&str, &str, u8); 19] = [
+    ("GET", "/api/v1/sessions", 1),
+    (
+        "GET",
+        "/api/v1/sessions/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
+        1,
+    ),
+    (
+        "PUT",
+        "/api/v1/sessions/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
+        2,
+    ),
+    (
+        "POST",
+        "/api/v1/scoring/sessions/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f/score",
+        2,
+    ),
+    (
+        "GET",
+        "/api/v1/scoring/sessions/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f/score",
+        1,
+    ),
+    (
+        "GET",
+        "/api/v1/scoring/sessions/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f/scores",
+        1,
+    ),
+    ("GET", "/api/v1/scoring/criteria", 1),
+    ("POST", "/api/v1/scoring/criteria", 3),
+    ("GET", "/api/v1/jobs", 1),
+    (
+        "GET",
+        "/api/v1/jobs/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
+        1,
+    ),
+    (
+        "POST",
+        "/api/v1/jobs/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f/cancel",
+        2,
+    ),
+    (
+        "POST",
+        "/api/v1/jobs/0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f/retry",
+        2,
+    ),
+    ("GET", "/api/v1/judges", 1),
+    ("POST", "/api/v1/judges/judge-a/pause", 3),
+    ("POST", "/api/v1/judges/judge-a/resume", 3),
+    ("POST", "/api/v1/queue/pause", 3),
+    ("POST", "/api/v1/queue/resume", 3),
+    ("GET", "/api/v1/workers", 1),
+    ("GET", "/metrics", 1),
+];
+
+#[tokio::test]
+async fn each_route_needs_its_scope_and_a_wider_one_will_do() {
+    let server = Server::with(guarded()).await;
+    let names = ["", "read", "enqueue", "admin"];
+    for (method, path, needed) in ROUTES {
+        let method: Method = method.parse().unwrap();
+        let request = || server.request(method.clone(), path);
+        let response = request().send().await.unwrap();
+        assert_eq!(
+            header(&response, "www-authenticate").as_deref(),
+            Some("Bearer realm=\"gavel\"")
+        );
+        problem_of(response, 401, "unauthorized").await;
+        let wrong = request().bearer_auth("x-token").send().await.unwrap();
+        problem_of(wrong, 401, "unauthorized").await;
+        for (scope, token) in [(1, "r-token"), (2, "e-token"), (3, "a-token")] {
+            let response = request().bearer_auth(token).send().await.unwrap();
+            if scope < needed {
+                let problem = problem_of(response, 403, "forbidden").await;
+                let lacks = format!("lacks the scope {}", names[usize::from(needed)]);
+                assert!(
+                    problem["detail"].as_str().unwrap().contains(&lacks),
+                    "{problem}"
+                );
+            } else {
+                assert!(
+                    !matches!(response.status().as_u16(), 401 | 403),
+                    "{method} {path} {token}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn health_and_docs_need_no_token_and_an_unknown_route_does() {
+    let server = Server::with(guarded()).await;
+    for path in ["/livez", "/readyz", "/openapi.json", "/docs/"] {
+        assert_eq!(
+            server.get(path).send().await.unwrap().status(),
+            OK,
+            "{path}"
+        );
+    }
+    problem_of(
+        server.get("/api/v2").send().await.unwrap(),
+        401,
+        "unauthorized",
+    )
+    .await;
+    let known = server
+        .get("/api/v2")
+        .bearer_auth("r-token")
+        .send()
+        .await
+        .unwrap();
+    problem_of(known, 404, "not-found").await;
+}
+
+#[tokio::test]
+async fn the_scheme_is_bearer_in_any_case_and_nothing_else() {
+    let server = Server::with(guarded()).await;
+    for (value, status) in [
+        ("bearer r-token", 200),
+        ("BEARER   r-token", 200),
+        ("Basic r-token", 401),
+        ("Bearer ", 401),
+        ("r-token", 401),
+        ("Bearer r-token2", 401),
+        ("Bearer viewer:read:r-token", 401),
+    ] {
+        let response = server
+            .get("/api/v1/jobs")
+            .header("authorization", value)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status().as_u16(), status, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_do_not_hold_together_are_refused() {
+    let server = Server::with(Setup::default()).await;
+    let state = |auth: AuthSettings, proxies: &[&str], bind: &str| ApiState {
+        store: server.db.store.clone(),
+        enqueue: server.enqueue.clone(),
+        clock: Arc::new(SystemClock),
+        http: HttpSettings {
+            trusted_proxies: proxies.iter().map(|p| (*p).to_owned()).collect(),
+            ..Setup::default().http
+        },
+        auth,
+        health: server.health.clone(),
+        metrics: None,
+        judges: Setup::default().judges,
+        worker_stale_after: Duration::from_secs(5),
+        max_wait: Duration::from_secs(60),
+        bind: bind.parse().unwrap(),
+    };
+    let error = router(state(Setup::default().auth, &[], "0.0.0.0:80")).unwrap_err();
+    assert!(
+        error.contains("auth.tokens") && error.contains("--insecure-no-auth"),
+        "{error}"
+    );
+    assert!(router(state(guarded().auth, &[], "0.0.0.0:80")).is_ok());
+    let error = router(state(guarded().auth, &["nowhere"], "0.0.0.0:80")).unwrap_err();
+    assert!(error.contains("http.trusted_proxies"), "{error}");
+}
+
+/// Who a score asked for with these headers is attributed to.
+async fn asked_by(server: &Server, headers: &[(&str, &[u8])], token: Option<&str>) -> Response {
+    let id = Uuid::now_v7();
+    let session = server.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
+    let mut put = session.json(&session_body());
+    let mut asked = server.post(&score_path(id));
+    if let Some(token) = token {
+        (put, asked) = (put.bearer_auth(token), asked.bearer_auth(token));
+    }
+    for (name, value) in headers {
+        asked = asked.header(*name, *value);
+    }
+    json_of(put.send().await.unwrap(), 201).await;
+    asked.send().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_score_is_attributed_to_the_forwarded_user_else_the_token_else_nobody_in_particular() {
+    let open = Server::with(Setup::default()).await;
+    let closed = Server::with(guarded()).await;
+    let mut far = guarded();
+    far.http.trusted_proxies = vec!["10.0.0.0/8".to_owned()];
+    let far = Server::with(far).await;
+    let user: (&str, &[u8]) = ("x-forwarded-user", "  Jörg ".as_bytes());
+    let mail: (&str, &[u8]) = ("x-forwarded-email", b"j@example.org");
+    let remote: (&str, &[u8]) = ("x-remote-user", b"remote");
+    let cases = [
+        (&open, vec![remote, mail, user], None, "Jörg"),
+        (&open, vec![remote, mail], None, "j@example.org"),
+        (
+            &open,
+            vec![("x-forwarded-user", b"  ".as_slice()), remote],
+            None,
+            "remote",
+        ),
+        (&open, vec![], None, "api-client"),
+        (&closed, vec![user], Some("e-token"), "Jörg"),
+        (&closed, vec![], Some("e-token"), "ci"),
+        (&far, vec![user, mail, remote], Some("a-token"), "ops"),
+    ];
+    for (server, headers, token, expected) in cases {
+        let body = json_of(asked_by(server, &headers, token).await, 202).await;
+        assert_eq!(server.job(job_id(&body)).await.triggered_by, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_forwarded_user_is_no_token_and_a_bad_name_is_refused() {
+    let closed = Server::with(guarded()).await;
+    let forwarded = closed
+        .get("/api/v1/jobs")
+        .header("x-forwarded-user", "root");
+    problem_of(forwarded.send().await.unwrap(), 401, "unauthorized").await;
+    let open = Server::with(Setup::default()).await;
+    let long = "x".repeat(256);
+    for name in [
+        "a\tb".as_bytes(),
+        "a\u{85}b".as_bytes(),
+        b"\xff\xfe",
+        long.as_bytes(),
+    ] {
+        let response = asked_by(&open, &[("x-forwarded-user", name)], None).await;
+        problem_of(response, 400, "invalid-request").await;
+    }
+    let body = json_of(
+        asked_by(&open, &[("x-forwarded-user", &long.as_bytes()[1..])], None).await,
+        202,
+    )
+    .await;
+    assert_eq!(open.job(job_id(&body)).await.triggered_by.len(), 255);
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_ours_is_421() {
+    let mut setup = Setup::default();
+    setup.http.allowed_hosts = vec!["gavel.example".to_owned()];
+    let server = Server::with(setup).await;
+    let get = |path: &str, host: &str| server.get(path).header("host", host).send();
+    for host in [
+        "localhost",
+        "127.0.0.1:99",
+        "gavel.example",
+        "GAVEL.example:443",
+    ] {
+        assert_eq!(
+            get("/api/v1/jobs", host).await.unwrap().status(),
+            OK,
+            "{host}"
+        );
+    }
+    let problem = problem_of(
+        get("/api/v1/jobs", "evil.example").await.unwrap(),
+        421,
+        "host-not-allowed",
+    )
+    .await;
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("http.allowed_hosts"),
+        "{problem}"
+    );
+    assert_eq!(get("/livez", "10.2.3.4:80").await.unwrap().status(), OK);
+
+    let mut public = guarded();
+    public.bind = Some("0.0.0.0:80".parse().unwrap());
+    let public = Server::with(public).await;
+    let any = public
+        .get("/api/v1/jobs")
+        .header("host", "any.example")
+        .bearer_auth("r-token");
+    assert_eq!(any.send().await.unwrap().status(), OK);
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_can_change_nothing() {
+    let server = Server::with(Setup::default()).await;
+    let own = server.base.clone();
+    let cases = [
+        ("origin", "https://evil.example", true),
+        ("origin", "null", true),
+        ("origin", "http://127.0.0.1:1", true),
+        ("origin", own.as_str(), false),
+        ("sec-fetch-site", "cross-site", true),
+        ("sec-fetch-site", "same-origin", false),
+        ("sec-fetch-site", "none", false),
+    ];
+    for (name, value, refused) in cases {
+        let response = server
+            .post("/api/v1/queue/resume")
+            .header(name, value)
+            .send()
+            .await
+            .unwrap();
+        if refused {
+            problem_of(response, 403, "cross-site").await;
+        } else {
+            json_of(response, 200).await;
+        }
+        let read = server
+            .get("/api/v1/jobs")
+            .header(name, value)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(read.status(), OK, "reading is no change");
+        assert!(header(&read, "access-control-allow-origin").is_none());
+    }
+    let preflight = server
+        .request(Method::OPTIONS, "/api/v1/queue/resume")
+        .header("origin", "https://evil.example");
+    let preflight = preflight
+        .header("access-control-request-method", "POST")
+        .send()
+        .await
+        .unwrap();
+    assert!(!preflight.status().is_success());
+}

@@ -1,0 +1,345 @@
+//! Every kind of bad input has its own answer.
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::*;
+use crate::support::stores;
+
+fn put(server: &Server, body: &Value) -> RequestBuilder {
+    let path = format!("/api/v1/sessions/{}", Uuid::now_v7());
+    server.request(Method::PUT, &path).json(body)
+}
+
+#[tokio::test]
+async fn a_session_is_put_updated_unchanged_and_read_back() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let path = format!("/api/v1/sessions/{}", Uuid::now_v7());
+        let put = |body: &Value| server.request(Method::PUT, &path).json(body).send();
+        let mut session = session_body();
+        let response = put(&session).await.unwrap();
+        assert_eq!(header(&response, "location").as_ref(), Some(&path));
+        let new = json_of(response, 201).await;
+        assert_eq!(
+            (&new["outcome"], &new["messages"]),
+            (&json!("new"), &json!(2))
+        );
+        let same = json_of(put(&session).await.unwrap(), 200).await;
+        assert_eq!(same["outcome"], "unchanged");
+        session["agent"] = json!("another");
+        let changed = json_of(put(&session).await.unwrap(), 200).await;
+        assert_eq!(changed["outcome"], "updated");
+        let read = server.json_of(&path).await;
+        assert_eq!(read["source"], "api");
+        for field in [
+            "status",
+            "alert_data",
+            "conversation",
+            "final_analysis",
+            "tools",
+            "tags",
+            "agent",
+            "completed_at",
+        ] {
+            assert_eq!(read[field], session[field], "{field}");
+        }
+        let nowhere = server.get(&format!("/api/v1/sessions/{}", Uuid::now_v7()));
+        problem_of(nowhere.send().await.unwrap(), 404, "session-not-found").await;
+    }
+}
+
+#[tokio::test]
+async fn putting_a_session_scores_nothing() {
+    let server = Server::with(Setup::default()).await;
+    server.session().await;
+    assert_eq!(server.json_of("/api/v1/jobs").await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_bad_session_is_422_with_a_pointer_to_each_fault() {
+    let server = Server::with(Setup::default()).await;
+    let cases = [
+        (json!({ "status": "done" }), "/status"),
+        (json!({ "status": 7 }), "/status"),
+        (json!({ "conversation": "text" }), "/conversation"),
+        (
+            json!({ "conversation": [{ "role": "user" }] }),
+            "/conversation/0",
+        ),
+        (
+            json!({ "conversation": [{ "role": "user", "content": 1 }] }),
+            "/conversation/0/content",
+        ),
+        (json!({ "tags": ["a", 1] }), "/tags/1"),
+        (json!({ "completed_at": "yesterday" }), "/completed_at"),
+        (json!({ "typo": 1 }), "/typo"),
+        (json!({ "session_id": Uuid::now_v7() }), "/session_id"),
+    ];
+    for (fields, pointer) in cases {
+        let mut body = session_body();
+        for (name, value) in fields.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let problem = problem_of(
+            put(&server, &body).send().await.unwrap(),
+            422,
+            "invalid-request",
+        )
+        .await;
+        assert_eq!(pointers(&problem), [pointer], "{problem}");
+    }
+    let two = problem_of(
+        put(&server, &json!({})).send().await.unwrap(),
+        422,
+        "invalid-request",
+    )
+    .await;
+    assert!(
+        pointers(&two).contains(&"/status") && pointers(&two).contains(&"/alert_data"),
+        "{two}"
+    );
+}
+
+#[tokio::test]
+async fn no_body_deep_json_and_what_is_no_json_are_422() {
+    let server = Server::with(Setup::default()).await;
+    let path = format!("/api/v1/sessions/{}", Uuid::now_v7());
+    let deep = format!(
+        "{{\"alert_data\":{}{}}}",
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
+    for body in ["", "nonsense", "[]", "{\"status\"", &deep] {
+        let put = server
+            .request(Method::PUT, &path)
+            .header("content-type", "application/json");
+        let problem = problem_of(
+            put.body(body.to_owned()).send().await.unwrap(),
+            422,
+            "invalid-request",
+        )
+        .await;
+        assert_eq!(pointers(&problem), [""], "{problem}");
+    }
+    let put = server
+        .request(Method::PUT, &path)
+        .header("content-type", "application/json");
+    let latin1 = put.body(b"{\"status\":\"\xe9\"}".to_vec());
+    problem_of(latin1.send().await.unwrap(), 422, "invalid-request").await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_declared_as_json_is_415() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    for content_type in [
+        None,
+        Some("text/plain"),
+        Some("application/x-www-form-urlencoded"),
+        Some("application/jsonp"),
+    ] {
+        let mut asked = server.post(&score_path(session)).body("{}");
+        if let Some(content_type) = content_type {
+            asked = asked.header("content-type", content_type);
+        }
+        problem_of(asked.send().await.unwrap(), 415, "unsupported-media-type").await;
+    }
+    let squeezed = server
+        .post(&score_path(session))
+        .json(&json!({}))
+        .header("content-encoding", "gzip");
+    problem_of(
+        squeezed.send().await.unwrap(),
+        415,
+        "unsupported-media-type",
+    )
+    .await;
+    let session = server.session().await;
+    let asked = server.post(&score_path(session)).body("{}");
+    let charset = asked.header("content-type", "application/json; charset=utf-8");
+    json_of(charset.send().await.unwrap(), 202).await;
+}
+
+#[tokio::test]
+async fn ten_megabytes_of_conversation_are_413() {
+    let server = Server::with(Setup::default()).await;
+    let mut session = session_body();
+    session["conversation"][0]["content"] = json!("x".repeat(10 << 20));
+    let problem = problem_of(
+        put(&server, &session).send().await.unwrap(),
+        413,
+        "payload-too-large",
+    )
+    .await;
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("http.max_body_bytes"),
+        "{problem}"
+    );
+    session["conversation"][0]["content"] = json!("x".repeat(5 << 20));
+    let problem = problem_of(
+        put(&server, &session).send().await.unwrap(),
+        422,
+        "invalid-request",
+    )
+    .await;
+    assert!(
+        pointers(&problem)[0].starts_with("/conversation"),
+        "{problem}"
+    );
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_is_measured_as_it_comes() {
+    let mut setup = Setup::default();
+    setup.http.max_body_bytes = 1_000;
+    let server = Server::with(setup).await;
+    let pieces = (0..100).map(|_| Ok::<_, std::io::Error>("x".repeat(100)));
+    let path = format!("/api/v1/sessions/{}", Uuid::now_v7());
+    let response = raw_chunked(&server, &path, pieces.map(Result::unwrap).collect()).await;
+    assert!(response.starts_with("HTTP/1.1 413"), "{response}");
+}
+
+/// A PUT in chunks, over a plain socket.
+async fn raw_chunked(server: &Server, path: &str, pieces: Vec<String>) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let address = server.base.trim_start_matches("http://");
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).await.unwrap();
+    for piece in pieces {
+        let chunk = format!("{:x}\r\n{piece}\r\n", piece.len());
+        socket.write_all(chunk.as_bytes()).await.unwrap();
+    }
+    socket.write_all(b"0\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn ids_limits_cursors_and_unknown_parameters_are_checked() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let cases = [
+            ("/api/v1/sessions/42", "/session_id"),
+            ("/api/v1/jobs/42", "/job_id"),
+            ("/api/v1/sessions?limit=0", "/limit"),
+            ("/api/v1/sessions?limit=501", "/limit"),
+            ("/api/v1/sessions?limit=ten", "/limit"),
+            ("/api/v1/sessions?cursor=nonsense", "/cursor"),
+            ("/api/v1/jobs?cursor=%00%ff", "/cursor"),
+            ("/api/v1/sessions?colour=red", "/colour"),
+            ("/api/v1/sessions?status=done", "/status"),
+            ("/api/v1/sessions?scored=maybe", "/scored"),
+            ("/api/v1/sessions?rating=superb", "/rating"),
+            ("/api/v1/sessions?min_score=101", "/min_score"),
+            ("/api/v1/sessions?criteria=old", "/criteria"),
+            ("/api/v1/sessions?from=yesterday", "/from"),
+            ("/api/v1/sessions?ids=1,2", "/ids"),
+            ("/api/v1/sessions?q=a&q=b", "/q"),
+            ("/api/v1/jobs?state=done", "/state"),
+            ("/api/v1/jobs?kind=poem", "/kind"),
+            ("/api/v1/workers?x=1", "/x"),
+            ("/api/v1/sessions?q=%00", "/q"),
+        ];
+        for (path, pointer) in cases {
+            let problem = problem_of(
+                server.get(path).send().await.unwrap(),
+                422,
+                "invalid-request",
+            )
+            .await;
+            assert_eq!(pointers(&problem), [pointer], "{path}: {problem}");
+        }
+        let cursor = server
+            .get("/api/v1/scoring/sessions/42/scores")
+            .send()
+            .await
+            .unwrap();
+        problem_of(cursor, 400, "invalid-request").await;
+    }
+}
+
+#[tokio::test]
+async fn criteria_are_added_and_read_and_variables_are_refused() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let add = |body: Value| server.post("/api/v1/scoring/criteria").json(&body).send();
+        let other = criteria("judge-b", "Judge it otherwise.");
+        let added = json_of(add(other.clone()).await.unwrap(), 201).await;
+        assert_eq!(
+            keys(&added),
+            sorted(["criteria_hash", "is_current", "is_new", "judge"])
+        );
+        assert_eq!(
+            (&added["is_current"], &added["judge"]),
+            (&json!(false), &json!("judge-b"))
+        );
+        assert_eq!(
+            json_of(add(other).await.unwrap(), 200).await["is_new"],
+            false
+        );
+        let hash = added["criteria_hash"].as_str().unwrap();
+        let read = server
+            .json_of(&format!("/api/v1/scoring/criteria/{hash}"))
+            .await;
+        assert!(
+            read["content"]["judge_prompt"]
+                .as_str()
+                .unwrap()
+                .contains("otherwise"),
+            "{read}"
+        );
+        let list = server.json_of("/api/v1/scoring/criteria").await;
+        let current: Vec<&Value> = list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| &item["is_current"])
+            .collect();
+        assert_eq!(
+            current,
+            [true, false],
+            "the current ones are listed before their first use"
+        );
+        let current = server.enqueue.current_criteria().hash.0.clone();
+        assert!(
+            server
+                .json_of(&format!("/api/v1/scoring/criteria/{current}"))
+                .await["created_at"]
+                .is_null()
+        );
+        server.scored(66).await;
+        let used = server
+            .json_of(&format!("/api/v1/scoring/criteria/{current}"))
+            .await;
+        assert_eq!(
+            (&used["scores"], &used["mean_total"]),
+            (&json!(1), &json!(66.0))
+        );
+        let nowhere = server.get(&format!("/api/v1/scoring/criteria/{}", "0".repeat(64)));
+        problem_of(nowhere.send().await.unwrap(), 404, "criteria-not-found").await;
+
+        let leak = criteria("${SECRET}", "Judge it for ${USER}.");
+        let problem = problem_of(add(leak).await.unwrap(), 422, "invalid-request").await;
+        let mut found = pointers(&problem);
+        found.sort_unstable();
+        assert_eq!(found, ["/judge_prompt", "/scoring/llm_provider"]);
+        let nul = criteria("judge-b", "Judge\0it.");
+        let problem = problem_of(add(nul).await.unwrap(), 422, "invalid-request").await;
+        assert_eq!(pointers(&problem), ["/judge_prompt"]);
+        let problem = problem_of(
+            add(json!({ "scoring": {} })).await.unwrap(),
+            422,
+            "invalid-request",
+        )
+        .await;
+        assert_eq!(pointers(&problem).len(), 1);
+    }
+}

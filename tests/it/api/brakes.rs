@@ -1,0 +1,171 @@
+//! Pausing and resuming judges and the queue; workers.
+
+use gavel::store::WorkerState;
+use serde_json::json;
+
+use super::*;
+use crate::support::stores;
+
+fn judge<'a>(list: &'a Value, name: &str) -> &'a Value {
+    let items = list["items"].as_array().unwrap();
+    items.iter().find(|item| item["name"] == name).unwrap()
+}
+
+#[tokio::test]
+async fn a_judge_is_paused_and_resumed() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let pause = server
+            .post("/api/v1/judges/judge-a/pause")
+            .header("x-forwarded-user", "ann");
+        let paused = pause
+            .json(&json!({ "message": "key rotation" }))
+            .send()
+            .await
+            .unwrap();
+        let brake = json_of(paused, 200).await["brake"].clone();
+        assert_eq!(
+            (&brake["reason"], &brake["message"], &brake["set_by"]),
+            (&json!("paused"), &json!("key rotation"), &json!("ann"))
+        );
+        let list = server.json_of("/api/v1/judges").await;
+        assert_eq!(judge(&list, "judge-a")["brake"], brake);
+        assert_eq!(judge(&list, "judge-b")["brake"], Value::Null);
+        assert_eq!(list["queue_brake"], Value::Null);
+        let resume = || server.post("/api/v1/judges/judge-a/resume").send();
+        assert_eq!(
+            json_of(resume().await.unwrap(), 200).await["released"],
+            true
+        );
+        assert_eq!(
+            json_of(resume().await.unwrap(), 200).await["released"],
+            false
+        );
+        assert_eq!(
+            judge(&server.json_of("/api/v1/judges").await, "judge-a")["brake"],
+            Value::Null
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_queue_is_paused_without_a_body_and_resumed() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        json_of(
+            server.post("/api/v1/queue/pause").send().await.unwrap(),
+            200,
+        )
+        .await;
+        let list = server.json_of("/api/v1/judges").await;
+        assert_eq!(list["queue_brake"]["set_by"], "api-client");
+        let resumed = server.post("/api/v1/queue/resume").send().await.unwrap();
+        assert_eq!(json_of(resumed, 200).await["released"], true);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_judge_is_404_with_the_list_and_any_model_that_could_be_asked_is_known() {
+    let server = Server::with(Setup::default()).await;
+    for step in ["pause", "resume"] {
+        let unknown = server
+            .post(&format!("/api/v1/judges/judge-x/{step}"))
+            .send()
+            .await
+            .unwrap();
+        let problem = problem_of(unknown, 404, "judge-not-found").await;
+        assert!(
+            problem["detail"]
+                .as_str()
+                .unwrap()
+                .contains("judge-a, judge-b, no-key"),
+            "{problem}"
+        );
+        for name in ["no-key", "anything:model-9", "anything%3Amodel-9"] {
+            let known = server
+                .post(&format!("/api/v1/judges/{name}/{step}"))
+                .send()
+                .await
+                .unwrap();
+            json_of(known, 200).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_bad_pause_is_422() {
+    let server = Server::with(Setup::default()).await;
+    for (body, pointer) in [
+        (json!({ "message": "x".repeat(501) }), "/message"),
+        (json!({ "message": "a\nb" }), "/message"),
+        (json!({ "until": "2020-01-01T00:00:00Z" }), "/until"),
+        (json!({ "until": "soon" }), "/until"),
+        (json!({ "why": "x" }), "/why"),
+    ] {
+        let response = server
+            .post("/api/v1/queue/pause")
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
+        let problem = problem_of(response, 422, "invalid-request").await;
+        assert_eq!(pointers(&problem), [pointer], "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn judges_show_whether_they_could_be_asked() {
+    let server = Server::with(Setup::default()).await;
+    let list = server.json_of("/api/v1/judges").await;
+    assert_eq!(judge(&list, "judge-a")["configured"], true);
+    assert_eq!(judge(&list, "no-key")["configured"], false);
+    assert_eq!(
+        judge(&list, "no-key")["remedy"],
+        "set its key in llm_providers.yaml"
+    );
+}
+
+#[tokio::test]
+async fn workers_are_listed() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        assert_eq!(server.json_of("/api/v1/workers").await["items"], json!([]));
+        let id = server.worker_id;
+        server
+            .store()
+            .heartbeat(id, "host-1", "0.1.0", 3, WorkerState::Running)
+            .await
+            .unwrap();
+        let list = server.json_of("/api/v1/workers").await;
+        let worker = &list["items"][0];
+        assert_eq!(
+            (&worker["worker_id"], &worker["in_hand"], &worker["alive"]),
+            (&json!(id), &json!(3), &json!(true))
+        );
+        assert_eq!(worker["state"], "running");
+    }
+}
+
+#[tokio::test]
+async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
+    let server = Server::with(Setup::default()).await;
+    let closure = gavel::store::Brake {
+        target: gavel::store::BrakeTarget::Judge("judge-a".to_owned()),
+        reason: WaitReason::Exhausted,
+        message: "quota used up".to_owned(),
+        set_by: "worker".to_owned(),
+        since: SystemClock.now(),
+        until: None,
+    };
+    assert!(server.store().set_brake(&closure).await.unwrap());
+    let list = server.json_of("/api/v1/judges").await;
+    assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "exhausted");
+    let pause = server
+        .post("/api/v1/judges/judge-a/pause")
+        .send()
+        .await
+        .unwrap();
+    json_of(pause, 200).await;
+    let list = server.json_of("/api/v1/judges").await;
+    assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "paused");
+}

@@ -1,0 +1,231 @@
+//! The OpenAPI document says what the router does.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const ROUTES: [&str; 23] = [
+    "get /api/v1/jobs",
+    "get /api/v1/jobs/{job_id}",
+    "get /api/v1/judges",
+    "get /api/v1/scoring/criteria",
+    "get /api/v1/scoring/criteria/{criteria_hash}",
+    "get /api/v1/scoring/sessions/{session_id}/score",
+    "get /api/v1/scoring/sessions/{session_id}/scores",
+    "get /api/v1/sessions",
+    "get /api/v1/sessions/{session_id}",
+    "get /api/v1/workers",
+    "get /livez",
+    "get /metrics",
+    "get /openapi.json",
+    "get /readyz",
+    "post /api/v1/jobs/{job_id}/cancel",
+    "post /api/v1/jobs/{job_id}/retry",
+    "post /api/v1/judges/{name}/pause",
+    "post /api/v1/judges/{name}/resume",
+    "post /api/v1/queue/pause",
+    "post /api/v1/queue/resume",
+    "post /api/v1/scoring/criteria",
+    "post /api/v1/scoring/sessions/{session_id}/score",
+    "put /api/v1/sessions/{session_id}",
+];
+
+fn document() -> Value {
+    serde_json::from_str(&gavel::api::openapi_json()).unwrap()
+}
+
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let mut all = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            all.push((method.clone(), path.clone(), operation.clone()));
+        }
+    }
+    all
+}
+
+#[test]
+fn the_document_is_openapi_3_1_and_lists_every_route() {
+    let document = document();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let listed: BTreeSet<String> = operations(&document)
+        .iter()
+        .map(|(method, path, _)| format!("{method} {path}"))
+        .collect();
+    assert_eq!(listed, ROUTES.map(str::to_owned).into());
+}
+
+#[test]
+fn a_route_gets_into_the_router_only_by_way_of_the_document() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for way in [".route(", ".route_service(", ".nest(", ".nest_service("] {
+            assert!(
+                !text.contains(way),
+                "{} adds a route by {way}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_router_answers_every_route_of_the_document() {
+    let server = Server::with(Setup::default()).await;
+    for (method, path, _) in operations(&document()) {
+        let path = path
+            .replace("{session_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{job_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{criteria_hash}", &"0".repeat(64))
+            .replace("{name}", "judge-a");
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let text = server
+            .request(method.clone(), &path)
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap();
+        for problem in [":not-found\"", ":method-not-allowed\""] {
+            assert!(!text.contains(problem), "{method} {path}: {text}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_documents_its_parameters_answers_and_scope() {
+    let document = document();
+    for (method, path, operation) in operations(&document) {
+        let place = format!("{method} {path}");
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(
+            responses.keys().any(|status| status.starts_with('2')),
+            "{place}"
+        );
+        assert!(
+            operation["summary"].is_string() && operation["tags"][0].is_string(),
+            "{place}"
+        );
+        let open = matches!(path.as_str(), "/livez" | "/readyz" | "/openapi.json");
+        assert_eq!(operation.get("security").is_none(), open, "{place}");
+        assert_eq!(responses.contains_key("401"), !open, "{place}");
+        let named = path.matches('{').count();
+        let parameters = operation["parameters"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        assert_eq!(
+            parameters.iter().filter(|p| p["in"] == "path").count(),
+            named,
+            "{place}"
+        );
+        for (status, response) in responses {
+            if status.starts_with(['4', '5']) && path != "/readyz" {
+                let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
+                assert_eq!(schema, "#/components/schemas/Problem", "{place} {status}");
+            }
+        }
+    }
+    let optional = ["/score", "/pause"];
+    for (method, path, operation) in operations(&document) {
+        if let Some(body) = operation.get("requestBody") {
+            let left_out = optional.iter().any(|end| path.ends_with(end));
+            assert_eq!(body["required"], !left_out, "{method} {path}");
+        }
+    }
+    assert_eq!(
+        document["components"]["securitySchemes"]["bearer"]["scheme"],
+        "bearer"
+    );
+}
+
+#[test]
+fn every_reference_of_the_document_is_there() {
+    let document = document();
+    let text = document.to_string();
+    for reference in text.split("\"$ref\":\"#").skip(1) {
+        let pointer = reference.split('"').next().unwrap();
+        assert!(document.pointer(pointer).is_some(), "{pointer}");
+    }
+}
+
+#[test]
+fn every_problem_in_the_document_is_in_the_table() {
+    use gavel::api::problem::ALL;
+    let slugs: BTreeSet<&str> = ALL.iter().map(|kind| kind.slug).collect();
+    assert_eq!(slugs.len(), ALL.len(), "each type once");
+    for (method, path, operation) in operations(&document()) {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let described = response["description"].as_str().unwrap();
+            if response["content"]
+                .get("application/problem+json")
+                .is_none()
+            {
+                continue;
+            }
+            for part in described.split([',', ';']) {
+                let slug = part.trim().split([' ', ':']).next().unwrap();
+                let kind = ALL.iter().find(|kind| kind.slug == slug);
+                let statuses = kind.map(|kind| kind.statuses).unwrap_or_default();
+                assert!(
+                    statuses.contains(&status.parse().unwrap()),
+                    "{method} {path} {status}: {slug}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_viewer_works_without_anything_from_elsewhere() {
+    let server = Server::with(Setup::default()).await;
+    let moved = server.get("/docs").send().await.unwrap();
+    assert_eq!(header(&moved, "location").as_deref(), Some("/docs/"));
+    let page = server
+        .get("/docs/")
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    assert!(
+        !page.contains("http://") && !page.contains("https://"),
+        "{page}"
+    );
+    let mut loaded = 0;
+    for part in page
+        .split(['"', '\''])
+        .filter(|part| part.ends_with(".js") || part.ends_with(".css"))
+    {
+        let file = server
+            .get(&format!("/docs/{}", part.trim_start_matches("./")))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(file.status(), OK, "{part}");
+        loaded += 1;
+    }
+    assert!(loaded >= 3, "{page}");
+    let setup = server
+        .get("/docs/swagger-initializer.js")
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    assert!(
+        setup.contains("/openapi.json") && setup.contains("\"validatorUrl\": \"none\""),
+        "{setup}"
+    );
+    assert!(!setup.contains("https://"), "{setup}");
+    let served: Value = server.json_of("/openapi.json").await;
+    assert_eq!(served, document());
+}

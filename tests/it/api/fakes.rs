@@ -1,0 +1,92 @@
+//! Stand-ins for what the API has around it: a queue that only remembers, a process whose health is set by the test.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use gavel::api::Health;
+use gavel::job::{JobId, Lane};
+use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// A queue that remembers what was pushed, and says when.
+#[derive(Default)]
+pub(super) struct Pushed {
+    pushes: Mutex<Vec<Push>>,
+    arrived: Notify,
+}
+
+impl Pushed {
+    /// Waits for the next push that wasn't looked at yet.
+    pub(super) async fn next(&self) -> Push {
+        loop {
+            let arrived = self.arrived.notified();
+            if let Some(push) = self.pushes.lock().unwrap().pop() {
+                return push;
+            }
+            arrived.await;
+        }
+    }
+}
+
+#[async_trait]
+impl Queue for Pushed {
+    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
+        self.pushes.lock().unwrap().extend_from_slice(ids);
+        self.arrived.notify_one();
+        Ok(())
+    }
+    async fn claim(&self, _owner: Uuid, _claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
+        Ok(Vec::new())
+    }
+    async fn ack(&self, _owner: Uuid, _ids: &[JobId]) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn release(&self, _owner: Uuid, _ids: &[Claimed]) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn later(
+        &self,
+        _owner: Uuid,
+        _push: &Push,
+        _when: DateTime<Utc>,
+    ) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn renew(&self, _owner: Uuid, _ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
+        Ok(Vec::new())
+    }
+    async fn remove(&self, _ids: &[JobId]) -> Result<(), QueueError> {
+        Ok(())
+    }
+    async fn depth(&self, _lane: &Lane) -> Result<Depth, QueueError> {
+        Ok(Depth::default())
+    }
+    async fn woken(&self, _at_most: Duration) {}
+    async fn ping(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
+    fn lease(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+}
+
+/// A process whose health is set by the test.
+#[derive(Default)]
+pub(super) struct Condition {
+    pub(super) degraded: Mutex<Vec<String>>,
+    pub(super) draining: AtomicBool,
+}
+
+#[async_trait]
+impl Health for Condition {
+    async fn degraded(&self) -> Vec<String> {
+        self.degraded.lock().unwrap().clone()
+    }
+    fn draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}

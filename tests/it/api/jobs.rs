@@ -1,0 +1,295 @@
+//! One job: its body, its wait, cancel and retry.
+
+use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, Refusal};
+use gavel::judge::{CallLog as _, CallRecord, CallUsage};
+use gavel::store::{Brake, BrakeTarget};
+use serde_json::json;
+
+use super::*;
+use crate::support::stores;
+
+fn path(id: JobId) -> String {
+    format!("/api/v1/jobs/{id}")
+}
+
+#[tokio::test]
+async fn a_job_is_answered_as_its_body_is_promised() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let id = server.queued(session).await;
+        server.fail(id).await;
+        let job = server.json_of(&path(id)).await;
+        let promised = [
+            "job_id",
+            "kind",
+            "subject_id",
+            "state",
+            "wait",
+            "attempts",
+            "retries",
+            "error",
+            "result",
+            "simulated",
+            "usage",
+            "links",
+            "times",
+            "priority",
+            "judge",
+            "criteria_hash",
+            "triggered_by",
+            "force_rescore",
+        ];
+        assert_eq!(keys(&job), sorted(promised));
+        assert_eq!(job["kind"], "session");
+        assert_eq!(job["subject_id"], json!(session));
+        assert_eq!(job["state"], "failed");
+        assert_eq!(job["wait"], Value::Null);
+        assert_eq!(job["retries"], 1);
+        assert_eq!(keys(&job["error"]), ["class", "message", "remedy"]);
+        assert_eq!(job["usage"]["cost_usd"], 0.25);
+        assert_eq!(
+            keys(&job["times"]),
+            ["created_at", "due_at", "finished_at", "started_at"]
+        );
+        assert_eq!(job["links"]["retry"], format!("{}/retry", path(id)));
+        let nowhere = server.get(&path(JobId::new())).send().await.unwrap();
+        problem_of(nowhere, 404, "job-not-found").await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_succeeded_shows_its_result() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let id = server.queued(session).await;
+    server.succeed(id, 77).await;
+    let job = server.json_of(&path(id)).await;
+    assert_eq!(job["result"]["total_score"], 77);
+    assert_eq!(job["links"]["score"], score_path(session));
+    assert!(job["links"].get("cancel").is_none() && job["links"].get("retry").is_none());
+}
+
+#[tokio::test]
+async fn raw_replies_are_shown_when_asked_for() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let id = server.queued(session).await;
+        server.store().log(CallRecord {
+            call_id: Uuid::now_v7(),
+            asked_for: id.0,
+            judge: "judge-a".to_owned(),
+            model: "model-1".to_owned(),
+            at: SystemClock.now(),
+            latency: Duration::from_millis(1_500),
+            error: None,
+            message: None,
+            status: Some(200),
+            usage: CallUsage {
+                tokens_in: 10,
+                tokens_in_cached: 4,
+                tokens_out: 5,
+                cost_usd: None,
+            },
+            reply: Some("{\"total_score\":1}".to_owned()),
+        });
+        assert!(server.json_of(&path(id)).await.get("calls").is_none());
+        let calls = server.json_of(&format!("{}?calls=true", path(id))).await["calls"].clone();
+        assert_eq!(calls.as_array().unwrap().len(), 1);
+        assert_eq!(calls[0]["latency_ms"], 1_500);
+        assert_eq!(calls[0]["reply"], "{\"total_score\":1}");
+        assert_eq!(calls[0]["usage"]["cost_usd"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn a_client_may_wait_for_a_jobs_end() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let id = server.queued(session).await;
+    let path = path(id);
+    let asked = |wait: &'static str| server.get(&path).header("prefer", wait).send();
+    assert_eq!(
+        json_of(asked("wait=0").await.unwrap(), 200).await["state"],
+        "queued"
+    );
+    let (response, _) = tokio::join!(asked("wait=60"), server.succeed(id, 50));
+    let response = response.unwrap();
+    assert_eq!(
+        header(&response, "preference-applied").as_deref(),
+        Some("wait=60")
+    );
+    assert_eq!(json_of(response, 200).await["state"], "succeeded");
+}
+
+#[tokio::test]
+async fn every_wait_has_a_reason() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let id = server.queued(session).await;
+        let later = server.session().await;
+        let next = server.queued(later).await;
+        let wait = |id: JobId| {
+            let path = path(id);
+            let server = &server;
+            async move { server.json_of(&path).await["wait"].clone() }
+        };
+        assert_eq!(
+            wait(id).await,
+            json!({ "reason": "no_worker", "until": null, "position": 1 })
+        );
+        let store = server.store();
+        store
+            .register_worker(server.worker_id, "test", "0")
+            .await
+            .unwrap();
+        assert_eq!(
+            wait(next).await,
+            json!({ "reason": "queued", "until": null, "position": 2 })
+        );
+
+        let gate = |closed: Option<Refusal>| GateSnapshot {
+            judge: "judge-a".to_owned(),
+            breaker: if closed.is_some() {
+                BreakerState::Open
+            } else {
+                BreakerState::Closed
+            },
+            failures_in_row: 5,
+            closed,
+            in_flight: 0,
+            last_error: None,
+        };
+        let open = Refusal {
+            why: Closed::BreakerOpen,
+            retry_in: Some(Duration::from_secs(30)),
+        };
+        store
+            .put_judges(server.worker_id, &[gate(Some(open))], SystemClock.now())
+            .await
+            .unwrap();
+        let behind = wait(id).await;
+        assert_eq!(
+            (&behind["reason"], behind["until"].is_string()),
+            (&json!("breaker_open"), true)
+        );
+
+        let other = Uuid::now_v7();
+        store.register_worker(other, "other", "0").await.unwrap();
+        store
+            .put_judges(other, &[gate(None)], SystemClock.now())
+            .await
+            .unwrap();
+        assert_eq!(
+            wait(id).await["reason"],
+            "queued",
+            "one open gate is enough"
+        );
+
+        let brake = |target| Brake {
+            target,
+            reason: WaitReason::Paused,
+            message: String::new(),
+            set_by: "ops".to_owned(),
+            since: SystemClock.now(),
+            until: None,
+        };
+        store
+            .set_brake(&brake(BrakeTarget::Judge("judge-b".to_owned())))
+            .await
+            .unwrap();
+        assert_eq!(wait(id).await["reason"], "queued", "another judge's brake");
+        store.set_brake(&brake(BrakeTarget::Queue)).await.unwrap();
+        assert_eq!(wait(id).await["reason"], "paused");
+        let listed = server.json_of("/api/v1/jobs").await;
+        assert_eq!(
+            listed["items"][0]["wait"],
+            json!({ "reason": "paused", "until": null, "position": null })
+        );
+        store
+            .release_brake(&BrakeTarget::Queue, SystemClock.now())
+            .await
+            .unwrap();
+
+        server.make_wait(id).await;
+        let waiting = wait(id).await;
+        assert_eq!(
+            (&waiting["reason"], &waiting["position"]),
+            (&json!("breaker_open"), &Value::Null)
+        );
+        assert!(waiting["until"].is_string());
+        server.claim(next).await;
+        assert_eq!(
+            wait(next).await,
+            Value::Null,
+            "a running job waits for nothing"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_active_job_is_cancelled_and_an_ended_one_is_409() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let id = server.queued(session).await;
+        let cancel = |id: JobId| server.post(&format!("{}/cancel", path(id))).send();
+        for _ in 0..2 {
+            assert_eq!(
+                json_of(cancel(id).await.unwrap(), 200).await["state"],
+                "cancelled"
+            );
+        }
+        let session = server.session().await;
+        let id = server.queued(session).await;
+        server.succeed(id, 60).await;
+        let problem = problem_of(cancel(id).await.unwrap(), 409, "job-ended").await;
+        assert_eq!(problem["job"]["state"], "succeeded");
+        problem_of(cancel(JobId::new()).await.unwrap(), 404, "job-not-found").await;
+    }
+}
+
+#[tokio::test]
+async fn a_failed_job_is_retried_under_its_id_and_no_other_is() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let id = server.queued(session).await;
+        let retry = |id: JobId| server.post(&format!("{}/retry", path(id))).send();
+        problem_of(retry(id).await.unwrap(), 409, "job-not-failed").await;
+        server.fail(id).await;
+        let response = retry(id).await.unwrap();
+        assert_eq!(header(&response, "location"), Some(path(id)));
+        let body = json_of(response, 202).await;
+        assert_eq!(
+            (job_id(&body), body["state"].as_str()),
+            (id, Some("queued"))
+        );
+        server.fail(id).await;
+        let other = server.queued(session).await;
+        let problem = problem_of(retry(id).await.unwrap(), 409, "scoring-in-progress").await;
+        assert_eq!(problem["job"]["job_id"], json!(other));
+        problem_of(retry(JobId::new()).await.unwrap(), 404, "job-not-found").await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_may_wait_for_a_retry() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let id = server.queued(session).await;
+    server.queue.next().await;
+    server.fail(id).await;
+    let asked = server
+        .post(&format!("{}/retry", path(id)))
+        .header("prefer", "wait=60")
+        .send();
+    let work = async {
+        let pushed = server.queue.next().await.id;
+        server.succeed(pushed, 70).await
+    };
+    let (response, _) = tokio::join!(asked, work);
+    assert_eq!(json_of(response.unwrap(), 200).await["state"], "succeeded");
+}

@@ -1,0 +1,445 @@
+//! The API over real HTTP and a real store. No worker runs: states are set up through the store.
+
+mod answers;
+mod auth;
+mod bad_input;
+mod brakes;
+mod document;
+mod fakes;
+mod jobs;
+mod lists;
+mod operate;
+mod post_score;
+mod read_score;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gavel::api::{ApiState, router};
+use gavel::clock::{Clock, SystemClock};
+use gavel::config::{AuthSettings, HttpSettings};
+use gavel::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
+use gavel::job::{
+    Failure, FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, Usage, Wait, WaitReason,
+};
+use gavel::score::Criteria;
+use gavel::score::session::{AlternativeApproach, Flag, MissingTool, SessionScore};
+use gavel::store::{Accepted, Ending, Fence, NewSessionScore, Record, Recorded, Store};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::support::{TestStore, sqlite};
+use fakes::{Condition, Pushed};
+
+/// What a test may set before the server starts.
+struct Setup {
+    http: HttpSettings,
+    auth: AuthSettings,
+    criteria: Value,
+    bind: Option<SocketAddr>,
+    judges: gavel::api::JudgeNames,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            http: HttpSettings {
+                max_body_bytes: 8 << 20,
+                max_json_depth: 64,
+                max_wait_s: 60,
+                allowed_hosts: Vec::new(),
+                trusted_proxies: vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()],
+            },
+            auth: AuthSettings {
+                tokens: Vec::new(),
+                tokens_file: String::new(),
+                insecure_no_auth: false,
+            },
+            criteria: criteria("judge-a", "Judge it."),
+            bind: None,
+            judges: Arc::new(|| ["judge-a", "judge-b", "no-key"].map(str::to_owned).to_vec()),
+        }
+    }
+}
+
+/// A definition as the criteria file has it.
+fn criteria(judge: &str, opening: &str) -> Value {
+    json!({
+        "scoring": { "enabled": true, "llm_provider": judge },
+        "judge_prompt": format!("{opening} {{{{SESSION_CONVERSATION}}}} {{{{ALERT_DATA}}}} {{{{OUTPUT_SCHEMA}}}}"),
+    })
+}
+
+/// `judge-a` and `judge-b` can be asked, and any model of `anything`; the rest can't.
+fn judge_check() -> JudgeCheck {
+    Arc::new(|name| {
+        if matches!(name, "judge-a" | "judge-b") || name.starts_with("anything:") {
+            Ok(())
+        } else {
+            Err(JudgeProblem {
+                judge: name.to_owned(),
+                remedy: "set its key in llm_providers.yaml".to_owned(),
+            })
+        }
+    })
+}
+
+/// A server on a port of its own.
+struct Server {
+    base: String,
+    client: reqwest::Client,
+    db: TestStore,
+    enqueue: Arc<Enqueue>,
+    queue: Arc<Pushed>,
+    health: Arc<Condition>,
+    worker_id: Uuid,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    /// A server with the usual settings over a store of any kind.
+    async fn over(db: TestStore) -> Self {
+        Self::start(db, Setup::default()).await
+    }
+
+    /// A server over SQLite.
+    async fn with(setup: Setup) -> Self {
+        Self::start(sqlite().await, setup).await
+    }
+
+    async fn start(db: TestStore, setup: Setup) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let bound = listener.local_addr().unwrap();
+        let (queue, health) = (Arc::new(Pushed::default()), Arc::new(Condition::default()));
+        let (enqueue, pushing) = Enqueue::new(
+            db.store.clone(),
+            queue.clone(),
+            Arc::new(SystemClock),
+            judge_check(),
+            Arc::new(Criteria::from_value(&setup.criteria).unwrap()),
+            ScoreOnly::Ended,
+            CancellationToken::new(),
+        );
+        let app = router(ApiState {
+            store: db.store.clone(),
+            enqueue: enqueue.clone(),
+            clock: Arc::new(SystemClock),
+            http: setup.http,
+            auth: setup.auth,
+            health: health.clone(),
+            metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
+            judges: setup.judges,
+            worker_stale_after: Duration::from_secs(600),
+            max_wait: Duration::from_secs(86_400),
+            bind: setup.bind.unwrap_or(bound),
+        })
+        .unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(pushing);
+        tasks.spawn(async move {
+            let service = app.into_make_service_with_connect_info::<SocketAddr>();
+            axum::serve(listener, service).await.unwrap();
+        });
+        Self {
+            base: format!("http://{bound}"),
+            client: reqwest::Client::builder()
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .build()
+                .unwrap(),
+            db,
+            enqueue,
+            queue,
+            health,
+            worker_id: Uuid::now_v7(),
+            _tasks: tasks,
+        }
+    }
+
+    fn store(&self) -> &Store {
+        &self.db.store
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.base))
+    }
+
+    fn get(&self, path: &str) -> RequestBuilder {
+        self.request(Method::GET, path)
+    }
+
+    fn post(&self, path: &str) -> RequestBuilder {
+        self.request(Method::POST, path)
+    }
+
+    async fn json_of(&self, path: &str) -> Value {
+        json_of(self.get(path).send().await.unwrap(), 200).await
+    }
+
+    /// Stores a session that has ended; answers its id.
+    async fn session(&self) -> Uuid {
+        self.session_with(json!({})).await
+    }
+
+    /// Stores a session; `fields` replace those of one that has ended.
+    async fn session_with(&self, fields: Value) -> Uuid {
+        let id = Uuid::now_v7();
+        let mut body = session_body();
+        for (name, value) in fields.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let put = self
+            .request(Method::PUT, &format!("/api/v1/sessions/{id}"))
+            .json(&body);
+        json_of(put.send().await.unwrap(), 201).await;
+        id
+    }
+
+    /// Asks for a score without force or criteria.
+    async fn ask(&self, session: Uuid) -> Response {
+        self.post(&score_path(session)).send().await.unwrap()
+    }
+
+    /// Asks for a score and answers the job's id.
+    async fn queued(&self, session: Uuid) -> JobId {
+        let body = json_of(self.ask(session).await, 202).await;
+        job_id(&body)
+    }
+
+    async fn job(&self, id: JobId) -> Job {
+        self.store().job(id).await.unwrap().unwrap()
+    }
+
+    /// Takes a job as a live worker would.
+    async fn claim(&self, id: JobId) -> Job {
+        let store = self.store();
+        store
+            .register_worker(self.worker_id, "test", "0")
+            .await
+            .unwrap();
+        let claimed = store
+            .claim(&[id], self.worker_id, SystemClock.now())
+            .await
+            .unwrap();
+        assert_eq!(claimed.len(), 1, "job {id} could not be claimed");
+        claimed.into_iter().next().unwrap()
+    }
+
+    async fn record(&self, job: &Job, ending: Ending) {
+        let record = Record {
+            fence: Fence {
+                job_id: job.job_id,
+                claim_no: job.claim_no,
+                worker_id: self.worker_id,
+            },
+            ending,
+            retries: 1,
+            usage: Usage {
+                tokens_in: 1_200,
+                tokens_out: 300,
+                cost_usd: Some(0.25),
+            },
+            at: SystemClock.now(),
+        };
+        let ticket = self.store().record(record).await.unwrap();
+        assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
+    }
+
+    /// Lets a job end with a score; answers the score's id.
+    async fn succeed(&self, id: JobId, total: u8) -> Uuid {
+        let job = self.claim(id).await;
+        let score = NewSessionScore {
+            score_id: Uuid::now_v7(),
+            session_id: job.subject_id.unwrap(),
+            criteria_hash: job.criteria_hash.clone(),
+            score: session_score(total),
+            triggered_by: job.triggered_by.clone(),
+        };
+        let score_id = score.score_id;
+        let result = json!({ "total_score": total });
+        self.record(
+            &job,
+            Ending::Scored {
+                score: Box::new(score),
+                result,
+            },
+        )
+        .await;
+        score_id
+    }
+
+    async fn fail(&self, id: JobId) {
+        let job = self.claim(id).await;
+        let failure = Failure {
+            class: FailureClass::Unparsable,
+            message: "the reply was not what the schema asks for".to_owned(),
+        };
+        self.record(&job, Ending::Failed(failure)).await;
+    }
+
+    async fn make_wait(&self, id: JobId) {
+        let job = self.claim(id).await;
+        let until = SystemClock.now() + chrono::Duration::seconds(30);
+        let wait = Wait {
+            reason: WaitReason::BreakerOpen,
+            until: Some(until),
+        };
+        self.record(
+            &job,
+            Ending::Waiting {
+                wait,
+                due_at: until,
+            },
+        )
+        .await;
+    }
+
+    /// A session with a score: its id and the score's.
+    async fn scored(&self, total: u8) -> (Uuid, Uuid) {
+        let session = self.session().await;
+        let job = self.queued(session).await;
+        (session, self.succeed(job, total).await)
+    }
+
+    /// Inserts a bulk job as a batch would.
+    async fn bulk(&self, session: Uuid) -> JobId {
+        let job = NewJob {
+            job_id: JobId::new(),
+            kind: Kind::Session,
+            subject_id: Some(session),
+            purpose: Purpose::Score,
+            payload: json!({ "session_id": session }),
+            judge: Some("judge-a".to_owned()),
+            priority: Priority::Bulk,
+            criteria_hash: self.enqueue.current_criteria().hash.0.clone(),
+            force_rescore: false,
+            triggered_by: "batch".to_owned(),
+            created_at: SystemClock.now(),
+        };
+        let id = job.job_id;
+        assert_eq!(self.store().accept(job).await.unwrap(), Accepted::New);
+        id
+    }
+
+    /// Stores other criteria; answers their hash.
+    async fn other_criteria(&self) -> String {
+        let body = criteria("judge-b", "Judge it otherwise.");
+        let added = self
+            .post("/api/v1/scoring/criteria")
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
+        let body: Value = added.json().await.unwrap();
+        body["criteria_hash"].as_str().unwrap().to_owned()
+    }
+}
+
+fn session_body() -> Value {
+    json!({
+        "status": "completed",
+        "alert_type": "PodCrashLooping",
+        "agent": "kube-agent",
+        "alert_data": { "pod": "web-1" },
+        "conversation": [
+            { "role": "user", "content": "Pod web-1 restarts." },
+            { "role": "assistant", "content": "I read its log.", "tool_name": "logs.get" },
+        ],
+        "final_analysis": "Out of memory.",
+        "tools": ["logs.get"],
+        "tags": ["prod"],
+        "started_at": "2026-01-02T03:04:05Z",
+        "completed_at": "2026-01-02T03:14:05Z",
+    })
+}
+
+fn session_score(total: u8) -> SessionScore {
+    SessionScore {
+        total_score: total,
+        score_breakdown: BTreeMap::from([("logical_flow".to_owned(), 12.0)]),
+        score_reasoning: "It stopped early.".to_owned(),
+        missing_tools: vec![MissingTool {
+            tool_name: "metrics.query".to_owned(),
+            rationale: "Memory over time.".to_owned(),
+        }],
+        alternative_approaches: vec![AlternativeApproach {
+            name: "Events first".to_owned(),
+            description: "Ask for events before logs.".to_owned(),
+            steps: vec!["events.list".to_owned(), "logs.get".to_owned()],
+        }],
+        flags: vec![Flag::BreakdownMismatch],
+        judge_provider: "judge-a".to_owned(),
+        judge_model: "model-1".to_owned(),
+        simulated: false,
+    }
+}
+
+fn score_path(session: Uuid) -> String {
+    format!("/api/v1/scoring/sessions/{session}/score")
+}
+
+fn job_id(body: &Value) -> JobId {
+    body["job_id"].as_str().unwrap().parse().unwrap()
+}
+
+async fn json_of(response: Response, status: u16) -> Value {
+    let got = response.status();
+    let text = response.text().await.unwrap();
+    assert_eq!(got.as_u16(), status, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A problem document of that status and type; answers it.
+async fn problem_of(response: Response, status: u16, slug: &str) -> Value {
+    let media = header(&response, "content-type");
+    let path = response.url().path().to_owned();
+    let id = header(&response, "x-request-id");
+    let body = json_of(response, status).await;
+    assert_eq!(media.as_deref(), Some("application/problem+json"), "{body}");
+    assert_eq!(body["type"], format!("urn:gavel:problem:{slug}"), "{body}");
+    assert_eq!(body["status"], status, "{body}");
+    assert_eq!(body["instance"], path, "{body}");
+    assert_eq!(body["request_id"].as_str(), id.as_deref(), "{body}");
+    assert!(
+        !body["title"].as_str().unwrap().is_empty() && !body["detail"].as_str().unwrap().is_empty()
+    );
+    body
+}
+
+fn header(response: &Response, name: &str) -> Option<String> {
+    let value = response.headers().get(name)?;
+    Some(value.to_str().unwrap().to_owned())
+}
+
+fn pointers(problem: &Value) -> Vec<&str> {
+    let errors = problem["errors"].as_array().unwrap();
+    errors
+        .iter()
+        .map(|error| error["pointer"].as_str().unwrap())
+        .collect()
+}
+
+fn keys(body: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = body
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    keys.sort_unstable();
+    keys
+}
+
+fn sorted<const N: usize>(mut names: [&str; N]) -> Vec<&str> {
+    names.sort_unstable();
+    names.to_vec()
+}
+
+const OK: StatusCode = StatusCode::OK;

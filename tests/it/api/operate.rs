@@ -1,0 +1,82 @@
+//! Health and metrics.
+
+use serde_json::json;
+
+use super::*;
+use crate::support::stores;
+
+#[tokio::test]
+async fn a_process_is_ready_degraded_or_unavailable() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        assert_eq!(
+            server.json_of("/readyz").await,
+            json!({ "status": "ok", "reasons": [] })
+        );
+        let verbose = server.json_of("/readyz?verbose").await;
+        assert!(
+            verbose["checks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|check| check["ok"] == true),
+            "{verbose}"
+        );
+        assert!(verbose["version"].is_string());
+
+        let why = "redis is away: start it".to_owned();
+        server.health.degraded.lock().unwrap().push(why.clone());
+        assert_eq!(
+            server.json_of("/readyz").await,
+            json!({ "status": "degraded", "reasons": [why] })
+        );
+        server.health.degraded.lock().unwrap().clear();
+
+        server.health.draining.store(true, Ordering::Relaxed);
+        let draining = json_of(server.get("/readyz").send().await.unwrap(), 503).await;
+        assert_eq!(draining["status"], "unavailable");
+        server.health.draining.store(false, Ordering::Relaxed);
+
+        server.store().close().await;
+        let closed = json_of(
+            server.get("/readyz?verbose=true").send().await.unwrap(),
+            503,
+        )
+        .await;
+        assert_eq!(closed["checks"][0]["name"], "database");
+        assert_eq!(closed["checks"][0]["ok"], false);
+        assert_eq!(
+            server.get("/livez").send().await.unwrap().status(),
+            OK,
+            "alive all the same"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_database_without_its_migrations_is_unavailable() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        server.store().revert(1).await.unwrap();
+        let body = json_of(server.get("/readyz").send().await.unwrap(), 503).await;
+        assert!(
+            body["reasons"][0]
+                .as_str()
+                .unwrap()
+                .contains("gavel migrate"),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_plain_text() {
+    let server = Server::with(Setup::default()).await;
+    let response = server.get("/metrics").send().await.unwrap();
+    assert!(
+        header(&response, "content-type")
+            .unwrap()
+            .starts_with("text/plain")
+    );
+    assert_eq!(response.text().await.unwrap(), "gavel_up 1\n");
+}

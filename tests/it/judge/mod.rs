@@ -1,0 +1,8 @@
+//! The judge against real HTTP: a server that answers as told, and the simulator.
+
+mod calls;
+mod memory;
+mod patience;
+mod replies;
+mod simulated;
+mod stage;

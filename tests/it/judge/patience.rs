@@ -1,0 +1,229 @@
+//! Retries, breaker, throttling: what is asked again, and what waits.
+
+use std::time::Duration;
+
+use gavel::judge::gate::memory::GateOptions;
+use gavel::judge::gate::{BreakerState, Closed, Gate as _};
+use gavel::judge::{AskContext, Asked, ErrorClass};
+use serde_json::json;
+use wiremock::ResponseTemplate;
+
+use super::stage::*;
+
+fn down() -> ResponseTemplate {
+    fails(500, json!({ "error": { "message": "boom" } }))
+}
+
+#[tokio::test]
+async fn two_500s_and_then_a_good_reply_spend_two_retries() {
+    let stage = Stage::new(vec![down(), down(), good()]).await;
+    let (reply, retries_spent, usage) = reply_of(stage.ask().await);
+    assert_eq!(reply.value["total"], 61);
+    assert_eq!(reply.provider, "test");
+    assert_eq!(reply.model, "gpt-4o-mini-2024-07-18");
+    assert!(!reply.simulated && !reply.repaired && !reply.cached);
+    assert_eq!(retries_spent, 2);
+    assert!(is_about(usage.cost_usd, COST));
+    let transient = Some(ErrorClass::Transient);
+    assert_eq!(stage.classes(), [transient, transient, None]);
+    assert_eq!(stage.calls()[0].status, Some(500));
+    assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
+}
+
+#[tokio::test]
+async fn after_four_failed_calls_the_question_fails_as_transient() {
+    let stage = Stage::new(vec![down()]).await;
+    let (error, retries_spent, usage) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Transient);
+    assert!(error.message.contains("\"test\""), "{error}");
+    assert!(error.message.contains("boom"), "{error}");
+    assert!(error.message.contains("4 calls"), "{error}");
+    assert_eq!(retries_spent, 3);
+    assert_eq!(usage.cost_usd, Some(0.0));
+    assert_eq!(stage.requests().await.len(), 4);
+}
+
+#[tokio::test]
+async fn retries_spent_in_earlier_runs_count() {
+    let stage = Stage::new(vec![down()]).await;
+    let context = AskContext {
+        retries_spent: 2,
+        ..context()
+    };
+    let (_, retries_spent, _) = error_of(stage.judge.ask(&question("e"), context).await);
+    assert_eq!(retries_spent, 3);
+    assert_eq!(stage.requests().await.len(), 2);
+}
+
+#[tokio::test]
+async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spends_nothing() {
+    let stage = Stage::new(vec![down()]).await;
+    error_of(stage.ask().await);
+    // The fifth failure in a row is this question's first call; its retry is refused.
+    let Asked::Wait {
+        why, retries_spent, ..
+    } = stage.ask().await
+    else {
+        panic!("expected a wait");
+    };
+    assert_eq!((why, retries_spent), (Closed::BreakerOpen, 1));
+    assert_eq!(stage.requests().await.len(), 5);
+
+    let Asked::Wait {
+        why,
+        retry_in,
+        retries_spent,
+        usage,
+    } = stage.ask().await
+    else {
+        panic!("expected a wait");
+    };
+    assert_eq!((why, retries_spent), (Closed::BreakerOpen, 0));
+    let wait = retry_in.unwrap();
+    assert!(wait > Duration::from_secs(20) && wait <= Duration::from_secs(30));
+    assert_eq!((usage.tokens_in, usage.cost_usd), (0, Some(0.0)));
+    assert_eq!(stage.requests().await.len(), 5);
+}
+
+fn short_cool_down() -> Staging {
+    Staging {
+        gate: GateOptions {
+            cool_down: Duration::from_millis(20),
+            ..GateOptions::default()
+        },
+        ..Staging::default()
+    }
+}
+
+#[tokio::test]
+async fn after_the_cool_down_a_good_probe_closes_the_breaker() {
+    let mut answers = vec![down(); 5];
+    answers.push(good());
+    let stage = Stage::with(short_cool_down(), answers).await;
+    error_of(stage.ask().await);
+    // Its first call opens the breaker; the short refusal is slept off, and the retry is the probe.
+    let (_, retries_spent, _) = reply_of(stage.ask().await);
+    assert_eq!(retries_spent, 1);
+    assert_eq!(stage.requests().await.len(), 6);
+    assert_eq!(stage.gate.snapshot()[0].breaker, BreakerState::Closed);
+}
+
+#[tokio::test]
+async fn a_probe_spends_a_retry_like_any_call() {
+    let stage = Stage::with(short_cool_down(), vec![down()]).await;
+    error_of(stage.ask().await);
+    let (error, retries_spent, _) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Transient);
+    assert_eq!(retries_spent, 3);
+    assert_eq!(stage.requests().await.len(), 8);
+    assert_eq!(stage.gate.snapshot()[0].failures_in_row, 8);
+}
+
+#[tokio::test]
+async fn a_short_retry_after_on_a_429_is_obeyed_in_the_slot_and_spends_nothing() {
+    let throttled = fails(429, json!({ "error": { "code": "rate_limit_exceeded" } }))
+        .insert_header("retry-after", "1");
+    let stage = Stage::new(vec![throttled, good()]).await;
+    let (_, retries_spent, _) = reply_of(stage.ask().await);
+    assert_eq!(retries_spent, 0);
+    assert_eq!(stage.classes(), [Some(ErrorClass::Throttled), None]);
+    let calls = stage.calls();
+    let between = calls[1].at - calls[0].at;
+    assert!(between >= chrono::TimeDelta::seconds(1), "{between}");
+}
+
+#[tokio::test]
+async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
+    let throttled = fails(429, json!({})).insert_header("retry-after", "60");
+    let stage = Stage::new(vec![throttled]).await;
+    let wait = stage.ask().await;
+    let Asked::Wait {
+        why,
+        retry_in,
+        retries_spent,
+        ..
+    } = wait
+    else {
+        panic!("expected a wait, got {wait:?}");
+    };
+    assert_eq!((why, retries_spent), (Closed::Throttled, 0));
+    assert_eq!(retry_in, Some(Duration::from_secs(60)));
+    assert_eq!(stage.gate.closed("test").unwrap().why, Closed::Throttled);
+    assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
+    // The lane is closed: the next question makes no call.
+    assert!(matches!(stage.ask().await, Asked::Wait { .. }));
+    assert_eq!(stage.requests().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
+    let staging = Staging {
+        gate: GateOptions {
+            throttle_first: Duration::from_secs(40),
+            ..GateOptions::default()
+        },
+        ..Staging::default()
+    };
+    let stage = Stage::with(staging, vec![fails(429, json!({}))]).await;
+    let Asked::Wait { why, retry_in, .. } = stage.ask().await else {
+        panic!("expected a wait");
+    };
+    assert_eq!(why, Closed::Throttled);
+    assert!(retry_in.unwrap() > Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane() {
+    let loading = fails(503, json!({})).insert_header("retry-after", "30");
+    let stage = Stage::new(vec![loading]).await;
+    let Asked::Wait {
+        retry_in,
+        retries_spent,
+        ..
+    } = stage.ask().await
+    else {
+        panic!("expected a wait");
+    };
+    assert_eq!(retry_in, Some(Duration::from_secs(30)));
+    assert_eq!(retries_spent, 1);
+    assert_eq!(stage.gate.closed("test"), None);
+}
+
+#[tokio::test]
+async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
+    let body = json!({ "error": { "message": "You exceeded your current quota", "code": "insufficient_quota" } });
+    let stage = Stage::new(vec![fails(429, body)]).await;
+    let Asked::Wait { why, retry_in, .. } = stage.ask().await else {
+        panic!("expected a wait");
+    };
+    assert_eq!((why, retry_in), (Closed::Exhausted, None));
+    let closures = stage.gate.take_closures();
+    assert_eq!(closures[0].why, Closed::Exhausted);
+    assert!(closures[0].message.contains("current quota"));
+    assert!(matches!(stage.ask().await, Asked::Wait { .. }));
+    assert_eq!(stage.requests().await.len(), 1);
+    stage.gate.open("test");
+    stage.ask().await;
+    assert_eq!(stage.requests().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_paused_judge_is_not_called() {
+    let stage = Stage::new(vec![good()]).await;
+    stage.gate.close("test", Closed::Paused, None);
+    let Asked::Wait { why, retry_in, .. } = stage.ask().await else {
+        panic!("expected a wait");
+    };
+    assert_eq!((why, retry_in), (Closed::Paused, None));
+    assert_eq!(stage.requests().await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_question_that_is_dropped_frees_its_slot() {
+    let slow = good().set_delay(Duration::from_secs(60));
+    let stage = Stage::new(vec![slow]).await;
+    let dropped = tokio::time::timeout(Duration::from_millis(200), stage.ask()).await;
+    assert!(dropped.is_err());
+    assert_eq!(stage.gate.snapshot()[0].in_flight, 0);
+    assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
+}

@@ -1,0 +1,128 @@
+//! Replies that are no good: repaired, tried once more, or the end.
+
+use gavel::judge::ErrorClass;
+use gavel::judge::gate::Gate as _;
+use serde_json::json;
+
+use super::stage::*;
+
+#[tokio::test]
+async fn a_reply_that_is_no_json_is_repaired_in_one_turn_that_shows_it_and_its_faults() {
+    let stage = Stage::new(vec![says("I would say 61."), good()]).await;
+    let (reply, retries_spent, usage) = reply_of(stage.ask().await);
+    assert!(reply.repaired);
+    assert_eq!(retries_spent, 0);
+    assert_eq!((usage.tokens_in, usage.tokens_out), (2000, 200));
+    assert_eq!(usage.tokens_in_cached, 800);
+    assert!(is_about(usage.cost_usd, 2.0 * COST));
+    let requests = stage.requests().await;
+    let messages = requests[1]["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 3);
+    assert_eq!(messages[0], requests[0]["messages"][0]);
+    assert_eq!(
+        messages[1],
+        json!({ "role": "assistant", "content": "I would say 61." })
+    );
+    assert_eq!(messages[2]["role"], "user");
+    let faults = messages[2]["content"].as_str().unwrap();
+    assert!(faults.contains("not JSON"), "{faults}");
+}
+
+#[tokio::test]
+async fn a_reply_that_fails_its_check_is_told_where() {
+    let stage = Stage::new(vec![says(r#"{"why": "", "total": 101}"#), good()]).await;
+    assert!(reply_of(stage.ask().await).0.repaired);
+    let requests = stage.requests().await;
+    let faults = requests[1]["messages"][2]["content"].as_str().unwrap();
+    assert!(faults.contains("/total: must be an integer of 0-100"));
+}
+
+#[tokio::test]
+async fn a_reply_that_stays_bad_is_unparsable_and_kept_raw() {
+    let stage = Stage::new(vec![says("no"), says("still no")]).await;
+    let (error, retries_spent, usage) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Unparsable);
+    assert_eq!(error.raw_reply.as_deref(), Some("still no"));
+    assert!(!error.message.contains("still no"), "{error}");
+    assert_eq!(retries_spent, 0);
+    assert!(is_about(usage.cost_usd, 2.0 * COST));
+    let calls = stage.calls();
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[1].reply.as_deref(), Some("still no"));
+    assert_eq!(calls[1].status, Some(200));
+    assert_eq!(calls[1].usage.tokens_in, 1000);
+    assert!(stage.memory.replies.lock().unwrap().is_empty());
+    assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
+}
+
+#[tokio::test]
+async fn json_in_a_fenced_block_needs_no_repair() {
+    let stage = Stage::new(vec![says("Sure:\n```json\n{\"total\": 9}\n```")]).await;
+    let (reply, ..) = reply_of(stage.ask().await);
+    assert_eq!(
+        (reply.value, reply.repaired),
+        (json!({ "total": 9 }), false)
+    );
+}
+
+#[tokio::test]
+async fn a_truncated_reply_is_asked_for_once_more_with_twice_the_cap() {
+    let stage = Stage::new(vec![ends("{\"to", "length"), good()]).await;
+    let (reply, ..) = reply_of(stage.ask().await);
+    assert!(!reply.repaired);
+    let caps: Vec<_> = stage.requests().await;
+    assert_eq!(caps[0]["max_completion_tokens"], 8192);
+    assert_eq!(caps[1]["max_completion_tokens"], 16384);
+}
+
+#[tokio::test]
+async fn a_reply_truncated_twice_fails_and_the_cap_stays_within_the_window() {
+    let staging = Staging {
+        entry: json!({ "context_window": 10000 }),
+        ..Staging::default()
+    };
+    let stage = Stage::with(staging, vec![ends("{\"to", "length")]).await;
+    let (error, _, usage) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Truncated);
+    assert_eq!(error.raw_reply.as_deref(), Some("{\"to"));
+    assert!(is_about(usage.cost_usd, 2.0 * COST));
+    let requests = stage.requests().await;
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[1]["max_completion_tokens"], 10000);
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_asked_again() {
+    let mut declined = completion("", "stop");
+    declined["choices"][0]["message"] = json!({ "content": null, "refusal": "I can't help." });
+    let filtered = completion("half a", "content_filter");
+    let azure = json!({ "error": { "code": "content_filter", "message": "filtered" } });
+    for answer in [
+        fails(200, declined),
+        fails(200, filtered),
+        fails(400, azure),
+    ] {
+        let stage = Stage::new(vec![answer]).await;
+        let (error, ..) = error_of(stage.ask().await);
+        assert_eq!(error.class, ErrorClass::Refused);
+        assert!(!error.message.contains("can't help"), "{error}");
+        assert_eq!(stage.requests().await.len(), 1);
+        assert_eq!(stage.gate.closed("test"), None);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_stop_reason_is_an_error_that_names_it() {
+    let stage = Stage::new(vec![ends("{\"total\": 1}", "tool_calls")]).await;
+    let (error, ..) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Rejected);
+    assert!(error.message.contains("tool_calls"), "{error}");
+}
+
+#[tokio::test]
+async fn an_empty_reply_is_repaired_with_a_message_that_has_content() {
+    let stage = Stage::new(vec![says(""), good()]).await;
+    assert!(reply_of(stage.ask().await).0.repaired);
+    let requests = stage.requests().await;
+    assert_eq!(requests[1]["messages"][1]["content"], "(an empty reply)");
+}

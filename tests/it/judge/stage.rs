@@ -1,0 +1,260 @@
+//! A judge, a server that answers as told, and what was noted of both.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use gavel::clock::SystemClock;
+use gavel::judge::gate::Gate;
+use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::{
+    AskContext, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass, Fault,
+    Judge, JudgeError, JudgeWiring, Judges, Providers, Question, Reply, ReplyCache, RetryOptions,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+
+/// The key that must never be shown.
+pub(super) const KEY: &str = "sk-very-secret-key";
+
+/// Remembers replies and calls in memory.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) replies: Mutex<HashMap<CacheKey, CachedReply>>,
+    pub(super) calls: Mutex<Vec<CallRecord>>,
+}
+
+#[async_trait]
+impl ReplyCache for Memory {
+    async fn get(&self, key: &CacheKey) -> Option<CachedReply> {
+        self.replies.lock().unwrap().get(key).cloned()
+    }
+
+    async fn put(&self, key: CacheKey, reply: CachedReply) {
+        self.replies.lock().unwrap().insert(key, reply);
+    }
+}
+
+impl CallLog for Memory {
+    fn log(&self, call: CallRecord) {
+        self.calls.lock().unwrap().push(call);
+    }
+}
+
+/// A judge on a stage of its own.
+pub(super) struct Stage {
+    pub(super) server: MockServer,
+    pub(super) judge: Arc<Judge>,
+    pub(super) gate: Arc<MemoryGate>,
+    pub(super) memory: Arc<Memory>,
+}
+
+/// A stage's settings.
+pub(super) struct Staging {
+    pub(super) entry: Value,
+    pub(super) gate: GateOptions,
+}
+
+impl Default for Staging {
+    fn default() -> Self {
+        Self {
+            entry: json!({}),
+            gate: GateOptions::default(),
+        }
+    }
+}
+
+/// Delays of no length: which call follows which is tested here, how long a delay is beside `retry.rs`.
+fn at_once() -> RetryOptions {
+    RetryOptions {
+        first_delay: Duration::from_millis(1),
+        ..RetryOptions::default()
+    }
+}
+
+impl Stage {
+    /// A server that gives these answers in order, the last one for ever.
+    pub(super) async fn new(answers: Vec<ResponseTemplate>) -> Self {
+        Self::with(Staging::default(), answers).await
+    }
+
+    pub(super) async fn with(staging: Staging, answers: Vec<ResponseTemplate>) -> Self {
+        let server = MockServer::start().await;
+        let given = AtomicUsize::new(0);
+        Mock::given(any())
+            .respond_with(move |_: &Request| {
+                let at = given.fetch_add(1, Ordering::Relaxed);
+                answers[at.min(answers.len() - 1)].clone()
+            })
+            .mount(&server)
+            .await;
+        let base_url = format!("{}/v1", server.uri());
+        Self::at(server, &base_url, staging)
+    }
+
+    /// A judge at an address that isn't the server's.
+    pub(super) fn at(server: MockServer, base_url: &str, staging: Staging) -> Self {
+        let gate = Arc::new(MemoryGate::new(staging.gate));
+        let memory = Arc::new(Memory::default());
+        let judges = judges(base_url, &staging.entry, &gate, &memory);
+        Self {
+            server,
+            judge: judges.get("test").unwrap(),
+            gate,
+            memory,
+        }
+    }
+
+    pub(super) async fn ask(&self) -> Asked {
+        self.judge.ask(&question("evidence"), context()).await
+    }
+
+    /// The bodies of the requests that came in.
+    pub(super) async fn requests(&self) -> Vec<Value> {
+        let received = self.server.received_requests().await.unwrap();
+        received
+            .iter()
+            .map(|request| request.body_json().unwrap())
+            .collect()
+    }
+
+    pub(super) fn calls(&self) -> Vec<CallRecord> {
+        self.memory.calls.lock().unwrap().clone()
+    }
+
+    /// The classes of the calls that were logged; `None` for a good one.
+    pub(super) fn classes(&self) -> Vec<Option<ErrorClass>> {
+        self.calls().iter().map(|call| call.error).collect()
+    }
+}
+
+pub(super) fn judges(
+    base_url: &str,
+    more: &Value,
+    gate: &Arc<MemoryGate>,
+    memory: &Arc<Memory>,
+) -> Judges {
+    let mut entry = json!({
+        "type": "openai", "base_url": base_url, "model": "gpt-4o-mini", "key": KEY,
+        "prices": { "gpt-4o-mini": {
+            "input_per_mtok": 0.15, "cached_input_per_mtok": 0.075, "output_per_mtok": 0.6,
+            "as_of": "2024-10-01", "source": "test",
+        }},
+    });
+    for (key, value) in more.as_object().unwrap() {
+        entry[key] = value.clone();
+    }
+    let providers =
+        Providers::from_value(&json!({ "test": entry }), &|_| Err("none".to_owned())).unwrap();
+    Judges::wired(
+        &providers,
+        JudgeWiring {
+            gate: Arc::clone(gate) as Arc<dyn Gate>,
+            cache: Arc::clone(memory) as Arc<dyn ReplyCache>,
+            log: Arc::clone(memory) as Arc<dyn CallLog>,
+            clock: Arc::new(SystemClock),
+            retry: at_once(),
+        },
+    )
+}
+
+pub(super) fn context() -> AskContext {
+    AskContext {
+        asked_for: Uuid::nil(),
+        retries_spent: 0,
+        skip_cache: false,
+    }
+}
+
+pub(super) fn question(evidence: &str) -> Question {
+    Question {
+        kind: "session",
+        template_hash: "t".repeat(64),
+        criteria_hash: "c".repeat(64),
+        evidence: vec![evidence.to_owned()],
+        prompt: format!("Score this: {evidence}"),
+        schema_name: "score",
+        schema: json!({
+            "type": "object", "additionalProperties": false, "required": ["why", "total"],
+            "properties": {
+                "total": { "type": "integer", "minimum": 0, "maximum": 100 },
+                "why": { "type": "string" },
+            },
+        }),
+        check: Arc::new(|value| match value["total"].as_u64() {
+            Some(0..=100) => Ok(()),
+            Some(_) | None => Err(vec![Fault {
+                pointer: "/total".to_owned(),
+                message: "must be an integer of 0-100".to_owned(),
+            }]),
+        }),
+    }
+}
+
+/// A good reply of 1,000 tokens in, 400 of them cached, and 100 out.
+pub(super) fn good() -> ResponseTemplate {
+    says(r#"{"why": "because", "total": 61}"#)
+}
+
+pub(super) fn says(content: &str) -> ResponseTemplate {
+    ends(content, "stop")
+}
+
+pub(super) fn ends(content: &str, finish_reason: &str) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_json(completion(content, finish_reason))
+}
+
+pub(super) fn completion(content: &str, finish_reason: &str) -> Value {
+    json!({
+        "model": "gpt-4o-mini-2024-07-18",
+        "choices": [{
+            "message": { "role": "assistant", "content": content, "refusal": null },
+            "finish_reason": finish_reason,
+        }],
+        "usage": {
+            "prompt_tokens": 1000, "completion_tokens": 100,
+            "prompt_tokens_details": { "cached_tokens": 400 },
+        },
+    })
+}
+
+pub(super) fn fails(status: u16, body: Value) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_json(body)
+}
+
+/// What one good reply costs.
+pub(super) const COST: f64 = (600.0 * 0.15 + 400.0 * 0.075 + 100.0 * 0.6) / 1e6;
+
+pub(super) fn is_about(cost: Option<f64>, expected: f64) -> bool {
+    cost.is_some_and(|cost| (cost - expected).abs() < 1e-12)
+}
+
+pub(super) fn reply_of(asked: Asked) -> (Reply, u32, CallUsage) {
+    match asked {
+        Asked::Answered {
+            answer: Ok(reply),
+            retries_spent,
+            usage,
+        } => (reply, retries_spent, usage),
+        other @ (Asked::Answered { .. } | Asked::Wait { .. }) => {
+            panic!("expected a reply, got {other:?}")
+        }
+    }
+}
+
+pub(super) fn error_of(asked: Asked) -> (JudgeError, u32, CallUsage) {
+    match asked {
+        Asked::Answered {
+            answer: Err(error),
+            retries_spent,
+            usage,
+        } => (error, retries_spent, usage),
+        other @ (Asked::Answered { .. } | Asked::Wait { .. }) => {
+            panic!("expected an error, got {other:?}")
+        }
+    }
+}
