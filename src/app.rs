@@ -24,13 +24,18 @@ use crate::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
 use crate::job::Lane;
 use crate::judge::gate::Gate;
 use crate::judge::gate::memory::{GateOptions, MemoryGate};
-use crate::judge::{JudgeWiring, Judges, Providers, RetryOptions};
+use crate::judge::{JudgeWiring, Judges, RetryOptions};
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::worker::{self, WorkerOptions, WorkerParts};
+
+// What the command line shows or runs without a wired process.
+pub use crate::api::openapi_json;
+pub use crate::judge::Providers;
+pub use crate::judge::provider::simulated;
 
 /// Why a process can't run, by its exit code.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,8 @@
 //! The API from outside, for `--server` and `healthcheck`. Speaks HTTP and reads problem+json; holds no rule of its own.
 //! The token is never logged or shown.
 
+mod problem;
+
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
@@ -8,6 +10,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+pub use self::problem::{ClientError, Problem};
 use crate::job::JobId;
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
@@ -18,83 +21,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Items of one page of a list.
 const PAGE: u32 = 200;
-
-/// What went wrong between us and the service.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The address is none.
-    #[error(
-        "--server (GAVEL_SERVER): {0:?} is not an address; give one such as http://127.0.0.1:8080"
-    )]
-    Address(String),
-    /// Nothing answers there.
-    #[error("{base} doesn't answer: {reason}; is `gavel up` or `gavel serve` running there?")]
-    Unreachable {
-        /// The address.
-        base: String,
-        /// The transport's words.
-        reason: String,
-    },
-    /// It answered with a problem.
-    #[error("{0}")]
-    Refused(Box<Problem>),
-    /// It answered with something that is not this API.
-    #[error("{base} answered {what}: is this a gavel server of this version?")]
-    Unexpected {
-        /// The address and path.
-        base: String,
-        /// What came.
-        what: String,
-    },
-}
-
-impl ClientError {
-    /// The problem's short name (the last part of its type), if it is one.
-    pub fn problem(&self) -> Option<&str> {
-        match self {
-            Self::Refused(problem) => Some(problem.name()),
-            Self::Address(_) | Self::Unreachable { .. } | Self::Unexpected { .. } => None,
-        }
-    }
-}
-
-/// A problem+json answer, RFC 9457, as far as people read it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Problem {
-    /// The HTTP status.
-    pub status: u16,
-    /// The whole body.
-    pub body: Value,
-}
-
-impl Problem {
-    /// The last part of its type: `session-not-found`.
-    pub fn name(&self) -> &str {
-        let kind = text(&self.body, "/type");
-        kind.rsplit(['/', ':', '#']).next().unwrap_or(kind)
-    }
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let detail = text(&self.body, "/detail");
-        let title = text(&self.body, "/title");
-        let said = [detail, title].into_iter().find(|said| !said.is_empty());
-        write!(f, "{}", said.unwrap_or("the request was refused"))?;
-        write!(f, " ({} {})", self.status, self.name())?;
-        for error in list(&self.body, "/errors") {
-            let pointer = text(error, "/pointer");
-            let what = [text(error, "/detail"), text(error, "/message")];
-            let what = what.into_iter().find(|what| !what.is_empty());
-            write!(f, "\n  {pointer}: {}", what.unwrap_or("is wrong"))?;
-        }
-        let remedy = text(&self.body, "/remedy");
-        if !remedy.is_empty() {
-            write!(f, "\n  {remedy}")?;
-        }
-        Ok(())
-    }
-}
 
 /// What asking for a score gave.
 #[derive(Debug, Clone, PartialEq)]
@@ -425,25 +351,6 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_problem_reads_as_detail_errors_and_remedy() {
-        let problem = Problem {
-            status: 503,
-            body: json!({
-                "type": "/problems/judge-not-configured",
-                "title": "Judge not configured",
-                "detail": "judge \"openai-default\" has no key",
-                "remedy": "set OPENAI_API_KEY",
-                "errors": [{"pointer": "/criteria_hash", "detail": "is not stored"}],
-            }),
-        };
-        assert_eq!(problem.name(), "judge-not-configured");
-        assert_eq!(
-            problem.to_string(),
-            "judge \"openai-default\" has no key (503 judge-not-configured)\n  /criteria_hash: is not stored\n  set OPENAI_API_KEY"
-        );
-    }
 
     #[test]
     fn a_server_without_a_scheme_is_refused_by_name() {

@@ -1,12 +1,24 @@
 //! Signals of a process: SIGTERM and SIGINT stop it softly, the second one or the drain timeout stops it hard, SIGHUP
-//! reloads. Decides when, never how: the parts listen to [`Stop`].
+//! reloads. Decides when, never how: the parts listen to the two tokens.
 
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::app::Stop;
+/// How work is ended.
+#[derive(Clone, Copy)]
+pub struct Ending<'a> {
+    /// Take no more work, finish what runs.
+    pub soft: &'a CancellationToken,
+    /// Give back what still runs.
+    pub hard: &'a CancellationToken,
+    /// How long after `soft` comes `hard`.
+    pub drain: Duration,
+    /// What SIGHUP does.
+    pub reload: &'a (dyn Fn() + Send + Sync),
+}
 
 /// How work ended under [`Signals::guard`].
 #[derive(Debug)]
@@ -34,28 +46,32 @@ impl Signals {
         })
     }
 
-    /// Runs `work` to its end and turns signals into `stop`: the first cancels `soft`; the second, or `drain` after the
+    /// Runs `work` to its end and turns signals into tokens: the first cancels `soft`; the second, or `drain` after the
     /// first (or after anybody else cancelled `soft`), cancels `hard`; a third drops the work. SIGHUP calls `reload`.
     pub async fn guard<T>(
         &mut self,
-        stop: &Stop,
-        drain: Duration,
-        reload: &(dyn Fn() + Send + Sync),
+        ending: Ending<'_>,
         work: impl Future<Output = T>,
     ) -> Ended<T> {
+        let Ending {
+            soft,
+            hard,
+            drain,
+            reload,
+        } = ending;
         tokio::pin!(work);
         let mut interrupted = false;
         let mut deadline = None;
         loop {
             let name = tokio::select! {
                 output = &mut work => return Ended { output: Some(output), interrupted },
-                () = stop.soft.cancelled(), if deadline.is_none() => {
+                () = soft.cancelled(), if deadline.is_none() => {
                     deadline = Some(Instant::now() + drain);
                     continue;
                 }
-                () = at(deadline), if !stop.hard.is_cancelled() => {
+                () = at(deadline), if !hard.is_cancelled() => {
                     tracing::warn!(drain_timeout_s = drain.as_secs(), "drain timeout: giving back what still runs");
-                    stop.hard.cancel();
+                    hard.cancel();
                     continue;
                 }
                 _ = self.hang_up.recv() => {
@@ -66,18 +82,18 @@ impl Signals {
                 _ = self.interrupt.recv() => "SIGINT",
             };
             interrupted = true;
-            if !stop.soft.is_cancelled() {
+            if !soft.is_cancelled() {
                 tracing::info!(
                     signal = name,
                     "stopping: no new work is taken, what runs may finish"
                 );
-                stop.soft.cancel();
-            } else if !stop.hard.is_cancelled() {
+                soft.cancel();
+            } else if !hard.is_cancelled() {
                 tracing::warn!(
                     signal = name,
                     "stopping now: what runs goes back to the queue"
                 );
-                stop.hard.cancel();
+                hard.cancel();
             } else {
                 tracing::error!(signal = name, "stopping at once");
                 return Ended {
@@ -98,33 +114,40 @@ async fn at(deadline: Option<Instant>) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use super::*;
+
+    const DRAIN: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
     async fn a_drain_that_takes_too_long_is_stopped_hard() {
-        let stop = Stop::default();
+        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         let mut signals = Signals::listen().unwrap();
         let begun = Instant::now();
         let work = async {
-            stop.soft.cancel();
-            stop.hard.cancelled().await;
+            soft.cancel();
+            hard.cancelled().await;
             begun.elapsed()
         };
-        let drain = Duration::from_secs(30);
-        let ended = signals.guard(&stop, drain, &|| (), work).await;
+        let ended = signals.guard(ending(&soft, &hard), work).await;
         assert_eq!(ended.output.unwrap().as_secs(), 30);
         assert!(!ended.interrupted, "no signal came");
     }
 
     #[tokio::test]
     async fn work_that_ends_by_itself_stops_nothing() {
-        let stop = Stop::default();
+        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         let mut signals = Signals::listen().unwrap();
-        let drain = Duration::from_secs(30);
-        let ended = signals.guard(&stop, drain, &|| (), async { 7 }).await;
+        let ended = signals.guard(ending(&soft, &hard), async { 7 }).await;
         assert_eq!(ended.output, Some(7));
-        assert!(!stop.soft.is_cancelled() && !stop.hard.is_cancelled());
+        assert!(!soft.is_cancelled() && !hard.is_cancelled());
+    }
+
+    fn ending<'a>(soft: &'a CancellationToken, hard: &'a CancellationToken) -> Ending<'a> {
+        Ending {
+            soft,
+            hard,
+            drain: DRAIN,
+            reload: &|| (),
+        }
     }
 }

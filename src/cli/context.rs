@@ -30,7 +30,8 @@ impl Context {
     pub(super) fn new(global: &Global, flags: Vec<Flag>, voice: Voice) -> Result<Self, CliError> {
         let mut settings_and_warnings = config::load(&sources(global, flags))?;
         let log = &mut settings_and_warnings.settings.log;
-        let quiet = voice == Voice::Results && log.filter == "info";
+        let asked = global.log.is_some() || std::env::var_os("GAVEL_LOG_FILTER").is_some();
+        let quiet = voice == Voice::Results && !asked && log.filter == "info";
         if quiet {
             "warn".clone_into(&mut log.filter);
         }

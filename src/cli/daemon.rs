@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use super::outcome::{CliError, Exit};
 use crate::app::{App, AppError, Stop};
-use crate::lifecycle::Signals;
+use crate::lifecycle::{Ending, Signals};
 
 /// How long an API without a worker lets open requests finish.
 const REQUESTS: Duration = Duration::from_secs(10);
@@ -78,10 +78,24 @@ pub(super) async fn run(
         worked?;
         done
     };
-    let ended = signals.guard(stop, drain, &reload, all).await;
+    let ending = Ending {
+        reload: &reload,
+        ..ending(stop, drain)
+    };
+    let ended = signals.guard(ending, all).await;
     match ended.output {
         Some(done) => done.map(|()| Exit::Done),
         None => Ok(Exit::Interrupted),
+    }
+}
+
+/// How work under `stop` is ended, where there is nothing to reload.
+pub(super) fn ending(stop: &Stop, drain: Duration) -> Ending<'_> {
+    Ending {
+        soft: &stop.soft,
+        hard: &stop.hard,
+        drain,
+        reload: &|| (),
     }
 }
 

@@ -12,10 +12,9 @@ use super::context::{Context, Voice, flag_of};
 use super::criteria;
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::app::{App, AppError, Migrations, Mode};
+use crate::app::{App, AppError, Migrations, Mode, Providers};
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{LLM_PROVIDERS, SCORING_CONFIG, Settings, env_with_default, redacted_url};
-use crate::judge::Providers;
 use crate::score::Criteria;
 use crate::store::{Store, StoreOptions};
 

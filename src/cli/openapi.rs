@@ -15,7 +15,7 @@ pub(super) struct Openapi {}
 
 impl Openapi {
     pub(super) fn run(&self) -> Result<Exit, CliError> {
-        output::line(crate::api::openapi_json().trim_end())?;
+        output::line(crate::app::openapi_json().trim_end())?;
         Ok(Exit::Done)
     }
 }

@@ -2,10 +2,13 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use comfy_table::{Cell, ContentArrangement, Table, presets};
+use comfy_table::{Cell, ContentArrangement, Table, TableComponent, presets};
 use serde_json::Value;
 
 use super::outcome::CliError;
+
+/// Width of tables that nobody sees on a terminal, columns.
+const WIDE: u16 = 160;
 
 /// Writes one line of results.
 pub(super) fn line(text: &str) -> io::Result<()> {
@@ -35,22 +38,34 @@ pub(super) fn error(error: &CliError) {
     }
 }
 
-/// Writes a table: its own width on a terminal, plain columns elsewhere.
+/// Writes a table with a line per row.
 pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    let mut table = filled(head, rows);
+    table
+        .remove_style(TableComponent::HorizontalLines)
+        .remove_style(TableComponent::MiddleIntersections);
+    line(&table.trim_fmt())
+}
+
+/// Writes a table whose cells hold text of many lines.
+pub(super) fn spaced_table(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+    line(&filled(head, rows).trim_fmt())
+}
+
+/// As wide as the terminal; elsewhere, wide.
+fn filled(head: &[&str], rows: &[Vec<String>]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    if io::stdout().is_terminal() {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-    } else {
-        table
-            .set_content_arrangement(ContentArrangement::DynamicFullWidth)
-            .set_width(160);
+    table
+        .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic);
+    if !io::stdout().is_terminal() {
+        table.set_width(WIDE);
     }
     table.set_header(head.iter().map(Cell::new));
     for row in rows {
         table.add_row(row.iter().map(|cell| Cell::new(clean(cell))));
     }
-    line(&table.trim_fmt())
+    table
 }
 
 /// Text from outside without control characters: it must not move the cursor or colour the terminal.

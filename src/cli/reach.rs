@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::Global;
 use super::context::{Context, Voice, flag_of, listen};
+use super::daemon::ending;
 use super::outcome::CliError;
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
@@ -105,7 +106,7 @@ impl ReachArgs {
                     () = stop.soft.cancelled() => Err(CliError::interrupted()),
                 }
             };
-            let ended = signals.guard(&stop, DRAIN, &|| (), work).await;
+            let ended = signals.guard(ending(&stop, DRAIN), work).await;
             return ended.output.unwrap_or_else(|| Err(CliError::interrupted()));
         }
         let mode = mode(&context, needs)?;
@@ -117,7 +118,7 @@ impl ReachArgs {
             works_here,
         };
         let work = here.work(&stop, works_here, command(reached));
-        let ended = signals.guard(&stop, DRAIN, &|| (), work).await;
+        let ended = signals.guard(ending(&stop, DRAIN), work).await;
         here.app.close().await;
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
     }

@@ -7,9 +7,10 @@ use clap::Args;
 
 use super::Global;
 use super::context::{Context, Voice};
+use super::daemon::ending;
 use super::outcome::{CliError, Exit};
 use crate::app::Stop;
-use crate::judge::provider::simulated::{FaultRates, SimulatorOptions, serve};
+use crate::app::simulated::{FaultRates, SimulatorOptions, serve};
 use crate::lifecycle::Signals;
 
 /// How long replies that are on their way may take after a signal.
@@ -66,7 +67,7 @@ impl SimulateJudge {
                 () = stop.hard.cancelled() => Ok(()),
             }
         };
-        let ended = signals.guard(&stop, DRAIN, &|| (), serving).await;
+        let ended = signals.guard(ending(&stop, DRAIN), serving).await;
         match ended.output {
             Some(served) => served
                 .map(|()| Exit::Done)

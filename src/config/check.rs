@@ -182,18 +182,6 @@ fn texts(settings: &Settings, faults: &mut Faults<'_>) {
             "give text or json",
         );
     }
-    if let Err(error) = settings
-        .log
-        .filter
-        .parse::<tracing_subscriber::filter::EnvFilter>()
-    {
-        faults.add(
-            "log.filter",
-            &settings.log.filter,
-            &format!("is not a filter: {error}"),
-            "give a level, or levels by module as in info,gavel=debug",
-        );
-    }
 }
 
 fn addresses(settings: &Settings, faults: &mut Faults<'_>) {

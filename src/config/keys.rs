@@ -16,12 +16,11 @@ pub(super) const ALIASES: [(&str, &str); 3] = [
 ];
 
 /// `GAVEL_` variables that are no setting: the client's, the settings file's, and one that criteria and judges may name.
-pub(super) const OTHER_VARIABLES: [&str; 5] = [
+pub(super) const OTHER_VARIABLES: [&str; 4] = [
     "GAVEL_CONFIG",
     "GAVEL_SERVER",
     "GAVEL_TOKEN",
     "GAVEL_SIMULATED_URL",
-    "GAVEL_LOG",
 ];
 
 /// What a value looks like.
@@ -139,17 +138,20 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
     let tolerance = (given.chars().count() / 4).max(2);
     let mut best: Option<(usize, &str)> = None;
-    let mut same_leaf = None;
+    let mut near_enough = None; // or the same beginning
     for name in known {
         let distance = strsim::damerau_levenshtein(given, name);
         if distance <= tolerance && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, name));
         }
-        if same_leaf.is_none() && last(name) == last(given) {
-            same_leaf = Some(name);
+        let longer = name
+            .strip_prefix(given)
+            .is_some_and(|rest| rest.starts_with(['.', '_']));
+        if near_enough.is_none() && (last(name) == last(given) || longer) {
+            near_enough = Some(name);
         }
     }
-    best.map(|(_, name)| name).or(same_leaf)
+    best.map(|(_, name)| name).or(near_enough)
 }
 
 #[cfg(test)]
@@ -179,6 +181,7 @@ mod tests {
             Some("worker.concurrency")
         );
         assert_eq!(nearest("concurrency", known), Some("worker.concurrency"));
+        assert_eq!(nearest("worker", known), Some("worker.concurrency"));
         assert_eq!(nearest("favourite_colour", known), None);
     }
 }

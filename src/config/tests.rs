@@ -1,8 +1,4 @@
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test may fail loudly"
-)]
+//! The layers of settings, their faults, and what is never shown.
 
 use std::collections::BTreeMap;
 

@@ -11,6 +11,7 @@
 )]
 
 mod api;
+mod cli;
 mod faults;
 mod flow;
 mod judge;

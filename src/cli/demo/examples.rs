@@ -45,8 +45,6 @@ pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use super::*;
     use crate::client::text;
 

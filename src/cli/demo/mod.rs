@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Global;
@@ -18,10 +19,10 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::score::{failure, rating};
 use super::scoring::{self, Ask, Judged, Verdict, waiting};
+use crate::app::simulated::{self, SimulatorOptions};
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, text};
 use crate::config::Settings;
-use crate::judge::provider::simulated::{self, SimulatorOptions};
 use crate::lifecycle::Signals;
 use crate::store::Force;
 
@@ -77,48 +78,31 @@ impl Demo {
             base: format!("http://{}", reachable(address)),
             open: token.is_none(),
             simulated: simulator.is_some(),
+            stays: !self.exit,
         };
         let beside = async {
-            let shown = async {
-                let client = Client::new(&show.base, token)?;
-                tokio::select! {
-                    shown = show.run(&client) => shown,
-                    () = stop.soft.cancelled() => Ok(()),
-                }
+            let client = Client::new(&show.base, token)?;
+            let shown = tokio::select! {
+                shown = show.run(&client) => shown,
+                () = stop.soft.cancelled() => Ok(()),
             };
-            let simulating = async {
-                match simulator {
-                    // It outlives the drain: jobs in hand still ask it.
-                    Some(listener) => {
-                        let options = SimulatorOptions::default();
-                        simulated::serve(listener, options, stop.hard.clone()).await
-                    }
-                    None => Ok(()),
-                }
-            };
-            let shown = async {
-                let shown = shown.await;
-                if self.exit || shown.is_err() {
-                    stop.soft.cancel();
-                }
-                shown
-            };
-            tokio::select! {
-                broken = simulating, if show.simulated => broken.map_err(|error| {
-                    CliError::incomplete(format!("the simulated judge: {error}"))
-                }),
-                shown = async {
-                    shown.await?;
-                    stop.soft.cancelled().await;
-                    Ok(())
-                } => shown,
+            if self.exit {
+                stop.soft.cancel();
             }
+            shown
         };
         let parts = Parts {
             api: Some(listener),
             worker: Work::Jobs,
         };
-        let ended = daemon::run(&app, parts, &mut signals, &stop, beside).await;
+        // The simulator outlives the drain: jobs in hand still ask it.
+        let drained = CancellationToken::new();
+        let running = async {
+            let ended = daemon::run(&app, parts, &mut signals, &stop, beside).await;
+            drained.cancel();
+            ended
+        };
+        let (ended, ()) = tokio::join!(running, simulate(simulator, drained.clone()));
         app.close().await;
         ended
     }
@@ -145,6 +129,15 @@ impl Demo {
         settings.scoring_config.clear();
         settings.llm_providers.clear();
         Ok(Some(listener))
+    }
+}
+
+/// Serves the simulated judge, if there is one.
+async fn simulate(listener: Option<TcpListener>, stop: CancellationToken) {
+    let Some(listener) = listener else { return };
+    let served = simulated::serve(listener, SimulatorOptions::default(), stop).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "the simulated judge broke");
     }
 }
 
@@ -178,6 +171,7 @@ struct Show {
     base: String,
     open: bool,
     simulated: bool,
+    stays: bool,
 }
 
 impl Show {
@@ -201,7 +195,7 @@ impl Show {
             .zip(&judged)
             .map(|(session, one)| row(session, one))
             .collect();
-        output::table(
+        output::spaced_table(
             &[
                 "session",
                 "alert type",
@@ -248,9 +242,11 @@ impl Show {
              \x20 curl -s{token} -X POST -H 'Content-Type: application/json' -H 'Prefer: wait=30' \\\n\
              \x20   -d '{{\"force_rescore\": true}}' {base}/api/v1/scoring/sessions/{id}/score\n\
              \x20 gavel sessions list --server {base}\n\
-             Next: your own sessions with `gavel score FILE`, the service with `gavel up`; `gavel --help` lists the rest.\n\
-             Ctrl-C ends the demo."
+             Next: your own sessions with `gavel score FILE`, the service with `gavel up`; `gavel --help` lists the rest."
         ))?;
+        if self.stays {
+            output::line("Ctrl-C ends the demo.")?;
+        }
         Ok(())
     }
 }

@@ -1,0 +1,283 @@
+//! The data folder: demo, score, sessions, migrate, and the lock.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Place, Run};
+
+const NOBODY: &str = "127.0.0.1:0";
+
+/// A process that is killed if a test fails half-way.
+struct Running(Child);
+
+impl Running {
+    /// Starts a command and waits until it says where it listens; answers its address.
+    fn start(place: &Place, args: &[&str], sign: &str) -> (Self, String) {
+        let mut child = place.command(args).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.contains(sign))
+            .expect("it says where it listens");
+        // The pipe is read to its end, so that the process never waits for us.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let address = line.split("http://").nth(1).unwrap();
+        let address = address.split(['/', ' ']).next().unwrap().to_owned();
+        (Self(child), format!("http://{address}"))
+    }
+
+    /// Asks it to stop, as an operator would, and waits for its end.
+    fn stop(mut self, signal: &str) -> Option<i32> {
+        let pid = self.0.id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([signal, &pid])
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(sent.success());
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A place with a judge: the simulator, on a port of its own.
+fn place_with_judge() -> (Place, Running) {
+    let place = Place::new();
+    let (simulator, url) = Running::start(
+        &place,
+        &["simulate-judge", "--port", "0"],
+        "simulated judge on",
+    );
+    let place = place
+        .with("DEFAULT_LLM_PROVIDER", "simulated")
+        .with("GAVEL_SIMULATED_URL", &format!("{url}/v1"));
+    (place, simulator)
+}
+
+fn session(id: Uuid, status: &str) -> String {
+    json!({
+        "session_id": id,
+        "status": status,
+        "alert_type": "PodCrashLooping",
+        "alert_data": {"namespace": "shop"},
+        "conversation": [{"role": "user", "content": "Investigate the alert."}],
+        "final_analysis": "OOMKilled.",
+    })
+    .to_string()
+}
+
+#[test]
+fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
+    let place = Place::new();
+    let args = ["demo", "--exit", "--bind", NOBODY];
+    let first = place.run(&args).ends(0).says("7 of them new");
+    let first = first
+        .prints("SIMULATED")
+        .prints("PodCrashLooping")
+        .prints("it is in_progress: only")
+        .prints("not_completed")
+        .prints("curl -s http://127.0.0.1:");
+    let second = place.run(&args).ends(0).says("0 of them new");
+    let table = |run: &Run| run.out.split("***").next().unwrap().to_owned();
+    assert_eq!(
+        table(&first),
+        table(&second),
+        "a second run shows the same scores"
+    );
+}
+
+#[test]
+fn the_demo_names_the_flag_when_its_port_is_taken() {
+    let taken = std::net::TcpListener::bind(NOBODY).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    Place::new()
+        .run(&["demo", "--exit", "--bind", &address])
+        .ends(2)
+        .says(&address)
+        .says("--bind");
+}
+
+#[test]
+fn score_needs_no_server_and_shows_an_old_score_instead_of_judging_again() {
+    let (place, simulator) = place_with_judge();
+    let id = Uuid::now_v7();
+    place.write("session.json", &session(id, "completed"));
+    let run = place.run(&["score", "session.json", "--json"]).ends(0);
+    let scored = run.json();
+    let score = &scored["items"][0]["score"];
+    assert_eq!(scored["items"][0]["outcome"], "scored", "{scored}");
+    assert_eq!(score["simulated"], true);
+    drop(simulator);
+    // The judge is gone: only a stored score can be answered.
+    let again = place
+        .run(&["score", &id.to_string(), "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(again["items"][0]["score"]["score_id"], score["score_id"]);
+    place
+        .run(&["score", &id.to_string()])
+        .ends(0)
+        .prints("SIMULATED")
+        .prints(&id.to_string());
+    let listed = place.run(&["sessions", "list", "--json"]).ends(0).json();
+    assert_eq!(
+        listed["items"][0]["score"]["total_score"],
+        score["total_score"]
+    );
+    let jobs = place
+        .run(&["jobs", "list", "--state", "succeeded", "--json"])
+        .ends(0)
+        .json();
+    let job = jobs["items"][0]["job_id"].as_str().unwrap();
+    let shown = place
+        .run(&["jobs", "show", job, "--calls", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(shown["calls"].as_array().unwrap().len(), 1, "{shown}");
+}
+
+#[test]
+fn a_session_that_has_not_ended_is_exit_2_and_one_that_is_unknown_too() {
+    let (place, _simulator) = place_with_judge();
+    place.write("open.json", &session(Uuid::now_v7(), "in_progress"));
+    place
+        .run(&["score", "open.json"])
+        .ends(2)
+        .prints("session-not-completed");
+    place
+        .run(&["score", &Uuid::now_v7().to_string()])
+        .ends(2)
+        .prints("session-not-found");
+    place.write("none.json", "[]");
+    let run = place.run(&["score", "none.json"]);
+    assert!(
+        matches!(run.code, Some(2 | 4)),
+        "{:?}: {}",
+        run.code,
+        run.err
+    );
+}
+
+#[test]
+fn scoring_without_a_judge_is_exit_2_with_the_remedy() {
+    let place = Place::new();
+    place.write("session.json", &session(Uuid::now_v7(), "completed"));
+    place
+        .run(&["score", "session.json"])
+        .ends(2)
+        .says("OPENAI_API_KEY");
+}
+
+#[test]
+fn a_faulty_session_file_is_exit_2_and_nothing_of_it_is_stored() {
+    let place = Place::new();
+    let good = session(Uuid::now_v7(), "completed");
+    place.write(
+        "sessions.jsonl",
+        &format!("{good}\n{{\"status\": \"done\"}}\n"),
+    );
+    place
+        .run(&["sessions", "import", "sessions.jsonl"])
+        .ends(2)
+        .says("sessions.jsonl: line 2");
+    assert!(!place.path().join("gavel-data").exists());
+    place.write("sessions.jsonl", &good);
+    let import = ["sessions", "import", "sessions.jsonl", "--json"];
+    assert_eq!(place.run(&import).ends(0).json()["new"], 1);
+    assert_eq!(place.run(&import).ends(0).json()["unchanged"], 1);
+}
+
+#[test]
+fn reading_commands_make_no_data_folder_and_name_the_ways_to_one() {
+    let place = Place::new();
+    for args in [&["jobs", "list"][..], &["sessions", "list"], &["migrate"]] {
+        let run = place.run(args).ends(2);
+        assert!(run.err.contains("DATABASE_URL"), "{args:?}: {}", run.err);
+    }
+    assert!(!place.path().join("gavel-data").exists());
+}
+
+#[test]
+fn up_serves_and_holds_its_data_folder_until_it_is_stopped() {
+    let (place, _simulator) = place_with_judge();
+    let (up, url) = Running::start(&place, &["up", "--bind", NOBODY], "listening on");
+    place
+        .run(&["healthcheck", "--server", &url])
+        .ends(0)
+        .prints("ok");
+    place
+        .run(&["healthcheck", "--ready", "--server", &url])
+        .ends(0);
+    place.run(&["jobs", "list"]).ends(2).says("--server");
+    place
+        .run(&["up", "--bind", NOBODY])
+        .ends(2)
+        .says("in use by another gavel process");
+    let id = Uuid::now_v7();
+    place.write("session.json", &session(id, "completed"));
+    let scored = place
+        .run(&["score", "session.json", "--json", "--server", &url])
+        .ends(0)
+        .json();
+    assert_eq!(scored["items"][0]["score"]["session_id"], json!(id));
+    place.run(&["queue", "pause", "--server", &url]).ends(0);
+    place
+        .run(&["queue", "status", "--server", &url])
+        .ends(0)
+        .prints("paused");
+    let waits = place.run(&[
+        "score",
+        &id.to_string(),
+        "--force",
+        "--wait",
+        "0",
+        "--json",
+        "--server",
+        &url,
+    ]);
+    assert_eq!(waits.ends(3).json()["items"][0]["outcome"], "unfinished");
+    place.run(&["queue", "resume", "--server", &url]).ends(0);
+    place
+        .run(&["judges", "list", "--server", &url])
+        .ends(0)
+        .prints("simulated");
+    place
+        .run(&["criteria", "current", "--server", &url])
+        .ends(0)
+        .prints("simulated");
+    assert_eq!(up.stop("-TERM"), Some(0), "a signal is no failure");
+    place.run(&["jobs", "list"]).ends(0);
+}
+
+#[test]
+fn up_without_a_judge_starts_and_says_what_to_set() {
+    let place = Place::new();
+    let (up, url) = Running::start(&place, &["up", "--bind", NOBODY], "listening on");
+    let ready = place.run(&["healthcheck", "--ready", "--server", &url]);
+    assert_eq!(ready.code, Some(0), "{}", ready.err);
+    assert_eq!(up.stop("-INT"), Some(0));
+}
+
+#[test]
+fn migrations_of_the_data_folder_are_reverted_and_applied_again() {
+    let place = Place::new();
+    place.write("session.json", &session(Uuid::now_v7(), "completed"));
+    place.run(&["sessions", "import", "session.json"]).ends(0);
+    place.run(&["migrate"]).ends(0).prints("nothing to do");
+    place
+        .run(&["migrate", "--revert", "1"])
+        .ends(0)
+        .prints("reverted");
+    place.run(&["migrate", "--revert", "0"]).ends(2);
+    place.run(&["sessions", "list"]).ends(0);
+}

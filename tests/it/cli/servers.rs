@@ -1,0 +1,67 @@
+//! Postgres and Redis, where there are any.
+
+use super::Place;
+use crate::support;
+
+async fn database() -> Option<String> {
+    let url = support::postgres_database().await;
+    if url.is_none() {
+        eprintln!("DATABASE_URL names no Postgres: left out");
+    }
+    url
+}
+
+#[tokio::test]
+async fn migrate_applies_reverts_and_applies_again_on_postgres() {
+    let Some(url) = database().await else { return };
+    let place = Place::new().with("DATABASE_URL", &url);
+    place.run(&["migrate"]).ends(0).prints("applied");
+    place.run(&["migrate"]).ends(0).prints("nothing to do");
+    place
+        .run(&["migrate", "--revert", "1"])
+        .ends(0)
+        .prints("reverted");
+    place.run(&["migrate"]).ends(0).prints("applied");
+}
+
+#[tokio::test]
+async fn serve_and_worker_refuse_a_database_that_is_not_migrated() {
+    let (Some(url), Some(redis)) = (database().await, support::redis_server()) else {
+        return;
+    };
+    let place = Place::new()
+        .with("DATABASE_URL", &url)
+        .with("REDIS_URL", &redis)
+        .with("OPENAI_API_KEY", "sk-test");
+    for command in ["serve", "worker"] {
+        place.run(&[command]).ends(2).says("gavel migrate");
+    }
+    place
+        .run(&["doctor"])
+        .ends(3)
+        .prints("FAULT  migrations")
+        .prints("gavel migrate");
+}
+
+#[tokio::test]
+async fn a_worker_without_a_judge_is_exit_2_with_the_remedy() {
+    let (Some(url), Some(redis)) = (database().await, support::redis_server()) else {
+        return;
+    };
+    let place = Place::new()
+        .with("DATABASE_URL", &url)
+        .with("REDIS_URL", &redis);
+    place.run(&["migrate"]).ends(0);
+    place.run(&["worker"]).ends(2).says("OPENAI_API_KEY");
+    let run = place.run(&["doctor"]).ends(3).prints("ok     redis");
+    drop(run.prints("ok     migrations").prints("FAULT  judge"));
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_answer_is_exit_3() {
+    let place = Place::new()
+        .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/none")
+        .with("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "0");
+    let run = place.run(&["migrate"]).ends(3);
+    assert!(!run.err.contains("hunter2"), "{}", run.err);
+}

@@ -1,0 +1,205 @@
+//! Help, usage, settings and files: what needs no store.
+
+use super::Place;
+
+const COMMANDS: [&str; 16] = [
+    "up",
+    "demo",
+    "serve",
+    "worker",
+    "migrate",
+    "score",
+    "sessions",
+    "criteria",
+    "jobs",
+    "judges",
+    "queue",
+    "doctor",
+    "openapi",
+    "healthcheck",
+    "simulate-judge",
+    "completions",
+];
+
+#[test]
+fn every_command_has_a_help_with_an_example() {
+    let place = Place::new();
+    let listed = place.run(&["--help"]).ends(0).out;
+    for command in COMMANDS {
+        assert!(
+            listed.contains(&format!("\n  {command} ")),
+            "{command}:\n{listed}"
+        );
+        let help = place.run(&[command, "--help"]).ends(0).out;
+        assert!(
+            help.contains("Example"),
+            "{command} has no example:\n{help}"
+        );
+        assert!(help.contains("Usage: gavel"), "{command}:\n{help}");
+    }
+}
+
+#[test]
+fn an_unknown_flag_or_command_is_exit_2() {
+    let place = Place::new();
+    place.run(&["scroe"]).ends(2).says("score");
+    place
+        .run(&["up", "--binb", "127.0.0.1:1"])
+        .ends(2)
+        .says("--bind");
+    place.run(&[]).ends(2).says("Usage: gavel");
+}
+
+#[test]
+fn a_broken_settings_file_is_exit_2_with_its_line() {
+    let place = Place::new();
+    place.write(
+        "gavel.toml",
+        "bind = \"127.0.0.1:0\"\n[worker\nconcurrency = 1\n",
+    );
+    place
+        .run(&["--config", "gavel.toml", "doctor"])
+        .ends(2)
+        .says("gavel.toml: not TOML")
+        .says("line 2");
+    place
+        .run(&["--config", "none.toml", "doctor"])
+        .ends(2)
+        .says("none.toml: can't be read");
+}
+
+#[test]
+fn an_unknown_key_is_exit_2_and_names_the_one_that_was_meant() {
+    let place = Place::new().with("GAVEL_CONFIG", "gavel.toml");
+    place.write("gavel.toml", "[worker]\nconcurency = 1\n");
+    place
+        .run(&["doctor"])
+        .ends(2)
+        .says("gavel.toml:2: unknown key worker.concurency; did you mean worker.concurrency?");
+}
+
+#[test]
+fn a_bad_value_is_exit_2_and_names_what_was_used() {
+    let place = Place::new().with("GAVEL_WORKER_CONCURRENCY", "0");
+    place
+        .run(&["doctor"])
+        .ends(2)
+        .says("GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give a whole number from 1 to 10000");
+    place
+        .run(&["up", "--concurrency", "lots"])
+        .ends(2)
+        .says("--concurrency (worker.concurrency): \"lots\" is not a whole number");
+}
+
+#[test]
+fn an_unknown_gavel_variable_is_a_warning() {
+    let place = Place::new().with("GAVEL_WORKER_CONCURENCY", "4");
+    let run = place.run(&["criteria", "check", "none.yaml"]).ends(2);
+    run.says("did you mean GAVEL_WORKER_CONCURRENCY?");
+}
+
+#[test]
+fn dotenv_is_read_and_the_real_environment_wins() {
+    let place = Place::new();
+    place.write(".env", "GAVEL_LOG_FORMAT=xml\n");
+    place.run(&["doctor"]).ends(2).says("GAVEL_LOG_FORMAT");
+    let place = Place::new().with("GAVEL_LOG_FORMAT", "text");
+    place.write(".env", "GAVEL_LOG_FORMAT=xml\nOPENAI_API_KEY=sk-test\n");
+    place.run(&["doctor"]).ends(0);
+    place.write(".env", "GAVEL_LOG_FORMAT=text\nOPENAI_API_KEY=a secret\n");
+    let run = place.run(&["doctor"]).ends(2).says(".env:2");
+    assert!(!run.err.contains("secret"), "{}", run.err);
+    place.run(&["--help"]).ends(0);
+}
+
+#[test]
+fn completions_are_made_for_each_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let run = place.run(&["completions", shell]).ends(0);
+        assert!(run.out.contains("gavel"), "{shell}");
+    }
+}
+
+#[test]
+fn openapi_prints_the_document() {
+    let document = Place::new().run(&["openapi"]).ends(0).json();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    assert!(document["paths"]["/api/v1/scoring/sessions/{session_id}/score"].is_object());
+}
+
+#[test]
+fn serve_and_worker_name_the_servers_they_lack_and_the_way_without() {
+    for command in ["serve", "worker"] {
+        let place = Place::new();
+        place
+            .run(&[command])
+            .ends(2)
+            .says("DATABASE_URL")
+            .says("REDIS_URL")
+            .says("gavel up");
+        let place = place.with("DATABASE_URL", "postgres://127.0.0.1:1/none");
+        let run = place.run(&[command]).ends(2).says("REDIS_URL");
+        assert!(!run.err.contains("set DATABASE_URL"), "{}", run.err);
+    }
+}
+
+#[test]
+fn healthcheck_of_nobody_is_exit_3() {
+    let server = "http://127.0.0.1:1";
+    Place::new()
+        .run(&["healthcheck", "--server", server])
+        .ends(3)
+        .says(server);
+    Place::new()
+        .run(&["healthcheck", "--server", "localhost:1"])
+        .ends(2)
+        .says("--server");
+}
+
+#[test]
+fn criteria_check_names_the_fault_by_its_line_or_prints_the_hash() {
+    let place = Place::new();
+    let good = include_str!("../../../config/scoring_config.yaml");
+    place.write("good.yaml", good);
+    let checked = place
+        .run(&["criteria", "check", "good.yaml", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(checked["criteria_hash"].as_str().unwrap().len(), 64);
+    assert_eq!(checked["judge"], "openai-default");
+    place.write(
+        "bad.yaml",
+        &good.replace("  llm_provider:", "  llm_provder:"),
+    );
+    place
+        .run(&["criteria", "check", "bad.yaml"])
+        .ends(2)
+        .says("bad.yaml:")
+        .says("llm_provider");
+}
+
+#[test]
+fn doctor_names_each_fault_with_its_remedy() {
+    let place = Place::new();
+    let run = place.run(&["doctor"]).ends(3);
+    let run = run
+        .prints("ok     criteria file")
+        .prints("ok     data folder");
+    let run = run.prints("FAULT  judge").prints("OPENAI_API_KEY");
+    drop(run);
+    assert!(
+        !place.path().join("gavel-data").exists(),
+        "doctor only looks"
+    );
+    let place = Place::new().with("OPENAI_API_KEY", "sk-hunter2");
+    let run = place.run(&["doctor", "--json"]).ends(0);
+    assert!(!run.out.contains("hunter2") && !run.err.contains("hunter2"));
+    assert!(
+        run.json()["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|check| check["ok"] == true)
+    );
+}
