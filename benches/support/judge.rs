@@ -17,7 +17,7 @@ struct Shared {
 }
 
 /// The running judge.
-pub struct HeldJudge {
+pub(crate) struct HeldJudge {
     address: std::net::SocketAddr,
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
@@ -31,7 +31,7 @@ impl Drop for HeldJudge {
 
 impl HeldJudge {
     /// Starts a judge that holds every call.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let shared = Arc::new(Shared {
             calls: Mutex::default(),
             in_flight: AtomicUsize::new(0),
@@ -52,22 +52,22 @@ impl HeldJudge {
     }
 
     /// Its base address.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
     /// Answers every call, those to come included.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.shared.open.send_replace(true);
     }
 
     /// The mark and the time of each call so far.
-    pub fn calls(&self) -> Vec<(String, Instant)> {
+    pub(crate) fn calls(&self) -> Vec<(String, Instant)> {
         self.shared.calls.lock().unwrap().clone()
     }
 
     /// Waits until so many calls are held.
-    pub async fn until_in_flight(&self, calls: usize) {
+    pub(crate) async fn until_in_flight(&self, calls: usize) {
         let begun = Instant::now();
         while self.shared.in_flight.load(Ordering::SeqCst) < calls {
             assert!(

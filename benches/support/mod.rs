@@ -14,7 +14,7 @@ use sqlx::{Connection as _, Executor as _};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-pub use judge::HeldJudge;
+pub(crate) use judge::HeldJudge;
 
 /// How long anything may take before the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -22,13 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The servers to measure on.
-pub struct Servers {
+pub(crate) struct Servers {
     database: String,
     redis: String,
 }
 
 /// The servers that the environment names; `None` unless it names both.
-pub fn servers() -> Option<Servers> {
+pub(crate) fn servers() -> Option<Servers> {
     let database = std::env::var("DATABASE_URL")
         .ok()
         .filter(|url| url.starts_with("postgres"))?;
@@ -39,19 +39,19 @@ pub fn servers() -> Option<Servers> {
 }
 
 /// A session that was put.
-pub struct Session {
-    pub id: Uuid,
+pub(crate) struct Session {
+    pub(crate) id: Uuid,
     /// What its conversation begins with.
-    pub mark: String,
+    pub(crate) mark: String,
 }
 
 /// A running process; killed when this value goes.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
 }
 
 /// A database, a queue, and the settings of the processes over them.
-pub struct SetUp {
+pub(crate) struct SetUp {
     env: BTreeMap<String, String>,
     dir: tempfile::TempDir,
     server: String,
@@ -62,7 +62,7 @@ pub struct SetUp {
 
 impl SetUp {
     /// Makes a database and migrates it.
-    pub async fn new(servers: &Servers) -> Self {
+    pub(crate) async fn new(servers: &Servers) -> Self {
         let name = format!("gavel_bench_{}", Uuid::now_v7().simple());
         let mut admin = sqlx::PgConnection::connect(&servers.database)
             .await
@@ -106,13 +106,13 @@ impl SetUp {
     }
 
     /// Makes the processes ask this judge instead of the simulator.
-    pub fn ask(&mut self, judge: &HeldJudge) {
+    pub(crate) fn ask(&mut self, judge: &HeldJudge) {
         self.env
             .insert("GAVEL_SIMULATED_URL".to_owned(), judge.url());
     }
 
     /// Starts the simulated judge.
-    pub async fn simulator(&self, latency: Duration) -> Process {
+    pub(crate) async fn simulator(&self, latency: Duration) -> Process {
         let port = self.simulator.port().to_string();
         let latency = format!("{}ms", latency.as_millis());
         let process = self.spawn(&["simulate-judge", "--port", &port, "--latency", &latency]);
@@ -121,14 +121,14 @@ impl SetUp {
     }
 
     /// Starts the API.
-    pub async fn api(&self) -> Process {
+    pub(crate) async fn api(&self) -> Process {
         let process = self.spawn(&["serve"]);
         answers(self.api).await;
         process
     }
 
     /// Starts a worker, and waits until it is registered.
-    pub async fn worker(&self, concurrency: usize) -> Process {
+    pub(crate) async fn worker(&self, concurrency: usize) -> Process {
         let process = self.spawn(&["worker", "--concurrency", &concurrency.to_string()]);
         self.until("a worker is registered", "select count(*) from workers", 1)
             .await;
@@ -136,7 +136,7 @@ impl SetUp {
     }
 
     /// Puts sessions of so many characters.
-    pub async fn put_sessions(
+    pub(crate) async fn put_sessions(
         &self,
         count: usize,
         characters: usize,
@@ -166,7 +166,7 @@ impl SetUp {
     }
 
     /// Where a session's score is asked for.
-    pub fn score_url(&self, session: &Session) -> String {
+    pub(crate) fn score_url(&self, session: &Session) -> String {
         format!(
             "http://{}/api/v1/scoring/sessions/{}/score",
             self.api, session.id
@@ -174,14 +174,14 @@ impl SetUp {
     }
 
     /// Waits until so many jobs are recorded as ended.
-    pub async fn until_finished(&self, jobs: usize) {
+    pub(crate) async fn until_finished(&self, jobs: usize) {
         let ended = "select count(*) from scoring_jobs where finished_at is not null";
         self.until("the jobs end", ended, i64::try_from(jobs).unwrap())
             .await;
     }
 
     /// One number of the database.
-    pub async fn number(&self, query: &'static str) -> i64 {
+    pub(crate) async fn number(&self, query: &'static str) -> i64 {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
             .unwrap();
@@ -191,7 +191,7 @@ impl SetUp {
     }
 
     /// Drops the database, and with it whoever is still connected.
-    pub async fn remove(self) {
+    pub(crate) async fn remove(self) {
         let mut admin = sqlx::PgConnection::connect(&self.server).await.unwrap();
         let drop = format!("drop database {} with (force)", self.database);
         admin.execute(sqlx::AssertSqlSafe(drop)).await.unwrap();
@@ -250,13 +250,13 @@ fn binary() -> PathBuf {
 
 /// Memory of a process, MB of 10^6 bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Memory {
-    pub resident_mb: f64,
-    pub peak_mb: f64,
+pub(crate) struct Memory {
+    pub(crate) resident_mb: f64,
+    pub(crate) peak_mb: f64,
 }
 
 /// Memory of a process now, and its peak so far.
-pub fn memory_of(process: &Process) -> Memory {
+pub(crate) fn memory_of(process: &Process) -> Memory {
     let pid = process.child.id().expect("it runs");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let read = |name: &str| {
@@ -274,7 +274,7 @@ pub fn memory_of(process: &Process) -> Memory {
 }
 
 /// An HTTP client.
-pub fn client() -> reqwest::Client {
+pub(crate) fn client() -> reqwest::Client {
     // A second client of this process finds it set.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
@@ -284,7 +284,7 @@ pub fn client() -> reqwest::Client {
 }
 
 /// Does something for each item, so many at once.
-pub async fn concurrently<'a, T, F, Fut>(clients: usize, items: &'a [T], act: F)
+pub(crate) async fn concurrently<'a, T, F, Fut>(clients: usize, items: &'a [T], act: F)
 where
     F: Fn(&'a T) -> Fut,
     Fut: Future<Output = ()>,

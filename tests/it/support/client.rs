@@ -9,40 +9,40 @@ use uuid::Uuid;
 use super::wait::eventually;
 
 /// How long a job may take in a test before the test fails.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An answer of the API.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub body: Value,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
 }
 
 impl Answer {
     /// Fails the test unless the status is this one.
     #[track_caller]
-    pub fn expect(self, status: u16) -> Value {
+    pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{:#}", self.body);
         self.body
     }
 
     /// A header as text.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
 
 /// A client of one API.
 #[derive(Debug, Clone)]
-pub struct Api {
+pub(crate) struct Api {
     base: String,
     client: reqwest::Client,
 }
 
 impl Api {
     /// A client of the API at `http://{address}`.
-    pub fn new(address: &str) -> Self {
+    pub(crate) fn new(address: &str) -> Self {
         // Another test of this process may have set it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
@@ -56,7 +56,7 @@ impl Api {
     }
 
     /// Sends a request; `None` if nobody answers.
-    pub async fn try_send(
+    pub(crate) async fn try_send(
         &self,
         method: &str,
         path: &str,
@@ -85,7 +85,7 @@ impl Api {
 
     /// Sends a request that must be answered.
     #[track_caller]
-    pub fn send(
+    pub(crate) fn send(
         &self,
         method: &str,
         path: &str,
@@ -100,17 +100,17 @@ impl Api {
     }
 
     /// GET.
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, None, &[]).await
     }
 
     /// POST without a body.
-    pub async fn post(&self, path: &str) -> Answer {
+    pub(crate) async fn post(&self, path: &str) -> Answer {
         self.send("POST", path, None, &[]).await
     }
 
     /// Puts a session and answers its id.
-    pub async fn put(&self, session: Value) -> Uuid {
+    pub(crate) async fn put(&self, session: Value) -> Uuid {
         let id = Uuid::now_v7();
         let answer = self
             .send("PUT", &format!("/api/v1/sessions/{id}"), Some(session), &[])
@@ -120,44 +120,44 @@ impl Api {
     }
 
     /// Asks for a session's score.
-    pub async fn ask(&self, session: Uuid) -> Answer {
+    pub(crate) async fn ask(&self, session: Uuid) -> Answer {
         self.post(&score_path(session)).await
     }
 
     /// Asks for a session's score anew.
-    pub async fn force(&self, session: Uuid) -> Answer {
+    pub(crate) async fn force(&self, session: Uuid) -> Answer {
         let body = json!({ "force_rescore": true });
         self.send("POST", &score_path(session), Some(body), &[])
             .await
     }
 
     /// Puts a session, asks for its score, and answers the ids of both.
-    pub async fn enqueue(&self, session: Value) -> (Uuid, Uuid) {
+    pub(crate) async fn enqueue(&self, session: Value) -> (Uuid, Uuid) {
         let session = self.put(session).await;
         let accepted = self.ask(session).await.expect(202);
         (session, id_of(&accepted["job_id"]))
     }
 
     /// A session's current score.
-    pub async fn score(&self, session: Uuid) -> Answer {
+    pub(crate) async fn score(&self, session: Uuid) -> Answer {
         self.get(&score_path(session)).await
     }
 
     /// Every score of a session, newest first.
-    pub async fn history(&self, session: Uuid) -> Vec<Value> {
+    pub(crate) async fn history(&self, session: Uuid) -> Vec<Value> {
         let path = format!("/api/v1/scoring/sessions/{session}/scores");
         let body = self.get(&path).await.expect(200);
         body["items"].as_array().unwrap().clone()
     }
 
     /// A job.
-    pub async fn job(&self, job: Uuid) -> Value {
+    pub(crate) async fn job(&self, job: Uuid) -> Value {
         self.get(&format!("/api/v1/jobs/{job}")).await.expect(200)
     }
 
     /// Waits until a job fits.
     #[track_caller]
-    pub fn job_until(
+    pub(crate) fn job_until(
         &self,
         job: Uuid,
         what: &str,
@@ -172,7 +172,7 @@ impl Api {
 
     /// Waits until a job has ended.
     #[track_caller]
-    pub fn ended(&self, job: Uuid) -> impl Future<Output = Value> {
+    pub(crate) fn ended(&self, job: Uuid) -> impl Future<Output = Value> {
         self.job_until(job, "the job ends", |job| {
             matches!(
                 job["state"].as_str(),
@@ -182,7 +182,7 @@ impl Api {
     }
 
     /// Waits until a session has a score.
-    pub async fn scored(&self, session: Uuid) -> Value {
+    pub(crate) async fn scored(&self, session: Uuid) -> Value {
         eventually(PATIENCE, "the session is scored", || async move {
             let path = score_path(session);
             let answer = self.try_send("GET", &path, None, &[]).await?;
@@ -192,7 +192,7 @@ impl Api {
     }
 
     /// The row of a judge in GET /api/v1/judges.
-    pub async fn judge(&self, name: &str) -> Option<Value> {
+    pub(crate) async fn judge(&self, name: &str) -> Option<Value> {
         let body = self.get("/api/v1/judges").await.expect(200);
         let items = body["items"].as_array().unwrap();
         items.iter().find(|row| row["name"] == name).cloned()
@@ -207,13 +207,13 @@ impl Api {
 }
 
 /// The path of a session's score.
-pub fn score_path(session: Uuid) -> String {
+pub(crate) fn score_path(session: Uuid) -> String {
     format!("/api/v1/scoring/sessions/{session}/score")
 }
 
 /// An id in a body.
 #[track_caller]
-pub fn id_of(value: &Value) -> Uuid {
+pub(crate) fn id_of(value: &Value) -> Uuid {
     value
         .as_str()
         .unwrap_or_else(|| panic!("not an id: {value}"))

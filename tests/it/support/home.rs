@@ -8,12 +8,12 @@ use gavel::config::{Settings, Sources};
 use uuid::Uuid;
 
 /// The name of the judge that tests ask.
-pub const JUDGE: &str = "judge";
+pub(crate) const JUDGE: &str = "judge";
 /// Its key.
-pub const KEY: &str = "test-key-4711";
+pub(crate) const KEY: &str = "test-key-4711";
 
 /// Files and settings of one set-up.
-pub struct Home {
+pub(crate) struct Home {
     dir: tempfile::TempDir,
     env: BTreeMap<String, String>,
     database: Option<String>,
@@ -21,7 +21,7 @@ pub struct Home {
 
 impl Home {
     /// SQLite and the in-process queue.
-    pub fn embedded() -> Self {
+    pub(crate) fn embedded() -> Self {
         let home = Self {
             dir: tempfile::tempdir().unwrap(),
             env: BTreeMap::new(),
@@ -31,7 +31,7 @@ impl Home {
     }
 
     /// A database and a queue of its own on the servers there are; `None` without them.
-    pub async fn shared() -> Option<Self> {
+    pub(crate) async fn shared() -> Option<Self> {
         let redis = super::redis_server()?;
         let database = super::postgres_database().await?;
         let mut home = Self::embedded();
@@ -57,40 +57,40 @@ impl Home {
     }
 
     /// Sets a variable of the program's environment.
-    pub fn set(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Self {
+    pub(crate) fn set(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Self {
         self.env.insert(name.to_owned(), value.to_string());
         self
     }
 
     /// Writes the judges' file: one judge at this address. `more` are further lines of the entry.
-    pub fn judge_at(&mut self, base_url: &str, more: &str) -> &mut Self {
+    pub(crate) fn judge_at(&mut self, base_url: &str, more: &str) -> &mut Self {
         let path = self.dir.path().join("llm_providers.yaml");
         std::fs::write(&path, providers(base_url, more)).unwrap();
         self.set("GAVEL_LLM_PROVIDERS", path.display())
     }
 
     /// A variable of the program's environment.
-    pub fn get(&self, name: &str) -> &str {
+    pub(crate) fn get(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)
     }
 
     /// The program's environment.
-    pub fn env(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn env(&self) -> &BTreeMap<String, String> {
         &self.env
     }
 
     /// The folder of its files.
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
     /// Puts another criteria file in the place of the one that the settings name.
-    pub fn replace_criteria(&self, with: &str) {
+    pub(crate) fn replace_criteria(&self, with: &str) {
         std::fs::copy(built_in(with), self.get("GAVEL_SCORING_CONFIG")).unwrap();
     }
 
     /// The settings that a program would load here.
-    pub fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         let sources = Sources {
             env: self.env.clone(),
             ..Sources::default()
@@ -99,7 +99,7 @@ impl Home {
     }
 
     /// What [`gavel::app::App::open`] is told.
-    pub fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         match self.database {
             Some(_) => Mode::Shared,
             None => Mode::Embedded {
@@ -109,7 +109,7 @@ impl Home {
     }
 
     /// Drops the database. Processes that still hold it are cut off.
-    pub async fn remove(self) {
+    pub(crate) async fn remove(self) {
         if let Some(url) = &self.database {
             super::drop_postgres_database(url).await;
         }
@@ -117,12 +117,12 @@ impl Home {
 }
 
 /// A file of the project.
-pub fn built_in(path: &str) -> PathBuf {
+pub(crate) fn built_in(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// The text of a judges' file with one judge.
-pub fn providers(base_url: &str, more: &str) -> String {
+pub(crate) fn providers(base_url: &str, more: &str) -> String {
     let model = super::judge_server::MODEL;
     format!(
         "{JUDGE}:\n  type: openai\n  base_url: {base_url}\n  key: {KEY}\n  model: {model}\n  max_concurrency: 0\n  \

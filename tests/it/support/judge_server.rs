@@ -16,15 +16,15 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The model that this judge says it is.
-pub const MODEL: &str = "judge-1";
+pub(crate) const MODEL: &str = "judge-1";
 /// What each good reply says it used.
-pub const TOKENS_IN: i64 = 1_000;
+pub(crate) const TOKENS_IN: i64 = 1_000;
 /// What each good reply says it used.
-pub const TOKENS_OUT: i64 = 200;
+pub(crate) const TOKENS_OUT: i64 = 200;
 
 /// What to answer to one call.
 #[derive(Debug, Clone)]
-pub enum Say {
+pub(crate) enum Say {
     /// A good reply with this total.
     Score(u8),
     /// This text as the reply's content.
@@ -43,12 +43,12 @@ pub enum Say {
 
 impl Say {
     /// Nothing until the release, then a good reply.
-    pub fn held(total: u8) -> Self {
+    pub(crate) fn held(total: u8) -> Self {
         Self::Held(Box::new(Self::Score(total)))
     }
 
     /// Status 429 with a `Retry-After` in seconds.
-    pub fn throttled(seconds: u32) -> Self {
+    pub(crate) fn throttled(seconds: u32) -> Self {
         let headers = vec![("retry-after", seconds.to_string())];
         Self::StatusWith(429, headers, "rate_limit_exceeded")
     }
@@ -56,22 +56,22 @@ impl Say {
 
 /// One call as it came in.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub(crate) struct Call {
     /// How many came before.
-    pub number: usize,
+    pub(crate) number: usize,
     /// Who asked: the first part of the path.
-    pub tag: String,
+    pub(crate) tag: String,
     /// When.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// The request's body.
-    pub body: Value,
+    pub(crate) body: Value,
     /// The `authorization` header.
-    pub authorization: Option<String>,
+    pub(crate) authorization: Option<String>,
 }
 
 impl Call {
     /// The texts of all messages, one after the other.
-    pub fn prompt(&self) -> String {
+    pub(crate) fn prompt(&self) -> String {
         let messages = self.body["messages"]
             .as_array()
             .cloned()
@@ -94,7 +94,7 @@ struct Shared {
 }
 
 /// The running server; it ends with this value.
-pub struct JudgeServer {
+pub(crate) struct JudgeServer {
     address: std::net::SocketAddr,
     shared: Arc<Shared>,
     task: JoinHandle<()>,
@@ -108,7 +108,7 @@ impl Drop for JudgeServer {
 
 impl JudgeServer {
     /// Starts a judge that answers every call with this.
-    pub async fn start(say: Say) -> Self {
+    pub(crate) async fn start(say: Say) -> Self {
         let shared = Arc::new(Shared {
             rule: RwLock::new(Arc::new(move |_| say.clone())),
             calls: Mutex::default(),
@@ -132,17 +132,17 @@ impl JudgeServer {
     }
 
     /// The base address for one asker.
-    pub fn url(&self, tag: &str) -> String {
+    pub(crate) fn url(&self, tag: &str) -> String {
         format!("http://{}/{tag}", self.address)
     }
 
     /// From now on every call is answered with this.
-    pub fn says(&self, say: Say) {
+    pub(crate) fn says(&self, say: Say) {
         self.rule(move |_| say.clone());
     }
 
     /// From now on the calls are answered with these, in order, and all further ones with `then`.
-    pub fn says_in_turn(&self, first: Vec<Say>, then: Say) {
+    pub(crate) fn says_in_turn(&self, first: Vec<Say>, then: Say) {
         let turn = AtomicUsize::new(0);
         self.rule(move |_| {
             let turn = turn.fetch_add(1, Ordering::SeqCst);
@@ -151,32 +151,32 @@ impl JudgeServer {
     }
 
     /// From now on every call is answered as the rule says.
-    pub fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
+    pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
         *self.shared.rule.write().unwrap() = Arc::new(rule);
     }
 
     /// Lets held calls go on, those to come included.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.shared.open.send_replace(true);
     }
 
     /// Holds again what is told to be held.
-    pub fn hold(&self) {
+    pub(crate) fn hold(&self) {
         self.shared.open.send_replace(false);
     }
 
     /// Every call so far.
-    pub fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.shared.calls.lock().unwrap().clone()
     }
 
     /// How many calls there were so far.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.shared.calls.lock().unwrap().len()
     }
 
     /// How many calls are being answered now.
-    pub fn in_flight(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::SeqCst)
     }
 }
@@ -276,7 +276,7 @@ fn json_response(status: u16, headers: &[(&'static str, String)], body: &Value) 
 }
 
 /// A reply with this total over whatever dimensions the request's schema asks for.
-pub fn good_reply(total: u8, request: &Value) -> Value {
+pub(crate) fn good_reply(total: u8, request: &Value) -> Value {
     let schema = &request["response_format"]["json_schema"]["schema"];
     let parts = &schema["properties"]["score_breakdown"]["properties"];
     let parts = parts.as_object().cloned().unwrap_or_default();

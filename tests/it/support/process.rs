@@ -14,7 +14,7 @@ use super::home::{Home, providers};
 use super::wait::eventually;
 
 /// A process of a test. It is killed when this value goes.
-pub struct Process {
+pub(crate) struct Process {
     name: String,
     child: Child,
     /// Open, so that it can be read when its folder is gone.
@@ -32,7 +32,7 @@ impl Drop for Process {
 
 impl Process {
     /// Starts a command whose output goes to a file in `dir`.
-    pub fn spawn(name: &str, dir: &Path, mut command: Command) -> Self {
+    pub(crate) fn spawn(name: &str, dir: &Path, mut command: Command) -> Self {
         let log = dir.join(format!("{name}.log"));
         let out = File::options()
             .create(true)
@@ -57,17 +57,17 @@ impl Process {
     }
 
     /// Its process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 
     /// Whether it still runs.
-    pub fn runs(&mut self) -> bool {
+    pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
     /// Asks it to stop (SIGTERM).
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let sent = BlockingCommand::new("kill")
             .args(["-TERM", &self.pid().to_string()])
             .status();
@@ -75,12 +75,12 @@ impl Process {
     }
 
     /// Kills it (SIGKILL), as the kernel does when memory is short.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.start_kill().unwrap();
     }
 
     /// Waits for its end and answers its exit code.
-    pub async fn exit_code(&mut self) -> Option<i32> {
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         let ended =
             ended.unwrap_or_else(|_| panic!("{} doesn't end:\n{}", self.name, self.output()));
@@ -88,14 +88,14 @@ impl Process {
     }
 
     /// Asks it to stop, and fails the test unless it ends with code 0.
-    pub async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.terminate();
         let code = self.exit_code().await;
         assert_eq!(code, Some(0), "{}:\n{}", self.name, self.output());
     }
 
     /// What it wrote so far.
-    pub fn output(&self) -> String {
+    pub(crate) fn output(&self) -> String {
         use std::os::unix::fs::FileExt as _;
         let length = self.log.metadata().map_or(0, |metadata| metadata.len());
         let mut text = vec![0; usize::try_from(length).unwrap_or_default()];
@@ -105,7 +105,7 @@ impl Process {
 }
 
 /// The binary under test, with exactly this environment.
-pub fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
+pub(crate) fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gavel"));
     command.args(args).env_clear().envs(env);
     for kept in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
@@ -117,7 +117,7 @@ pub fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
 }
 
 /// A loopback address that nobody listened on a moment ago.
-pub fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -125,15 +125,15 @@ pub fn free_address() -> SocketAddr {
 }
 
 /// Several processes over one database and one queue.
-pub struct Fleet {
-    pub home: Home,
-    pub api: Api,
-    pub serve: Process,
+pub(crate) struct Fleet {
+    pub(crate) home: Home,
+    pub(crate) api: Api,
+    pub(crate) serve: Process,
 }
 
 impl Fleet {
     /// Migrates and starts the API.
-    pub async fn start(mut home: Home) -> Self {
+    pub(crate) async fn start(mut home: Home) -> Self {
         let address = free_address();
         home.set("GAVEL_BIND", address);
         if home.get("GAVEL_LLM_PROVIDERS").is_empty() && home.get("GAVEL_SIMULATED_URL").is_empty()
@@ -150,12 +150,12 @@ impl Fleet {
     }
 
     /// Starts a worker whose judge has this address.
-    pub fn worker(&self, name: &str, judge_url: &str, concurrency: usize) -> Process {
+    pub(crate) fn worker(&self, name: &str, judge_url: &str, concurrency: usize) -> Process {
         self.starter(concurrency)(name, judge_url)
     }
 
     /// What starts workers of a name, each with a judge's address.
-    pub fn starter(&self, concurrency: usize) -> impl Fn(&str, &str) -> Process + use<> {
+    pub(crate) fn starter(&self, concurrency: usize) -> impl Fn(&str, &str) -> Process + use<> {
         let (dir, mut env) = (self.home.dir().to_owned(), self.home.env().clone());
         env.insert(
             "GAVEL_WORKER_CONCURRENCY".to_owned(),
@@ -185,14 +185,14 @@ impl Fleet {
 }
 
 /// Runs a command of the binary that must end well.
-pub async fn run_to_end(home: &Home, args: &[&str]) -> String {
+pub(crate) async fn run_to_end(home: &Home, args: &[&str]) -> String {
     let (code, output) = run(home, args).await;
     assert_eq!(code, Some(0), "gavel {}:\n{output}", args.join(" "));
     output
 }
 
 /// Runs a command of the binary and answers its exit code and output.
-pub async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
+pub(crate) async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
     let output = gavel(home.env(), args)
         .current_dir(home.dir())
         .stdin(Stdio::null())
@@ -210,7 +210,7 @@ pub async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
 }
 
 /// The first of these that is there and can be run.
-pub fn program(name: &str, folders: &[&str]) -> Option<PathBuf> {
+pub(crate) fn program(name: &str, folders: &[&str]) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let found = path.split(':').chain(folders.iter().copied());
     found
@@ -219,7 +219,7 @@ pub fn program(name: &str, folders: &[&str]) -> Option<PathBuf> {
 }
 
 /// A Redis that belongs to one test; it can be killed and started again, empty.
-pub struct PrivateRedis {
+pub(crate) struct PrivateRedis {
     program: PathBuf,
     dir: tempfile::TempDir,
     address: SocketAddr,
@@ -228,7 +228,7 @@ pub struct PrivateRedis {
 
 impl PrivateRedis {
     /// Starts one; `None`, with a line that says so, where there is no redis-server.
-    pub async fn start() -> Option<Self> {
+    pub(crate) async fn start() -> Option<Self> {
         let Some(program) = program("redis-server", &["/usr/local/bin"]) else {
             eprintln!("NOT TESTED: there is no redis-server in PATH");
             return None;
@@ -245,19 +245,19 @@ impl PrivateRedis {
     }
 
     /// Its address.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
     /// Kills it: what it held is lost.
-    pub async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         let mut process = self.process.take().expect("it runs");
         process.kill();
         process.exit_code().await;
     }
 
     /// Starts it again at the same address.
-    pub async fn again(&mut self) {
+    pub(crate) async fn again(&mut self) {
         let mut command = Command::new(&self.program);
         command.args(["--port", &self.address.port().to_string()]);
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
@@ -268,7 +268,7 @@ impl PrivateRedis {
 }
 
 /// A Postgres that belongs to one test; it can be stopped at once and started again.
-pub struct PrivatePostgres {
+pub(crate) struct PrivatePostgres {
     program: PathBuf,
     dir: tempfile::TempDir,
     address: SocketAddr,
@@ -277,7 +277,7 @@ pub struct PrivatePostgres {
 
 impl PrivatePostgres {
     /// Makes a data folder and starts a server; `None`, with a line that says so, where that can't be done.
-    pub async fn start() -> Option<Self> {
+    pub(crate) async fn start() -> Option<Self> {
         let folders = [
             "/usr/lib/postgresql/17/bin",
             "/usr/lib/postgresql/16/bin",
@@ -336,12 +336,12 @@ impl PrivatePostgres {
     }
 
     /// The address of its database.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("postgres://gavel@{}/postgres", self.address)
     }
 
     /// Stops it without asking anybody (SIGQUIT: immediate shutdown).
-    pub async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         let mut process = self.process.take().expect("it runs");
         let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap();
         let pid = pid.lines().next().unwrap().to_owned();
@@ -356,7 +356,7 @@ impl PrivatePostgres {
     }
 
     /// Starts it again on the same data.
-    pub async fn again(&mut self) {
+    pub(crate) async fn again(&mut self) {
         let mut command = unprivileged(&self.program);
         command.arg("-D").arg(self.dir.path().join("data"));
         command.args([

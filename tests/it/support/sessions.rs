@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// A session whose evidence equals that of no other call.
-pub fn session() -> Value {
+pub(crate) fn session() -> Value {
     session_about(&Uuid::now_v7().to_string())
 }
 
 /// A session whose evidence names `about`: equal texts make equal evidence.
-pub fn session_about(about: &str) -> Value {
+pub(crate) fn session_about(about: &str) -> Value {
     json!({
         "status": "completed",
         "alert_type": "PodCrashLooping",

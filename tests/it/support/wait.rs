@@ -9,7 +9,7 @@ const PERIOD: Duration = Duration::from_millis(15);
 
 /// Asks until the answer is `Some`; fails the test when that takes longer than `deadline`.
 #[track_caller]
-pub fn eventually<T, F, Fut>(
+pub(crate) fn eventually<T, F, Fut>(
     deadline: Duration,
     what: &str,
     mut check: F,
@@ -36,7 +36,7 @@ where
 
 /// Looks for `span` whether a condition stays true; fails the test at the first time that it isn't.
 #[track_caller]
-pub fn stays<F, Fut>(span: Duration, what: &str, mut check: F) -> impl Future<Output = ()>
+pub(crate) fn stays<F, Fut>(span: Duration, what: &str, mut check: F) -> impl Future<Output = ()>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = bool>,

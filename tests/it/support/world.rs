@@ -10,29 +10,29 @@ use super::home::Home;
 use super::judge_server::{JudgeServer, Say};
 
 /// A running program.
-pub struct World {
-    pub api: Api,
-    pub judge: JudgeServer,
-    pub home: Home,
+pub(crate) struct World {
+    pub(crate) api: Api,
+    pub(crate) judge: JudgeServer,
+    pub(crate) home: Home,
     app: Option<Arc<App>>,
     /// The API first, then the workers that the test doesn't stop itself.
     running: Vec<Running>,
 }
 
 /// A part that runs until it is told to stop.
-pub struct Running {
-    pub stop: Stop,
+pub(crate) struct Running {
+    pub(crate) stop: Stop,
     task: JoinHandle<Result<(), AppError>>,
 }
 
 impl Running {
     /// Waits for its end.
-    pub async fn ended(self) {
+    pub(crate) async fn ended(self) {
         self.task.await.unwrap().unwrap();
     }
 
     /// Tells it to stop and waits for its end.
-    pub async fn drain(self) {
+    pub(crate) async fn drain(self) {
         self.stop.soft.cancel();
         self.ended().await;
     }
@@ -40,37 +40,37 @@ impl Running {
 
 impl World {
     /// Opens the program with a judge that answers with this; one worker.
-    pub async fn start(home: Home, say: Say) -> Self {
+    pub(crate) async fn start(home: Home, say: Say) -> Self {
         let mut world = Self::idle(home, say).await;
         world.work();
         world
     }
 
     /// Opens the program without a worker.
-    pub async fn idle(home: Home, say: Say) -> Self {
+    pub(crate) async fn idle(home: Home, say: Say) -> Self {
         Self::idle_with(home, say, "").await
     }
 
     /// Opens the program without a worker; `more` are further lines of the judge's entry.
-    pub async fn idle_with(mut home: Home, say: Say, more: &str) -> Self {
+    pub(crate) async fn idle_with(mut home: Home, say: Say, more: &str) -> Self {
         let judge = JudgeServer::start(say).await;
         home.judge_at(&judge.url("w"), more);
         Self::open(home, judge).await
     }
 
     /// The program itself.
-    pub fn app(&self) -> &Arc<App> {
+    pub(crate) fn app(&self) -> &Arc<App> {
         self.app.as_ref().expect("it is open")
     }
 
     /// Starts a worker that [`Self::end`] stops.
-    pub fn work(&mut self) {
+    pub(crate) fn work(&mut self) {
         let worker = self.worker();
         self.running.push(worker);
     }
 
     /// Starts a worker that the test stops.
-    pub fn worker(&self) -> Running {
+    pub(crate) fn worker(&self) -> Running {
         let (app, stop) = (self.app().clone(), Stop::default());
         let task = tokio::spawn({
             let stop = stop.clone();
@@ -80,13 +80,13 @@ impl World {
     }
 
     /// Stops the program and opens it again on the same data, without a worker.
-    pub async fn restart(mut self) -> Self {
+    pub(crate) async fn restart(mut self) -> Self {
         self.close().await;
         Self::open(self.home, self.judge).await
     }
 
     /// Stops everything in good order.
-    pub async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.judge.release();
         self.close().await;
         self.home.remove().await;
