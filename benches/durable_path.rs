@@ -1,1 +1,240 @@
-fn main() {}
+//! The durable path at speed: POST to recorded score over Postgres, Redis, an API and a worker, each a process of its own.
+//!
+//! `cargo bench --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its
+//! own are made there, and the database is dropped at the end). Prints a table and writes `benches/figures/durable_path.json`.
+//! `GAVEL_BENCH_RUNS` says how often each figure is taken (default 3), `GAVEL_BENCH_ONLY` which one
+//! (`throughput`, `latency`, `memory`).
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a measurement may fail loudly"
+)]
+
+mod support;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{HeldJudge, SetUp, client, concurrently, memory_of};
+
+/// Sessions of the throughput figure, the judge's latency, and the slots of the worker.
+const SESSIONS: usize = 4_000;
+const JUDGE_LATENCY: Duration = Duration::from_millis(200);
+const SLOTS: usize = 200;
+/// Clients that post at once.
+const CLIENTS: usize = 32;
+/// Low load.
+const PER_SECOND: u32 = 40;
+const LOW_LOAD: Duration = Duration::from_secs(10);
+/// Judge calls in flight in the memory figure.
+const IN_FLIGHT: usize = 1_000;
+/// Characters of conversation of a session in each figure.
+const SMALL: usize = 2_000;
+const MEDIUM: usize = 8_000;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(measure());
+}
+
+async fn measure() {
+    let Some(servers) = support::servers() else {
+        println!(
+            "skipped: set DATABASE_URL (postgres://…) and REDIS_URL to measure the durable path"
+        );
+        return;
+    };
+    let runs: usize = variable("GAVEL_BENCH_RUNS")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3);
+    let only = variable("GAVEL_BENCH_ONLY");
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    let mut figures = Vec::new();
+    for run in 1..=runs {
+        if wanted("throughput") {
+            figures.push(throughput(&servers).await.of_run(run));
+        }
+        if wanted("latency") {
+            figures.push(latency(&servers).await.of_run(run));
+        }
+        if wanted("memory") {
+            figures.push(memory(&servers, SMALL).await.of_run(run));
+            figures.push(memory(&servers, MEDIUM).await.of_run(run));
+        }
+    }
+    write(&figures);
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// One measured thing.
+struct Figure {
+    name: String,
+    run: usize,
+    value: f64,
+    unit: &'static str,
+    target: f64,
+    details: Value,
+}
+
+impl Figure {
+    fn of_run(self, run: usize) -> Self {
+        let figure = Self { run, ..self };
+        println!("{}", figure.line());
+        figure
+    }
+
+    fn line(&self) -> String {
+        let verdict = if self.value <= self.target {
+            "holds"
+        } else {
+            "MISSED"
+        };
+        format!(
+            "{:<44} run {}  {:>9.3} {:<9} at most {:>7.2}  {verdict}  {}",
+            self.name, self.run, self.value, self.unit, self.target, self.details
+        )
+    }
+}
+
+/// 4,000 sessions posted one by one, 200 ms a call, 200 slots: ideally 4 s from the first POST to the last row.
+async fn throughput(servers: &support::Servers) -> Figure {
+    let set_up = SetUp::new(servers).await;
+    let _simulator = set_up.simulator(JUDGE_LATENCY).await;
+    let _api = set_up.api().await;
+    let sessions = set_up.put_sessions(SESSIONS, SMALL, CLIENTS).await;
+    let _worker = set_up.worker(SLOTS).await;
+
+    let client = client();
+    let begun = Instant::now();
+    let posting = concurrently(CLIENTS, &sessions, |session| {
+        let (client, url) = (client.clone(), set_up.score_url(session));
+        async move { assert_eq!(client.post(url).send().await.unwrap().status(), 202) }
+    });
+    let watching = set_up.until_finished(SESSIONS);
+    let posted = async {
+        posting.await;
+        begun.elapsed()
+    };
+    let (posted, ()) = tokio::join!(posted, watching);
+    let took = begun.elapsed();
+    let scored = set_up.number("select count(*) from session_scores").await;
+    assert_eq!(scored, i64::try_from(SESSIONS).unwrap());
+    let ideal = JUDGE_LATENCY.mul_f64(SESSIONS as f64 / SLOTS as f64);
+    set_up.remove().await;
+    Figure {
+        name: "4,000 sessions, first POST to last row".to_owned(),
+        run: 0,
+        value: took.as_secs_f64() / ideal.as_secs_f64(),
+        unit: "of ideal",
+        target: 1.10,
+        details: json!({ "took_s": took.as_secs_f64(), "posted_s": posted.as_secs_f64(), "ideal_s": ideal.as_secs_f64() }),
+    }
+}
+
+/// 40 POSTs a second: from the POST that is sent to the judge's call that comes in.
+async fn latency(servers: &support::Servers) -> Figure {
+    let mut set_up = SetUp::new(servers).await;
+    let judge = HeldJudge::start().await;
+    judge.release();
+    set_up.ask(&judge);
+    let _api = set_up.api().await;
+    let _worker = set_up.worker(16).await;
+    let posts = usize::try_from(PER_SECOND).unwrap() * usize::try_from(LOW_LOAD.as_secs()).unwrap();
+    let sessions = set_up.put_sessions(posts, SMALL, CLIENTS).await;
+
+    let client = client();
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / PER_SECOND);
+    let mut sent = HashMap::new();
+    let mut answers = Vec::new();
+    for session in &sessions {
+        ticks.tick().await;
+        sent.insert(session.mark.clone(), Instant::now());
+        let post = client.post(set_up.score_url(session)).send();
+        answers.push(tokio::spawn(async move { post.await.unwrap().status() }));
+    }
+    for answer in answers {
+        assert_eq!(answer.await.unwrap(), 202);
+    }
+    set_up.until_finished(posts).await;
+    let calls = judge.calls();
+    assert_eq!(calls.len(), posts);
+    let mut took: Vec<f64> = calls
+        .iter()
+        .map(|(mark, at)| (*at - sent[mark]).as_secs_f64() * 1_000.0)
+        .collect();
+    took.sort_by(f64::total_cmp);
+    set_up.remove().await;
+    Figure {
+        name: "40 POST/s, POST sent to judge's call, median".to_owned(),
+        run: 0,
+        value: took[took.len() / 2],
+        unit: "ms",
+        target: 5.0,
+        details: json!({ "p90_ms": took[took.len() * 9 / 10], "p99_ms": took[took.len() * 99 / 100], "max_ms": took.last() }),
+    }
+}
+
+/// A worker with 1,000 judge calls in flight.
+async fn memory(servers: &support::Servers, characters: usize) -> Figure {
+    let mut set_up = SetUp::new(servers).await;
+    let judge = HeldJudge::start().await;
+    set_up.ask(&judge);
+    let _api = set_up.api().await;
+    let worker = set_up.worker(IN_FLIGHT).await;
+    let idle = memory_of(&worker);
+    let sessions = set_up.put_sessions(IN_FLIGHT, characters, CLIENTS).await;
+    let client = client();
+    concurrently(CLIENTS, &sessions, |session| {
+        let (client, url) = (client.clone(), set_up.score_url(session));
+        async move { assert_eq!(client.post(url).send().await.unwrap().status(), 202) }
+    })
+    .await;
+    judge.until_in_flight(IN_FLIGHT).await;
+    let in_flight = memory_of(&worker);
+    judge.release();
+    set_up.until_finished(IN_FLIGHT).await;
+    let after = memory_of(&worker);
+    set_up.remove().await;
+    Figure {
+        name: format!("worker's memory, 1,000 calls, {characters} characters each"),
+        run: 0,
+        value: in_flight.resident_mb,
+        unit: "MB",
+        target: 150.0,
+        details: json!({ "idle_mb": idle.resident_mb, "peak_to_the_end_mb": after.peak_mb, "after_mb": after.resident_mb }),
+    }
+}
+
+fn write(figures: &[Figure]) {
+    println!();
+    for figure in figures {
+        println!("{}", figure.line());
+    }
+    let rows: Vec<Value> = figures
+        .iter()
+        .map(|figure| {
+            json!({
+                "name": figure.name, "run": figure.run, "value": figure.value, "unit": figure.unit,
+                "target": figure.target, "holds": figure.value <= figure.target, "details": figure.details,
+            })
+        })
+        .collect();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let document = json!({
+        "measured_at": chrono::Utc::now(), "version": env!("CARGO_PKG_VERSION"), "cores": cores,
+        "profile": if cfg!(debug_assertions) { "debug" } else { "release" }, "figures": rows,
+    });
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/figures");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("durable_path.json");
+    std::fs::write(&path, serde_json::to_string_pretty(&document).unwrap()).unwrap();
+    println!("\nwritten to {}", path.display());
+}

@@ -12,6 +12,8 @@
 
 mod api;
 mod cli;
+mod faults;
+mod flow;
 mod judge;
 mod queue;
 mod store;

@@ -1,5 +1,13 @@
 //! What tests stand on: a store of either kind with a database of its own.
 
+pub mod client;
+pub mod home;
+pub mod judge_server;
+pub mod process;
+pub mod sessions;
+pub mod wait;
+pub mod world;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +61,16 @@ pub async fn postgres_database() -> Option<String> {
     admin.close().await.unwrap();
     let (base, _) = server.rsplit_once('/').unwrap();
     Some(format!("{base}/{name}"))
+}
+
+/// Drops a database that [`postgres_database`] made; whoever still holds it is cut off.
+pub async fn drop_postgres_database(url: &str) {
+    let server = postgres_server().unwrap();
+    let (_, name) = url.rsplit_once('/').unwrap();
+    let mut admin = sqlx::PgConnection::connect(&server).await.unwrap();
+    let drop = format!("drop database {name} with (force)");
+    admin.execute(sqlx::AssertSqlSafe(drop)).await.unwrap();
+    admin.close().await.unwrap();
 }
 
 /// A migrated SQLite store.

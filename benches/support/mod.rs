@@ -1,0 +1,333 @@
+//! What a measurement stands on: processes over a database and a queue of their own, sessions, clients.
+
+mod judge;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::{Connection as _, Executor as _};
+use tokio::process::{Child, Command};
+use uuid::Uuid;
+
+pub(crate) use judge::HeldJudge;
+
+/// How long anything may take before the measurement fails.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often the end of the work is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The servers to measure on.
+pub(crate) struct Servers {
+    database: String,
+    redis: String,
+}
+
+/// The servers that the environment names; `None` unless it names both.
+pub(crate) fn servers() -> Option<Servers> {
+    let database = std::env::var("DATABASE_URL")
+        .ok()
+        .filter(|url| url.starts_with("postgres"))?;
+    let redis = std::env::var("REDIS_URL")
+        .ok()
+        .filter(|url| !url.is_empty())?;
+    Some(Servers { database, redis })
+}
+
+/// A session that was put.
+pub(crate) struct Session {
+    pub(crate) id: Uuid,
+    /// What its conversation begins with.
+    pub(crate) mark: String,
+}
+
+/// A running process; killed when this value goes.
+pub(crate) struct Process {
+    child: Child,
+}
+
+/// A database, a queue, and the settings of the processes over them.
+pub(crate) struct SetUp {
+    env: BTreeMap<String, String>,
+    dir: tempfile::TempDir,
+    server: String,
+    database: String,
+    api: SocketAddr,
+    simulator: SocketAddr,
+}
+
+impl SetUp {
+    /// Makes a database and migrates it.
+    pub(crate) async fn new(servers: &Servers) -> Self {
+        let name = format!("gavel_bench_{}", Uuid::now_v7().simple());
+        let mut admin = sqlx::PgConnection::connect(&servers.database)
+            .await
+            .unwrap();
+        admin
+            .execute(sqlx::AssertSqlSafe(format!("create database {name}")))
+            .await
+            .unwrap();
+        admin.close().await.unwrap();
+        let (base, _) = servers.database.rsplit_once('/').unwrap();
+        let (api, simulator) = (free_address(), free_address());
+        let env = [
+            ("DATABASE_URL", format!("{base}/{name}")),
+            ("REDIS_URL", servers.redis.clone()),
+            ("GAVEL_REDIS_QUEUE", name.clone()),
+            ("GAVEL_BIND", api.to_string()),
+            ("GAVEL_SIMULATED_URL", format!("http://{simulator}/v1")),
+            ("DEFAULT_LLM_PROVIDER", "simulated".to_owned()),
+            ("GAVEL_LOG_FILTER", "warn".to_owned()),
+        ];
+        let env = env
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        let dir = tempfile::tempdir().unwrap();
+        let set_up = Self {
+            env,
+            dir,
+            server: servers.database.clone(),
+            database: name,
+            api,
+            simulator,
+        };
+        let migrated = set_up.command(&["migrate"]).output().await.unwrap();
+        assert!(
+            migrated.status.success(),
+            "{}",
+            String::from_utf8_lossy(&migrated.stderr)
+        );
+        set_up
+    }
+
+    /// Makes the processes ask this judge instead of the simulator.
+    pub(crate) fn ask(&mut self, judge: &HeldJudge) {
+        self.env
+            .insert("GAVEL_SIMULATED_URL".to_owned(), judge.url());
+    }
+
+    /// Starts the simulated judge.
+    pub(crate) async fn simulator(&self, latency: Duration) -> Process {
+        let port = self.simulator.port().to_string();
+        let latency = format!("{}ms", latency.as_millis());
+        let process = self.spawn(&["simulate-judge", "--port", &port, "--latency", &latency]);
+        answers(self.simulator).await;
+        process
+    }
+
+    /// Starts the API.
+    pub(crate) async fn api(&self) -> Process {
+        let process = self.spawn(&["serve"]);
+        answers(self.api).await;
+        process
+    }
+
+    /// Starts a worker, and waits until it is registered.
+    pub(crate) async fn worker(&self, concurrency: usize) -> Process {
+        let process = self.spawn(&["worker", "--concurrency", &concurrency.to_string()]);
+        self.until("a worker is registered", "select count(*) from workers", 1)
+            .await;
+        process
+    }
+
+    /// Puts sessions of so many characters.
+    pub(crate) async fn put_sessions(
+        &self,
+        count: usize,
+        characters: usize,
+        clients: usize,
+    ) -> Vec<Session> {
+        let sessions: Vec<Session> = (0..count)
+            .map(|_| {
+                let id = Uuid::now_v7();
+                Session {
+                    id,
+                    mark: format!("mark-{}", id.simple()),
+                }
+            })
+            .collect();
+        let client = client();
+        concurrently(clients, &sessions, |session| {
+            let request = client
+                .put(format!(
+                    "http://{}/api/v1/sessions/{}",
+                    self.api, session.id
+                ))
+                .json(&body(&session.mark, characters));
+            async move { assert!(request.send().await.unwrap().status().is_success()) }
+        })
+        .await;
+        sessions
+    }
+
+    /// Where a session's score is asked for.
+    pub(crate) fn score_url(&self, session: &Session) -> String {
+        format!(
+            "http://{}/api/v1/scoring/sessions/{}/score",
+            self.api, session.id
+        )
+    }
+
+    /// Waits until so many jobs are recorded as ended.
+    pub(crate) async fn until_finished(&self, jobs: usize) {
+        let ended = "select count(*) from scoring_jobs where finished_at is not null";
+        self.until("the jobs end", ended, i64::try_from(jobs).unwrap())
+            .await;
+    }
+
+    /// One number of the database.
+    pub(crate) async fn number(&self, query: &'static str) -> i64 {
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
+        let number = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
+        db.close().await.unwrap();
+        number
+    }
+
+    /// Drops the database, and with it whoever is still connected.
+    pub(crate) async fn remove(self) {
+        let mut admin = sqlx::PgConnection::connect(&self.server).await.unwrap();
+        let drop = format!("drop database {} with (force)", self.database);
+        admin.execute(sqlx::AssertSqlSafe(drop)).await.unwrap();
+        admin.close().await.unwrap();
+    }
+
+    async fn until(&self, what: &str, query: &'static str, at_least: i64) {
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
+        let begun = Instant::now();
+        loop {
+            let number: i64 = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
+            if number >= at_least {
+                break;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what}: {number} of {at_least}; logs in {:?}",
+                self.dir.path()
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+        db.close().await.unwrap();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .args(args)
+            .env_clear()
+            .envs(&self.env)
+            .current_dir(self.dir.path());
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    fn spawn(&self, args: &[&str]) -> Process {
+        let log = self.dir.path().join(format!("{}.log", args[0]));
+        let out = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .unwrap();
+        let mut command = self.command(args);
+        command.stdout(out.try_clone().unwrap()).stderr(out);
+        Process {
+            child: command.spawn().unwrap(),
+        }
+    }
+}
+
+fn binary() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_gavel")).to_owned()
+}
+
+/// Memory of a process, MB of 10^6 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) resident_mb: f64,
+    pub(crate) peak_mb: f64,
+}
+
+/// Memory of a process now, and its peak so far.
+pub(crate) fn memory_of(process: &Process) -> Memory {
+    let pid = process.child.id().expect("it runs");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let read = |name: &str| {
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
+        let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
+        kib * 1_024.0 / 1e6
+    };
+    Memory {
+        resident_mb: read("VmRSS:"),
+        peak_mb: read("VmHWM:"),
+    }
+}
+
+/// An HTTP client.
+pub(crate) fn client() -> reqwest::Client {
+    // A second client of this process finds it set.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .timeout(PATIENCE)
+        .build()
+        .unwrap()
+}
+
+/// Does something for each item, so many at once.
+pub(crate) async fn concurrently<'a, T, F, Fut>(clients: usize, items: &'a [T], act: F)
+where
+    F: Fn(&'a T) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let next = AtomicUsize::new(0);
+    let (next, act) = (&next, &act);
+    let each = (0..clients).map(|_| async move {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            act(item).await;
+        }
+    });
+    futures::future::join_all(each).await;
+}
+
+fn body(mark: &str, characters: usize) -> serde_json::Value {
+    let line = "10:04:11 kubelet: Liveness probe failed: Get http://10.1.2.3:8080/healthz: connection refused\n";
+    let output = line.repeat(characters / line.len() + 1);
+    json!({
+        "status": "completed",
+        "alert_type": "PodCrashLooping",
+        "agent": "kubernetes-agent",
+        "alert_data": { "alert": "PodCrashLooping", "severity": "critical" },
+        "conversation": [
+            { "role": "user", "content": format!("{mark} A pod restarts again and again.") },
+            { "role": "tool", "tool_name": "kubectl-logs", "content": output },
+            { "role": "assistant", "content": "The liveness probe fails: the process doesn't listen yet." },
+        ],
+        "final_analysis": "The probe begins before the process listens.",
+        "tools": ["kubectl-get", "kubectl-logs"],
+    })
+}
+
+fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+async fn answers(address: SocketAddr) {
+    let begun = Instant::now();
+    while tokio::net::TcpStream::connect(address).await.is_err() {
+        assert!(begun.elapsed() < PATIENCE, "nobody listens on {address}");
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,175 @@
+//! Workers that are killed while they work.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+
+use super::fleet::end;
+use super::{DEADLINE, Tally, all_scored_once, enqueue, marked, shared};
+use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::process::{Fleet, Process};
+use crate::support::wait::eventually;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_twice() {
+    const JOBS: usize = 50;
+    let Some(home) = shared().await else { return };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    judge.rule(|call| {
+        if call.tag == "killed" {
+            Say::held(1)
+        } else {
+            Say::Score(70)
+        }
+    });
+    let fleet = Fleet::start(home).await;
+    let mut killed = fleet.worker("killed", &judge.url("killed"), JOBS);
+    enqueue(&fleet.api, JOBS).await;
+    eventually(DEADLINE, "fifty jobs are in hand", || async {
+        (judge.in_flight() == JOBS).then_some(())
+    })
+    .await;
+    let mut others = [
+        fleet.worker("b", &judge.url("b"), 16),
+        fleet.worker("c", &judge.url("c"), 16),
+    ];
+    workers_alive(&fleet, 3).await;
+
+    let killed_at = Instant::now();
+    killed.kill();
+    killed.exit_code().await;
+    all_scored_once(&fleet.home, JOBS).await;
+    let calls = judge.calls();
+    let taken: Vec<_> = calls.iter().filter(|call| call.tag != "killed").collect();
+    assert_eq!(taken.len(), JOBS, "each job is asked for once more");
+    let first = taken.iter().map(|call| call.at).min().unwrap() - killed_at;
+    let last = taken.iter().map(|call| call.at).max().unwrap() - killed_at;
+    println!(
+        "takeover after kill -9 with a lease of 5 s: first call {first:?}, last call {last:?}"
+    );
+    for worker in &mut others {
+        worker.stop().await;
+    }
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_kills_its_workers_ends_as_poison_and_takes_no_other_with_it() {
+    const BYSTANDERS: usize = 30;
+    const MARK: &str = "this one kills its worker";
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    home.set("GAVEL_WORKER_LEASE_S", "1.5");
+    let (kill, to_kill) = mpsc::unbounded_channel::<String>();
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    judge.rule(move |call| {
+        if call.prompt().contains(MARK) {
+            kill.send(call.tag.clone()).unwrap();
+            return Say::held(1);
+        }
+        Say::Score(70)
+    });
+    let fleet = Fleet::start(home).await;
+    let workers = Supervised::start(&fleet, &judge, &["a", "b", "c"]);
+    let supervising = workers.clone().supervise(to_kill);
+    tokio::pin!(supervising);
+    let scoring = async {
+        enqueue(&fleet.api, BYSTANDERS / 2).await;
+        let poison = fleet.api.enqueue(marked(MARK)).await.1;
+        enqueue(&fleet.api, BYSTANDERS - BYSTANDERS / 2).await;
+        let jobs = i64::try_from(BYSTANDERS).unwrap();
+        let tally = eventually(DEADLINE, "all jobs end", || async {
+            let tally = Tally::read(&fleet.home).await?;
+            (tally.succeeded + tally.failed == jobs + 1).then_some(tally)
+        })
+        .await;
+        let expected = Tally {
+            jobs: jobs + 1,
+            failed: 1,
+            ..Tally::all_scored_once(jobs)
+        };
+        assert_eq!(tally, expected);
+        fleet.api.job(poison).await
+    };
+    let job = tokio::select! {
+        job = scoring => job,
+        () = &mut supervising => unreachable!("it runs as long as the judge"),
+    };
+    assert_eq!(job["state"], "failed");
+    assert_eq!(job["error"]["class"], "poison");
+    assert_eq!(job["attempts"], 3);
+    assert!(
+        job["error"]["remedy"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty()),
+        "{job:#}"
+    );
+    // Twice in its own lane, three times alone.
+    assert_eq!(*workers.deaths.lock().unwrap(), 5);
+    workers.stop().await;
+    end(fleet).await;
+}
+
+/// Workers that are started again whenever they are killed.
+#[derive(Clone)]
+struct Supervised {
+    workers: Arc<Mutex<BTreeMap<String, Process>>>,
+    start: Arc<dyn Fn(&str) -> Process + Send + Sync>,
+    deaths: Arc<Mutex<usize>>,
+}
+
+impl Supervised {
+    fn start(fleet: &Fleet, judge: &JudgeServer, names: &[&str]) -> Self {
+        let start: BTreeMap<String, _> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), judge.url(name)))
+            .collect();
+        let starter = fleet.starter(4);
+        let start: Arc<dyn Fn(&str) -> Process + Send + Sync> =
+            Arc::new(move |name| starter(name, &start[name]));
+        let workers = names
+            .iter()
+            .map(|name| ((*name).to_owned(), start(name)))
+            .collect();
+        Self {
+            workers: Arc::new(Mutex::new(workers)),
+            start,
+            deaths: Arc::default(),
+        }
+    }
+
+    async fn supervise(self, mut to_kill: mpsc::UnboundedReceiver<String>) {
+        while let Some(name) = to_kill.recv().await {
+            let worker = self.workers.lock().unwrap().remove(&name);
+            let mut worker = worker.expect("only workers that run ask");
+            worker.kill();
+            worker.exit_code().await;
+            *self.deaths.lock().unwrap() += 1;
+            let again = (self.start)(&name);
+            self.workers.lock().unwrap().insert(name, again);
+        }
+    }
+
+    async fn stop(&self) {
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap());
+        for mut worker in workers.into_values() {
+            worker.stop().await;
+        }
+    }
+}
+
+async fn workers_alive(fleet: &Fleet, count: usize) {
+    eventually(DEADLINE, "the workers are registered", || async {
+        let body = fleet.api.get("/api/v1/workers").await.expect(200);
+        let items = body["items"].as_array().unwrap();
+        let alive = items
+            .iter()
+            .filter(|worker| worker["alive"] == true)
+            .count();
+        (alive == count).then_some(())
+    })
+    .await;
+}

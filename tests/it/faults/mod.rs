@@ -1,0 +1,121 @@
+//! Processes that die, servers that go away, and nothing that is lost or scored twice.
+//!
+//! The real binary over Postgres and Redis; each test has a database and a queue of its own.
+
+mod deaths;
+mod fleet;
+mod outages;
+mod starts;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sqlx::Connection as _;
+use sqlx::Row as _;
+use uuid::Uuid;
+
+use crate::support::client::Api;
+use crate::support::home::Home;
+use crate::support::sessions::session;
+use crate::support::wait::eventually;
+
+/// How long a whole fleet may take: generous, since nothing here measures speed.
+const DEADLINE: Duration = Duration::from_secs(150);
+
+/// A set-up on the servers there are; says so where there are none.
+async fn shared() -> Option<Home> {
+    let home = Home::shared().await;
+    if home.is_none() {
+        eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
+    }
+    home
+}
+
+/// Puts so many sessions and asks for the score of each.
+async fn enqueue(api: &Api, sessions: usize) -> Vec<(Uuid, Uuid)> {
+    let mut jobs = Vec::new();
+    for _ in 0..sessions {
+        jobs.push(api.enqueue(session()).await);
+    }
+    jobs
+}
+
+/// What the tables say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tally {
+    jobs: i64,
+    succeeded: i64,
+    failed: i64,
+    scores: i64,
+    sessions_scored: i64,
+    /// Scores that a later one replaced: there are none unless something was scored twice.
+    superseded: i64,
+}
+
+impl Tally {
+    /// Every one of so many jobs is scored, once.
+    fn all_scored_once(scored: i64) -> Self {
+        Self {
+            jobs: scored,
+            succeeded: scored,
+            failed: 0,
+            scores: scored,
+            sessions_scored: scored,
+            superseded: 0,
+        }
+    }
+
+    async fn read(home: &Home) -> Option<Self> {
+        let mut db = sqlx::PgConnection::connect(home.get("DATABASE_URL"))
+            .await
+            .ok()?;
+        let row = sqlx::query(
+            "select (select count(*) from scoring_jobs) as jobs,
+                    (select count(*) from scoring_jobs where state = 'succeeded') as succeeded,
+                    (select count(*) from scoring_jobs where state = 'failed') as failed,
+                    (select count(*) from session_scores) as scores,
+                    (select count(distinct session_id) from session_scores) as sessions_scored,
+                    (select count(*) from session_scores where superseded_at is not null) as superseded",
+        )
+        .fetch_one(&mut db)
+        .await
+        .ok()?;
+        let _ = db.close().await;
+        Some(Self {
+            jobs: row.get("jobs"),
+            succeeded: row.get("succeeded"),
+            failed: row.get("failed"),
+            scores: row.get("scores"),
+            sessions_scored: row.get("sessions_scored"),
+            superseded: row.get("superseded"),
+        })
+    }
+}
+
+/// Waits until so many jobs have ended, and fails the test unless each is scored exactly once.
+async fn all_scored_once(home: &Home, jobs: usize) {
+    let jobs = i64::try_from(jobs).unwrap();
+    let tally = eventually(DEADLINE, "all jobs end", || async {
+        let tally = Tally::read(home).await?;
+        (tally.succeeded + tally.failed == jobs).then_some(tally)
+    })
+    .await;
+    assert_eq!(tally, Tally::all_scored_once(jobs));
+}
+
+/// One number of the database.
+async fn number(home: &Home, query: &'static str) -> i64 {
+    let mut db = sqlx::PgConnection::connect(home.get("DATABASE_URL"))
+        .await
+        .unwrap();
+    let number = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
+    db.close().await.unwrap();
+    number
+}
+
+/// A session whose conversation holds this mark.
+fn marked(mark: &str) -> Value {
+    let mut body = session();
+    body["conversation"][0]["content"] = Value::from(mark);
+    body
+}

@@ -1,0 +1,188 @@
+//! Servers that go away for a while, or come back empty.
+
+use std::time::Duration;
+
+use super::fleet::end;
+use super::{DEADLINE, all_scored_once, enqueue, number, shared};
+use crate::support::home::Home;
+use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::process::{Fleet, PrivatePostgres, PrivateRedis};
+use crate::support::sessions::session;
+use crate::support::wait::eventually;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_loses_its_keys_loses_no_job() {
+    const JOBS: usize = 60;
+    let Some(home) = shared().await else { return };
+    let judge = JudgeServer::start(Say::held(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut workers = [
+        fleet.worker("a", &judge.url("a"), 8),
+        fleet.worker("b", &judge.url("b"), 8),
+    ];
+    enqueue(&fleet.api, JOBS).await;
+    eventually(DEADLINE, "both workers are full", || async {
+        (judge.in_flight() == 16).then_some(())
+    })
+    .await;
+    let deleted = delete_keys(&fleet.home).await;
+    assert!(deleted > 0, "there was something to lose");
+    judge.release();
+    all_scored_once(&fleet.home, JOBS).await;
+
+    // Once more with nothing in hand: only the rows know of these.
+    for worker in &mut workers {
+        worker.stop().await;
+    }
+    enqueue(&fleet.api, JOBS).await;
+    delete_keys(&fleet.home).await;
+    let mut worker = fleet.worker("c", &judge.url("c"), 8);
+    all_scored_once(&fleet.home, 2 * JOBS).await;
+    assert_eq!(judge.count(), 2 * JOBS, "none is asked twice");
+    worker.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    let Some(mut redis) = PrivateRedis::start().await else {
+        return;
+    };
+    home.set("REDIS_URL", redis.url());
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut workers = [
+        fleet.worker("a", &judge.url("a"), 4),
+        fleet.worker("b", &judge.url("b"), 4),
+    ];
+    enqueue(&fleet.api, 5).await;
+    all_scored_once(&fleet.home, 5).await;
+
+    redis.kill().await;
+    // Every request is a 202, or this fails.
+    enqueue(&fleet.api, 20).await;
+    let ready = fleet.api.get("/readyz").await;
+    assert_eq!(ready.body["status"], "degraded", "{:#}", ready.body);
+    ready.expect(200);
+    all_scored_once(&fleet.home, 25).await;
+
+    redis.again().await;
+    eventually(DEADLINE, "the API sees Redis again", || async {
+        let ready = fleet.api.get("/readyz").await;
+        (ready.body["status"] == "ok").then_some(())
+    })
+    .await;
+    enqueue(&fleet.api, 20).await;
+    all_scored_once(&fleet.home, 45).await;
+    assert_eq!(judge.count(), 45);
+    for worker in &mut workers {
+        worker.stop().await;
+    }
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_unreachable_at_start_degrades_and_stops_nothing() {
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    home.set(
+        "REDIS_URL",
+        format!("redis://{}", crate::support::process::free_address()),
+    );
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), 4);
+    let ready = fleet.api.get("/readyz").await;
+    assert_eq!(ready.body["status"], "degraded", "{:#}", ready.body);
+    ready.expect(200);
+    enqueue(&fleet.api, 10).await;
+    all_scored_once(&fleet.home, 10).await;
+    worker.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
+    const JOBS: usize = 12;
+    let Some(redis) = crate::support::redis_server() else {
+        eprintln!("NOT TESTED: REDIS_URL names no server");
+        return;
+    };
+    let Some(mut postgres) = PrivatePostgres::start().await else {
+        return;
+    };
+    let mut home = Home::embedded();
+    home.set("DATABASE_URL", postgres.url());
+    home.set("REDIS_URL", redis);
+    home.set(
+        "GAVEL_REDIS_QUEUE",
+        format!("test-{}", uuid::Uuid::now_v7().simple()),
+    );
+    let judge = JudgeServer::start(Say::held(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), 6);
+    enqueue(&fleet.api, JOBS).await;
+    eventually(DEADLINE, "the worker is full", || async {
+        (judge.in_flight() == 6).then_some(())
+    })
+    .await;
+
+    postgres.kill().await;
+    let refused = fleet.api.ask(uuid::Uuid::now_v7()).await;
+    assert_eq!(
+        refused.body["type"], "urn:gavel:problem:database-unavailable",
+        "{:#}",
+        refused.body
+    );
+    assert!(refused.header("retry-after").is_some());
+    refused.expect(503);
+    let not_ready = fleet.api.get("/readyz").await;
+    not_ready.expect(503);
+    // The judge answers while nothing can be recorded.
+    judge.release();
+    eventually(Duration::from_secs(30), "the replies are in", || async {
+        (judge.in_flight() == 0).then_some(())
+    })
+    .await;
+
+    postgres.again().await;
+    all_scored_once(&fleet.home, JOBS).await;
+    assert!(worker.runs(), "{}", worker.output());
+    let (_, job) = fleet.api.enqueue(session()).await;
+    assert_eq!(fleet.api.ended(job).await["state"], "succeeded");
+    assert_eq!(
+        number(
+            &fleet.home,
+            "select count(*) from scoring_jobs where attempts > 0"
+        )
+        .await,
+        0
+    );
+    worker.stop().await;
+    let Fleet { mut serve, .. } = fleet;
+    serve.stop().await;
+}
+
+/// Deletes every key of the test's own queue.
+async fn delete_keys(home: &Home) -> usize {
+    let client = redis::Client::open(home.get("REDIS_URL")).unwrap();
+    let mut redis = client.get_multiplexed_async_connection().await.unwrap();
+    let pattern = format!("{{gavel:{}}}:*", home.get("GAVEL_REDIS_QUEUE"));
+    let keys: Vec<String> = redis::cmd("KEYS")
+        .arg(pattern)
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    if !keys.is_empty() {
+        let _: usize = redis::cmd("DEL")
+            .arg(&keys)
+            .query_async(&mut redis)
+            .await
+            .unwrap();
+    }
+    keys.len()
+}

@@ -1,0 +1,81 @@
+//! What an operator stops stays stopped, costs nothing, and goes on when it is told to.
+
+use std::time::Duration;
+
+use super::on_every_setup;
+use crate::support::client::PATIENCE;
+use crate::support::home::{Home, JUDGE};
+use crate::support::judge_server::Say;
+use crate::support::sessions::session;
+use crate::support::wait::{eventually, stays};
+use crate::support::world::World;
+
+on_every_setup!(
+    a_paused_queue_takes_requests_and_asks_nobody,
+    a_paused_judge_holds_its_lane,
+    a_live_worker_obeys_a_pause,
+);
+
+async fn a_paused_queue_takes_requests_and_asks_nobody(home: Home) {
+    pause_and_resume(home, "/api/v1/queue").await;
+}
+
+async fn a_paused_judge_holds_its_lane(home: Home) {
+    pause_and_resume(home, &format!("/api/v1/judges/{JUDGE}")).await;
+}
+
+async fn pause_and_resume(home: Home, what: &str) {
+    let mut world = World::idle(home, Say::Score(70)).await;
+    world.api.post(&format!("{what}/pause")).await.expect(200);
+    let (id, job) = world.api.enqueue(session()).await;
+    world.work();
+    stays(Duration::from_millis(1_200), "nothing is asked", || async {
+        world.judge.count() == 0
+    })
+    .await;
+    let held = world.api.job(job).await;
+    assert_eq!(held["state"], "queued");
+    assert_eq!(held["wait"]["reason"], "paused");
+
+    world.api.post(&format!("{what}/resume")).await.expect(200);
+    assert_eq!(world.api.scored(id).await["total_score"], 70);
+    let done = world.api.ended(job).await;
+    assert_eq!(
+        (done["retries"].as_i64(), done["attempts"].as_i64()),
+        (Some(0), Some(0))
+    );
+    world.end().await;
+}
+
+async fn a_live_worker_obeys_a_pause(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/pause"))
+        .await
+        .expect(200);
+    // The worker reads the brakes twice a second; what it takes before that is scored.
+    let held = eventually(PATIENCE, "a new job stays queued", || async {
+        let (_, job) = world.api.enqueue(session()).await;
+        let path = format!("/api/v1/jobs/{job}");
+        let looked = world
+            .api
+            .send("GET", &path, None, &[("prefer", "wait=1")])
+            .await;
+        let looked = looked.expect(200);
+        (looked["state"] == "queued").then_some(job)
+    })
+    .await;
+    let calls = world.judge.count();
+    stays(Duration::from_millis(500), "nothing is asked", || async {
+        world.judge.count() == calls
+    })
+    .await;
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
+        .await
+        .expect(200);
+    assert_eq!(world.api.ended(held).await["state"], "succeeded");
+    world.end().await;
+}

@@ -1,0 +1,78 @@
+//! A worker that is told to stop finishes what it can, gives back the rest, and loses nothing.
+
+use std::time::Duration;
+
+use super::on_every_setup;
+use crate::support::client::PATIENCE;
+use crate::support::home::Home;
+use crate::support::judge_server::Say;
+use crate::support::sessions::session;
+use crate::support::wait::{eventually, stays};
+use crate::support::world::World;
+
+on_every_setup!(
+    a_soft_stop_lets_running_jobs_finish_and_takes_no_more,
+    a_hard_stop_gives_back_what_is_not_finished_and_another_worker_scores_it,
+    a_drain_that_takes_too_long_becomes_hard_by_itself,
+);
+
+async fn in_flight(world: &World, calls: usize) {
+    eventually(PATIENCE, "the judge is asked", || async {
+        (world.judge.in_flight() == calls).then_some(())
+    })
+    .await;
+}
+
+async fn a_soft_stop_lets_running_jobs_finish_and_takes_no_more(home: Home) {
+    let world = World::idle(home, Say::held(70)).await;
+    let worker = world.worker();
+    let (_, first) = world.api.enqueue(session()).await;
+    in_flight(&world, 1).await;
+    worker.stop.soft.cancel();
+    let (_, second) = world.api.enqueue(session()).await;
+    stays(
+        Duration::from_millis(1_200),
+        "the second job isn't taken",
+        || async { world.judge.count() == 1 },
+    )
+    .await;
+    world.judge.release();
+    worker.ended().await;
+    assert_eq!(world.api.job(first).await["state"], "succeeded");
+    assert_eq!(world.api.job(second).await["state"], "queued");
+    world.end().await;
+}
+
+async fn a_hard_stop_gives_back_what_is_not_finished_and_another_worker_scores_it(home: Home) {
+    let mut world = World::idle(home, Say::held(70)).await;
+    let worker = world.worker();
+    let (id, job) = world.api.enqueue(session()).await;
+    in_flight(&world, 1).await;
+    worker.stop.soft.cancel();
+    worker.stop.hard.cancel();
+    worker.ended().await;
+    let back = world.api.job(job).await;
+    assert_eq!(back["state"], "queued", "{back:#}");
+    assert_eq!(
+        (back["attempts"].as_i64(), back["retries"].as_i64()),
+        (Some(0), Some(0))
+    );
+
+    world.judge.release();
+    world.work();
+    world.api.scored(id).await;
+    assert_eq!(world.api.history(id).await.len(), 1);
+    assert_eq!(world.judge.count(), 2);
+    world.end().await;
+}
+
+async fn a_drain_that_takes_too_long_becomes_hard_by_itself(mut home: Home) {
+    home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", "1");
+    let world = World::idle(home, Say::held(70)).await;
+    let worker = world.worker();
+    let (_, job) = world.api.enqueue(session()).await;
+    in_flight(&world, 1).await;
+    worker.drain().await;
+    assert_eq!(world.api.job(job).await["state"], "queued");
+    world.end().await;
+}

@@ -1,0 +1,297 @@
+//! A judge that fails: retried, obeyed, or the end of the job, by the class of its error.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::on_every_setup;
+use crate::support::client::{Api, PATIENCE};
+use crate::support::home::{Home, JUDGE};
+use crate::support::judge_server::{Call, Say};
+use crate::support::sessions::session;
+use crate::support::wait::{eventually, stays};
+use crate::support::world::World;
+
+on_every_setup!(
+    two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds,
+    a_judge_that_always_answers_500_fails_the_job_after_four_calls,
+    a_judge_that_answers_too_late_fails_the_job_as_transient,
+    a_judge_that_is_not_there_fails_the_job_as_transient,
+    a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry,
+    a_long_retry_after_puts_the_job_into_waiting,
+    a_job_that_waits_too_long_fails_as_wait_expired,
+    a_wrong_key_fails_the_job_and_closes_the_lane_until_resume,
+    a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued,
+    a_truncated_reply_is_asked_for_once_more_with_a_larger_cap,
+    a_refusal_is_not_asked_again,
+    a_rejected_request_fails_the_job_and_leaves_the_lane_open,
+    a_failed_job_is_retried_by_hand_under_its_own_id,
+);
+
+/// The job's error is of this class, with words and a remedy.
+#[track_caller]
+fn assert_failed(job: &Value, class: &str) {
+    assert_eq!(job["state"], "failed", "{job:#}");
+    assert_eq!(job["error"]["class"], class, "{job:#}");
+    for field in ["message", "remedy"] {
+        assert!(!job["error"][field].as_str().unwrap().is_empty(), "{job:#}");
+    }
+    assert!(job["times"]["finished_at"].is_string(), "{job:#}");
+    assert_eq!(job["result"], Value::Null, "an error is never a score");
+}
+
+fn gaps(calls: &[Call]) -> Vec<Duration> {
+    calls
+        .windows(2)
+        .map(|pair| pair[1].at - pair[0].at)
+        .collect()
+}
+
+async fn fail(world: &World) -> Value {
+    let (id, job) = world.api.enqueue(session()).await;
+    let job = world.api.ended(job).await;
+    let score = world.api.score(id).await;
+    assert_eq!(score.body["type"], "urn:gavel:problem:not-scored");
+    assert_eq!(score.body["job"]["job_id"], job["job_id"]);
+    score.expect(404);
+    job
+}
+
+async fn two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds(mut home: Home) {
+    home.set("GAVEL_JUDGE_RETRY_BASE_S", "1.0");
+    let world = World::start(home, Say::Score(72)).await;
+    world
+        .judge
+        .says_in_turn(vec![Say::Status(500), Say::Status(500)], Say::Score(72));
+    let (id, job) = world.api.enqueue(session()).await;
+    assert_eq!(world.api.scored(id).await["total_score"], 72);
+    assert_eq!(world.api.ended(job).await["retries"], 2);
+    let gaps = gaps(&world.judge.calls());
+    assert_eq!(gaps.len(), 2);
+    // Lower bounds only: how late a busy machine is says nothing about the schedule.
+    assert!(gaps[0] >= Duration::from_secs(1), "{gaps:?}");
+    assert!(gaps[1] >= Duration::from_secs(2), "{gaps:?}");
+    world.end().await;
+}
+
+async fn a_judge_that_always_answers_500_fails_the_job_after_four_calls(home: Home) {
+    let world = World::start(home, Say::Status(500)).await;
+    let job = fail(&world).await;
+    assert_failed(&job, "transient");
+    assert_eq!(job["retries"], 3);
+    assert_eq!(world.judge.count(), 4);
+    world.end().await;
+}
+
+async fn a_judge_that_answers_too_late_fails_the_job_as_transient(mut home: Home) {
+    home.set("GAVEL_JUDGE_MAX_RETRIES", "1");
+    let mut world = World::idle_with(home, Say::held(70), "  timeout_s: 0.3\n").await;
+    world.work();
+    assert_failed(&fail(&world).await, "transient");
+    assert_eq!(world.judge.count(), 2);
+    world.end().await;
+}
+
+async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
+    // The address of a listener that is gone.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let more = format!(
+        "  custom_base_url: http://{}/v1\n",
+        gone.local_addr().unwrap()
+    );
+    drop(gone);
+    let mut world = World::idle_with(home, Say::Score(70), &more).await;
+    world.work();
+    let job = fail(&world).await;
+    assert_failed(&job, "transient");
+    assert_eq!(job["retries"], 3);
+    let calls = world
+        .app()
+        .store()
+        .calls_of(job["job_id"].as_str().unwrap().parse().unwrap());
+    let calls = calls.await.unwrap();
+    assert_eq!(calls.len(), 4);
+    assert!(
+        calls
+            .iter()
+            .all(|call| call.status.is_none() && call.error.is_some())
+    );
+    world.end().await;
+}
+
+async fn a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry(home: Home) {
+    let world = World::start(home, Say::Score(72)).await;
+    world
+        .judge
+        .says_in_turn(vec![Say::throttled(1)], Say::Score(72));
+    let (id, job) = world.api.enqueue(session()).await;
+    world.api.scored(id).await;
+    assert_eq!(world.api.ended(job).await["retries"], 0);
+    let gaps = gaps(&world.judge.calls());
+    assert!(
+        gaps.len() == 1 && gaps[0] >= Duration::from_secs(1),
+        "{gaps:?}"
+    );
+    world.end().await;
+}
+
+async fn a_long_retry_after_puts_the_job_into_waiting(home: Home) {
+    let world = World::start(home, Say::throttled(40)).await;
+    let before = chrono::Utc::now();
+    let (_, job) = world.api.enqueue(session()).await;
+    let waiting = waiting(&world.api, job).await;
+    assert_eq!(waiting["wait"]["reason"], "throttled");
+    assert_eq!(waiting["retries"], 0);
+    let until: chrono::DateTime<chrono::Utc> =
+        waiting["wait"]["until"].as_str().unwrap().parse().unwrap();
+    let wait = (until - before).num_seconds();
+    assert!((39..=100).contains(&wait), "{wait}");
+    assert_eq!(world.judge.count(), 1);
+    world.end().await;
+}
+
+async fn a_job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
+    home.set("GAVEL_WORKER_MAX_WAIT_S", "1");
+    let world = World::start(home, Say::throttled(600)).await;
+    let (_, job) = world.api.enqueue(session()).await;
+    assert_failed(&world.api.ended(job).await, "wait_expired");
+    assert_eq!(world.judge.count(), 1);
+    world.end().await;
+}
+
+async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) {
+    let world = World::start(home, Say::Status(401)).await;
+    assert_failed(&fail(&world).await, "misconfigured");
+    assert_eq!(world.judge.count(), 1);
+    let row = judge_until(&world.api, |row| row["brake"].is_object()).await;
+    assert_eq!(row["brake"]["reason"], "misconfigured", "{row:#}");
+    assert!(
+        !row["brake"]["message"].as_str().unwrap().is_empty(),
+        "{row:#}"
+    );
+
+    world.judge.says(Say::Score(70));
+    let (id, job) = world.api.enqueue(session()).await;
+    stays(Duration::from_millis(800), "nothing is asked", || async {
+        world.judge.count() == 1
+    })
+    .await;
+    let held = world.api.job(job).await;
+    assert_eq!(held["state"], "queued");
+    assert_eq!(held["wait"]["reason"], "misconfigured");
+
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
+        .await
+        .expect(200);
+    assert_eq!(world.api.scored(id).await["total_score"], 70);
+    assert_eq!(world.judge.count(), 2);
+    world.end().await;
+}
+
+async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    world
+        .judge
+        .says(Say::StatusWith(429, Vec::new(), "insufficient_quota"));
+    let (first, job) = world.api.enqueue(session()).await;
+    let held = waiting(&world.api, job).await;
+    assert_eq!(held["wait"]["reason"], "exhausted");
+    let row = judge_until(&world.api, |row| row["brake"].is_object()).await;
+    assert_eq!(row["brake"]["reason"], "exhausted", "{row:#}");
+
+    let (second, job) = world.api.enqueue(session()).await;
+    stays(Duration::from_millis(800), "nothing is asked", || async {
+        world.judge.count() == 1
+    })
+    .await;
+    let held = world.api.job(job).await;
+    assert_eq!(
+        (&held["state"], &held["wait"]["reason"]),
+        (&json!("queued"), &json!("exhausted"))
+    );
+
+    world.judge.says(Say::Score(70));
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
+        .await
+        .expect(200);
+    world.api.scored(first).await;
+    world.api.scored(second).await;
+    assert_eq!(world.judge.count(), 3);
+    world.end().await;
+}
+
+async fn a_truncated_reply_is_asked_for_once_more_with_a_larger_cap(home: Home) {
+    let world = World::start(home, Say::Truncated).await;
+    assert_failed(&fail(&world).await, "truncated");
+    let caps: Vec<u64> = world
+        .judge
+        .calls()
+        .iter()
+        .map(|call| output_cap(&call.body))
+        .collect();
+    assert!(caps.len() == 2 && caps[1] > caps[0], "{caps:?}");
+
+    world
+        .judge
+        .says_in_turn(vec![Say::Truncated], Say::Score(70));
+    let (id, _) = world.api.enqueue(session()).await;
+    world.api.scored(id).await;
+    world.end().await;
+}
+
+async fn a_refusal_is_not_asked_again(home: Home) {
+    let world = World::start(home, Say::Refusal).await;
+    assert_failed(&fail(&world).await, "refused");
+    assert_eq!(world.judge.count(), 1);
+    world.end().await;
+}
+
+async fn a_rejected_request_fails_the_job_and_leaves_the_lane_open(home: Home) {
+    let world = World::start(home, Say::Status(400)).await;
+    assert_failed(&fail(&world).await, "rejected");
+    assert_eq!(world.judge.count(), 1);
+    world.judge.says(Say::Score(70));
+    let (id, _) = world.api.enqueue(session()).await;
+    world.api.scored(id).await;
+    world.end().await;
+}
+
+async fn a_failed_job_is_retried_by_hand_under_its_own_id(home: Home) {
+    let world = World::start(home, Say::Status(400)).await;
+    let job = fail(&world).await;
+    world.judge.says(Say::Score(70));
+    let path = job["links"]["retry"].as_str().unwrap();
+    let answer = world.api.post(path).await;
+    assert!([200, 202].contains(&answer.status), "{answer:?}");
+    let job = world
+        .api
+        .ended(job["job_id"].as_str().unwrap().parse().unwrap())
+        .await;
+    assert_eq!(job["state"], "succeeded");
+    assert_eq!(job["error"], Value::Null);
+    assert_eq!(world.judge.count(), 2);
+    world.end().await;
+}
+
+async fn waiting(api: &Api, job: uuid::Uuid) -> Value {
+    api.job_until(job, "the job waits", |job| job["state"] == "waiting")
+        .await
+}
+
+async fn judge_until(api: &Api, fits: impl Fn(&Value) -> bool) -> Value {
+    eventually(PATIENCE, "the judge's row shows it", || async {
+        api.judge(JUDGE).await.filter(|row| fits(row))
+    })
+    .await
+}
+
+fn output_cap(body: &Value) -> u64 {
+    body["max_completion_tokens"]
+        .as_u64()
+        .or_else(|| body["max_tokens"].as_u64())
+        .unwrap()
+}

@@ -1,0 +1,36 @@
+//! The whole program in one process: POST to score, with a judge that answers as the test says.
+//!
+//! Every rule is tested on SQLite with the in-process queue, and on Postgres with Redis where there are servers.
+
+mod asking;
+mod brakes;
+mod breaker;
+mod cancelling;
+mod draining;
+mod hostile;
+mod judge_errors;
+mod replies;
+mod rescoring;
+
+/// Makes each `async fn name(home: Home)` of a module into a test per set-up.
+macro_rules! on_every_setup {
+    ($($name:ident),+ $(,)?) => {
+        mod embedded {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name($crate::support::home::Home::embedded()).await;
+            })+
+        }
+
+        mod shared {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                match $crate::support::home::Home::shared().await {
+                    Some(home) => super::$name(home).await,
+                    None => eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers"),
+                }
+            })+
+        }
+    };
+}
+use on_every_setup;

@@ -1,0 +1,128 @@
+//! What the judge wrote: repaired once, kept raw where it is of no use, and remembered where it is.
+
+use serde_json::json;
+
+use super::on_every_setup;
+use crate::support::home::Home;
+use crate::support::judge_server::{Say, good_reply};
+use crate::support::sessions::{session, session_about};
+use crate::support::world::World;
+
+on_every_setup!(
+    a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job,
+    a_repaired_reply_makes_a_score_that_says_so,
+    a_total_out_of_range_is_repaired_too,
+    equal_evidence_is_asked_once,
+    every_call_is_logged_with_its_cost,
+);
+
+const PROSE: &str = "I'd give this one about seventy points.";
+
+async fn a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job(home: Home) {
+    let world = World::start(home, Say::Content(PROSE.to_owned())).await;
+    let (id, job) = world.api.enqueue(session()).await;
+    let ended = world.api.ended(job).await;
+    assert_eq!(ended["error"]["class"], "unparsable", "{ended:#}");
+    assert!(
+        !ended["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("seventy"),
+        "{ended:#}"
+    );
+    let calls = world.judge.calls();
+    assert_eq!(calls.len(), 2);
+    let repair = calls[1].prompt();
+    assert!(
+        repair.contains(PROSE),
+        "the repair turn shows the model its own reply"
+    );
+    assert!(repair.contains("JSON"), "{repair}");
+
+    let shown = world
+        .api
+        .get(&format!("/api/v1/jobs/{job}?calls=true"))
+        .await
+        .expect(200);
+    let raw: Vec<_> = shown["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| &call["reply"])
+        .collect();
+    assert_eq!(raw, [PROSE, PROSE], "the raw replies are kept: {shown:#}");
+    world.api.score(id).await.expect(404);
+    world.end().await;
+}
+
+async fn a_repaired_reply_makes_a_score_that_says_so(home: Home) {
+    let world = World::start(home, Say::Score(61)).await;
+    world
+        .judge
+        .says_in_turn(vec![Say::Content(PROSE.to_owned())], Say::Score(61));
+    let (id, job) = world.api.enqueue(session()).await;
+    let score = world.api.scored(id).await;
+    assert_eq!(score["total_score"], 61);
+    assert_eq!(score["flags"], json!(["reply_repaired"]));
+    // Both calls are paid for.
+    assert_eq!(world.api.ended(job).await["usage"]["tokens_in"], 2_000);
+    world.end().await;
+}
+
+async fn a_total_out_of_range_is_repaired_too(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    let mut wrong = good_reply(70, &json!(null));
+    wrong["total_score"] = json!(700);
+    world
+        .judge
+        .says_in_turn(vec![Say::Content(wrong.to_string())], Say::Score(70));
+    let (id, _) = world.api.enqueue(session()).await;
+    assert_eq!(world.api.scored(id).await["total_score"], 70);
+    let repair = world.judge.calls()[1].prompt();
+    assert!(
+        repair.contains("total_score"),
+        "the errors are shown: {repair}"
+    );
+    world.end().await;
+}
+
+async fn equal_evidence_is_asked_once(home: Home) {
+    let world = World::start(home, Say::Score(67)).await;
+    let (first, _) = world.api.enqueue(session_about("the same pod")).await;
+    let first = world.api.scored(first).await;
+    world.judge.says(Say::Score(12));
+    let (second, job) = world.api.enqueue(session_about("the same pod")).await;
+    let second = world.api.scored(second).await;
+    assert_eq!(world.judge.count(), 1);
+    assert_eq!(second["total_score"], 67);
+    assert_eq!(second["score_reasoning"], first["score_reasoning"]);
+    assert_eq!(second["judge"], first["judge"]);
+    let job = world.api.ended(job).await;
+    assert_eq!(
+        job["usage"],
+        json!({ "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0 })
+    );
+    world.end().await;
+}
+
+async fn every_call_is_logged_with_its_cost(home: Home) {
+    let world = World::start(home, Say::Score(67)).await;
+    world
+        .judge
+        .says_in_turn(vec![Say::Status(503)], Say::Score(67));
+    let (_, job) = world.api.enqueue(session()).await;
+    world.api.ended(job).await;
+    let calls = world
+        .app()
+        .store()
+        .calls_of(job.to_string().parse().unwrap())
+        .await
+        .unwrap();
+    let seen: Vec<_> = calls
+        .iter()
+        .map(|call| (call.status, call.usage.tokens_in))
+        .collect();
+    assert_eq!(seen, [(Some(503), 0), (Some(200), 1_000)]);
+    assert!(calls[0].error.is_some() && calls[1].error.is_none());
+    world.end().await;
+}

@@ -1,0 +1,131 @@
+//! Where a program under test lives: its files, its database, its queue, its settings.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gavel::app::Mode;
+use gavel::config::{Settings, Sources};
+use uuid::Uuid;
+
+/// The name of the judge that tests ask.
+pub(crate) const JUDGE: &str = "judge";
+/// Its key.
+pub(crate) const KEY: &str = "test-key-4711";
+
+/// Files and settings of one set-up.
+pub(crate) struct Home {
+    dir: tempfile::TempDir,
+    env: BTreeMap<String, String>,
+    database: Option<String>,
+}
+
+impl Home {
+    /// SQLite and the in-process queue.
+    pub(crate) fn embedded() -> Self {
+        let home = Self {
+            dir: tempfile::tempdir().unwrap(),
+            env: BTreeMap::new(),
+            database: None,
+        };
+        home.with_defaults()
+    }
+
+    /// A database and a queue of its own on the servers there are; `None` without them.
+    pub(crate) async fn shared() -> Option<Self> {
+        let redis = super::redis_server()?;
+        let database = super::postgres_database().await?;
+        let mut home = Self::embedded();
+        home.set("DATABASE_URL", &database);
+        home.set("REDIS_URL", redis);
+        home.set(
+            "GAVEL_REDIS_QUEUE",
+            format!("test-{}", Uuid::now_v7().simple()),
+        );
+        home.database = Some(database);
+        Some(home)
+    }
+
+    fn with_defaults(mut self) -> Self {
+        let criteria = self.dir.path().join("scoring_config.yaml");
+        std::fs::copy(built_in("config/scoring_config.yaml"), &criteria).unwrap();
+        self.set("GAVEL_SCORING_CONFIG", criteria.display());
+        self.set("GAVEL_BIND", "127.0.0.1:0");
+        self.set("DEFAULT_LLM_PROVIDER", JUDGE);
+        self.set("GAVEL_JUDGE_RETRY_BASE_S", "0.02");
+        self.set("GAVEL_DATABASE_MAX_CONNECTIONS", "4");
+        self
+    }
+
+    /// Sets a variable of the program's environment.
+    pub(crate) fn set(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Self {
+        self.env.insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Writes the judges' file: one judge at this address. `more` are further lines of the entry.
+    pub(crate) fn judge_at(&mut self, base_url: &str, more: &str) -> &mut Self {
+        let path = self.dir.path().join("llm_providers.yaml");
+        std::fs::write(&path, providers(base_url, more)).unwrap();
+        self.set("GAVEL_LLM_PROVIDERS", path.display())
+    }
+
+    /// A variable of the program's environment.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.env.get(name).map_or("", String::as_str)
+    }
+
+    /// The program's environment.
+    pub(crate) fn env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+
+    /// The folder of its files.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Puts another criteria file in the place of the one that the settings name.
+    pub(crate) fn replace_criteria(&self, with: &str) {
+        std::fs::copy(built_in(with), self.get("GAVEL_SCORING_CONFIG")).unwrap();
+    }
+
+    /// The settings that a program would load here.
+    pub(crate) fn settings(&self) -> Settings {
+        let sources = Sources {
+            env: self.env.clone(),
+            ..Sources::default()
+        };
+        gavel::config::load(&sources).unwrap().settings
+    }
+
+    /// What [`gavel::app::App::open`] is told.
+    pub(crate) fn mode(&self) -> Mode {
+        match self.database {
+            Some(_) => Mode::Shared,
+            None => Mode::Embedded {
+                data_dir: self.dir.path().join("data"),
+            },
+        }
+    }
+
+    /// Drops the database. Processes that still hold it are cut off.
+    pub(crate) async fn remove(self) {
+        if let Some(url) = &self.database {
+            super::drop_postgres_database(url).await;
+        }
+    }
+}
+
+/// A file of the project.
+pub(crate) fn built_in(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The text of a judges' file with one judge.
+pub(crate) fn providers(base_url: &str, more: &str) -> String {
+    let model = super::judge_server::MODEL;
+    format!(
+        "{JUDGE}:\n  type: openai\n  base_url: {base_url}\n  key: {KEY}\n  model: {model}\n  max_concurrency: 0\n  \
+         prices:\n    {model}: {{ input_per_mtok: 1.0, output_per_mtok: 2.0, as_of: 2026-01-01, source: a test }}\n{more}"
+    )
+}

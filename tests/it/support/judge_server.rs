@@ -1,0 +1,310 @@
+//! A judge under the test's control: chat completions over HTTP, answered as told, every call recorded.
+//!
+//! `POST /{tag}/chat/completions`: the tag says who asks, so that each worker process can have an address of its own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::routing::post;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The model that this judge says it is.
+pub(crate) const MODEL: &str = "judge-1";
+/// What each good reply says it used.
+pub(crate) const TOKENS_IN: i64 = 1_000;
+/// What each good reply says it used.
+pub(crate) const TOKENS_OUT: i64 = 200;
+
+/// What to answer to one call.
+#[derive(Debug, Clone)]
+pub(crate) enum Say {
+    /// A good reply with this total.
+    Score(u8),
+    /// This text as the reply's content.
+    Content(String),
+    /// A reply that the token limit cut off.
+    Truncated,
+    /// The model declines.
+    Refusal,
+    /// This status, with an error body.
+    Status(u16),
+    /// This status with these headers and this error code.
+    StatusWith(u16, Vec<(&'static str, String)>, &'static str),
+    /// Nothing until [`JudgeServer::release`], then this.
+    Held(Box<Say>),
+}
+
+impl Say {
+    /// Nothing until the release, then a good reply.
+    pub(crate) fn held(total: u8) -> Self {
+        Self::Held(Box::new(Self::Score(total)))
+    }
+
+    /// Status 429 with a `Retry-After` in seconds.
+    pub(crate) fn throttled(seconds: u32) -> Self {
+        let headers = vec![("retry-after", seconds.to_string())];
+        Self::StatusWith(429, headers, "rate_limit_exceeded")
+    }
+}
+
+/// One call as it came in.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// How many came before.
+    pub(crate) number: usize,
+    /// Who asked: the first part of the path.
+    pub(crate) tag: String,
+    /// When.
+    pub(crate) at: Instant,
+    /// The request's body.
+    pub(crate) body: Value,
+    /// The `authorization` header.
+    pub(crate) authorization: Option<String>,
+}
+
+impl Call {
+    /// The texts of all messages, one after the other.
+    pub(crate) fn prompt(&self) -> String {
+        let messages = self.body["messages"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let texts: Vec<&str> = messages
+            .iter()
+            .filter_map(|m| m["content"].as_str())
+            .collect();
+        texts.join("\n")
+    }
+}
+
+type Rule = Arc<dyn Fn(&Call) -> Say + Send + Sync>;
+
+struct Shared {
+    rule: RwLock<Rule>,
+    calls: Mutex<Vec<Call>>,
+    in_flight: AtomicUsize,
+    open: watch::Sender<bool>,
+}
+
+/// The running server; it ends with this value.
+pub(crate) struct JudgeServer {
+    address: std::net::SocketAddr,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for JudgeServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl JudgeServer {
+    /// Starts a judge that answers every call with this.
+    pub(crate) async fn start(say: Say) -> Self {
+        let shared = Arc::new(Shared {
+            rule: RwLock::new(Arc::new(move |_| say.clone())),
+            calls: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            open: watch::Sender::new(false),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new()
+            .route("/{tag}/chat/completions", post(complete))
+            .layer(axum::extract::DefaultBodyLimit::max(64 << 20))
+            .with_state(shared.clone());
+        let task = tokio::spawn(async move {
+            axum::serve(listener, router).await.unwrap();
+        });
+        Self {
+            address,
+            shared,
+            task,
+        }
+    }
+
+    /// The base address for one asker.
+    pub(crate) fn url(&self, tag: &str) -> String {
+        format!("http://{}/{tag}", self.address)
+    }
+
+    /// From now on every call is answered with this.
+    pub(crate) fn says(&self, say: Say) {
+        self.rule(move |_| say.clone());
+    }
+
+    /// From now on the calls are answered with these, in order, and all further ones with `then`.
+    pub(crate) fn says_in_turn(&self, first: Vec<Say>, then: Say) {
+        let turn = AtomicUsize::new(0);
+        self.rule(move |_| {
+            let turn = turn.fetch_add(1, Ordering::SeqCst);
+            first.get(turn).unwrap_or(&then).clone()
+        });
+    }
+
+    /// From now on every call is answered as the rule says.
+    pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
+        *self.shared.rule.write().unwrap() = Arc::new(rule);
+    }
+
+    /// Lets held calls go on, those to come included.
+    pub(crate) fn release(&self) {
+        self.shared.open.send_replace(true);
+    }
+
+    /// Holds again what is told to be held.
+    pub(crate) fn hold(&self) {
+        self.shared.open.send_replace(false);
+    }
+
+    /// Every call so far.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.shared.calls.lock().unwrap().clone()
+    }
+
+    /// How many calls there were so far.
+    pub(crate) fn count(&self) -> usize {
+        self.shared.calls.lock().unwrap().len()
+    }
+
+    /// How many calls are being answered now.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.shared.in_flight.load(Ordering::SeqCst)
+    }
+}
+
+struct InFlight(Arc<Shared>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn complete(
+    State(shared): State<Arc<Shared>>,
+    Path(tag): Path<String>,
+    headers: HeaderMap,
+    body: axum::Json<Value>,
+) -> Response<Body> {
+    shared.in_flight.fetch_add(1, Ordering::SeqCst);
+    let _in_flight = InFlight(shared.clone());
+    let call = {
+        let mut calls = shared.calls.lock().unwrap();
+        let call = Call {
+            number: calls.len(),
+            tag,
+            at: Instant::now(),
+            body: body.0,
+            authorization: headers
+                .get("authorization")
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned),
+        };
+        calls.push(call.clone());
+        call
+    };
+    let rule = shared.rule.read().unwrap().clone();
+    let mut say = rule(&call);
+    while let Say::Held(then) = say {
+        let mut open = shared.open.subscribe();
+        open.wait_for(|open| *open).await.unwrap();
+        say = *then;
+    }
+    answer(&say, &call.body)
+}
+
+fn answer(say: &Say, request: &Value) -> Response<Body> {
+    match say {
+        Say::Score(total) => completion(&good_reply(*total, request).to_string(), "stop"),
+        Say::Content(text) => completion(text, "stop"),
+        Say::Truncated => completion("{\"score_reasoning\": \"The agent first", "length"),
+        Say::Refusal => json_response(
+            200,
+            &[],
+            &json!({
+                "model": MODEL,
+                "choices": [{ "index": 0, "finish_reason": "stop", "message": {
+                    "role": "assistant", "content": null, "refusal": "I can't help with that." } }],
+                "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": 9 },
+            }),
+        ),
+        Say::Status(status) => failure(*status, &[], "server_says_so"),
+        Say::StatusWith(status, headers, code) => failure(*status, headers, code),
+        Say::Held(_) => unreachable!("held replies are waited for"),
+    }
+}
+
+fn failure(status: u16, headers: &[(&'static str, String)], code: &str) -> Response<Body> {
+    let message = format!("the test's judge answers {status}");
+    let body =
+        json!({ "error": { "message": message, "type": "test", "param": null, "code": code } });
+    json_response(status, headers, &body)
+}
+
+fn completion(content: &str, finish_reason: &str) -> Response<Body> {
+    json_response(
+        200,
+        &[],
+        &json!({
+            "id": "chatcmpl-test",
+            "object": "chat.completion",
+            "model": MODEL,
+            "choices": [{ "index": 0, "finish_reason": finish_reason, "message": {
+                "role": "assistant", "content": content } }],
+            "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": TOKENS_OUT },
+        }),
+    )
+}
+
+fn json_response(status: u16, headers: &[(&'static str, String)], body: &Value) -> Response<Body> {
+    let mut response = Response::builder()
+        .status(StatusCode::from_u16(status).unwrap())
+        .header("content-type", "application/json");
+    for (name, value) in headers {
+        response = response.header(*name, value);
+    }
+    response.body(Body::from(body.to_string())).unwrap()
+}
+
+/// A reply with this total over whatever dimensions the request's schema asks for.
+pub(crate) fn good_reply(total: u8, request: &Value) -> Value {
+    let schema = &request["response_format"]["json_schema"]["schema"];
+    let parts = &schema["properties"]["score_breakdown"]["properties"];
+    let parts = parts.as_object().cloned().unwrap_or_default();
+    let mut left = u32::from(total);
+    let mut breakdown = serde_json::Map::new();
+    for (name, part) in &parts {
+        let points = left.min(max_of(part));
+        left -= points;
+        breakdown.insert(name.clone(), json!(points));
+    }
+    json!({
+        "score_reasoning": "The agent listed the pods before it read their logs; it never asked for earlier restarts.",
+        "score_breakdown": breakdown,
+        "total_score": total,
+        "missing_tools": [{ "tool_name": "kubectl-events", "rationale": "It names the probe that failed." }],
+        "alternative_approaches": [{
+            "name": "Events first",
+            "description": "Begin with what the cluster says happened.",
+            "steps": ["read the events", "read the logs of the pod that they name"],
+        }],
+    })
+}
+
+/// The last number in a dimension's description is its maximum.
+fn max_of(part: &Value) -> u32 {
+    let text = part["description"].as_str().unwrap_or_default();
+    text.split(|c: char| !c.is_ascii_digit())
+        .rfind(|digits| !digits.is_empty())
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(25)
+}

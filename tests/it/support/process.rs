@@ -1,0 +1,419 @@
+//! The program as processes: started with an environment of their own, stopped by signal, killed at the end of a test.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command as BlockingCommand, Stdio};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+
+use super::client::{Api, PATIENCE};
+use super::home::{Home, providers};
+use super::wait::eventually;
+
+/// A process of a test. It is killed when this value goes.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    /// Open, so that it can be read when its folder is gone.
+    log: File,
+}
+
+impl Drop for Process {
+    /// A failed test shows what its processes said; `GAVEL_TEST_LOGS` shows it always.
+    fn drop(&mut self) {
+        if std::thread::panicking() || std::env::var_os("GAVEL_TEST_LOGS").is_some() {
+            eprintln!("--- {}\n{}", self.name, self.output());
+        }
+    }
+}
+
+impl Process {
+    /// Starts a command whose output goes to a file in `dir`.
+    pub(crate) fn spawn(name: &str, dir: &Path, mut command: Command) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(&log)
+            .unwrap();
+        command
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out.try_clone().unwrap())
+            .kill_on_drop(true);
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting {name}: {error}"));
+        Self {
+            name: name.to_owned(),
+            child,
+            log: out,
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Asks it to stop (SIGTERM).
+    pub(crate) fn terminate(&self) {
+        let sent = BlockingCommand::new("kill")
+            .args(["-TERM", &self.pid().to_string()])
+            .status();
+        assert!(sent.unwrap().success(), "signalling {}", self.name);
+    }
+
+    /// Kills it (SIGKILL), as the kernel does when memory is short.
+    pub(crate) fn kill(&mut self) {
+        self.child.start_kill().unwrap();
+    }
+
+    /// Waits for its end and answers its exit code.
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let ended =
+            ended.unwrap_or_else(|_| panic!("{} doesn't end:\n{}", self.name, self.output()));
+        ended.unwrap().code()
+    }
+
+    /// Asks it to stop, and fails the test unless it ends with code 0.
+    pub(crate) async fn stop(&mut self) {
+        self.terminate();
+        let code = self.exit_code().await;
+        assert_eq!(code, Some(0), "{}:\n{}", self.name, self.output());
+    }
+
+    /// What it wrote so far.
+    pub(crate) fn output(&self) -> String {
+        use std::os::unix::fs::FileExt as _;
+        let length = self.log.metadata().map_or(0, |metadata| metadata.len());
+        let mut text = vec![0; usize::try_from(length).unwrap_or_default()];
+        let read = self.log.read_at(&mut text, 0).unwrap_or_default();
+        String::from_utf8_lossy(&text[..read]).into_owned()
+    }
+}
+
+/// The binary under test, with exactly this environment.
+pub(crate) fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gavel"));
+    command.args(args).env_clear().envs(env);
+    for kept in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
+        if let Ok(value) = std::env::var(kept) {
+            command.env(kept, value);
+        }
+    }
+    command
+}
+
+/// A loopback address that nobody listened on a moment ago.
+pub(crate) fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+/// Several processes over one database and one queue.
+pub(crate) struct Fleet {
+    pub(crate) home: Home,
+    pub(crate) api: Api,
+    pub(crate) serve: Process,
+}
+
+impl Fleet {
+    /// Migrates and starts the API.
+    pub(crate) async fn start(mut home: Home) -> Self {
+        let address = free_address();
+        home.set("GAVEL_BIND", address);
+        if home.get("GAVEL_LLM_PROVIDERS").is_empty() && home.get("GAVEL_SIMULATED_URL").is_empty()
+        {
+            // The API asks no judge; it only wants to know that there is one.
+            home.judge_at("http://127.0.0.1:9/v1", "");
+        }
+        run_to_end(&home, &["migrate"]).await;
+        let serve = Process::spawn("serve", home.dir(), gavel(home.env(), &["serve"]));
+        let api = Api::new(&address.to_string());
+        let mut fleet = Self { home, api, serve };
+        fleet.is_live().await;
+        fleet
+    }
+
+    /// Starts a worker whose judge has this address.
+    pub(crate) fn worker(&self, name: &str, judge_url: &str, concurrency: usize) -> Process {
+        self.starter(concurrency)(name, judge_url)
+    }
+
+    /// What starts workers of a name, each with a judge's address.
+    pub(crate) fn starter(&self, concurrency: usize) -> impl Fn(&str, &str) -> Process + use<> {
+        let (dir, mut env) = (self.home.dir().to_owned(), self.home.env().clone());
+        env.insert(
+            "GAVEL_WORKER_CONCURRENCY".to_owned(),
+            concurrency.to_string(),
+        );
+        move |name, judge_url| {
+            let path = dir.join(format!("judges-{name}.yaml"));
+            std::fs::write(&path, providers(judge_url, "")).unwrap();
+            let mut env = env.clone();
+            env.insert("GAVEL_LLM_PROVIDERS".to_owned(), path.display().to_string());
+            Process::spawn(name, &dir, gavel(&env, &["worker"]))
+        }
+    }
+
+    async fn is_live(&mut self) {
+        let (api, serve) = (&self.api, &mut self.serve);
+        let serve = std::cell::RefCell::new(serve);
+        eventually(PATIENCE, "the API is live", || async {
+            let runs = serve.borrow_mut().runs();
+            assert!(runs, "serve ended:\n{}", serve.borrow().output());
+            api.try_send("GET", "/livez", None, &[])
+                .await
+                .filter(|answer| answer.status == 200)
+        })
+        .await;
+    }
+}
+
+/// Runs a command of the binary that must end well.
+pub(crate) async fn run_to_end(home: &Home, args: &[&str]) -> String {
+    let (code, output) = run(home, args).await;
+    assert_eq!(code, Some(0), "gavel {}:\n{output}", args.join(" "));
+    output
+}
+
+/// Runs a command of the binary and answers its exit code and output.
+pub(crate) async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
+    let output = gavel(home.env(), args)
+        .current_dir(home.dir())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(PATIENCE, output).await;
+    let output = output
+        .unwrap_or_else(|_| panic!("gavel {} doesn't end", args.join(" ")))
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// The first of these that is there and can be run.
+pub(crate) fn program(name: &str, folders: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let found = path.split(':').chain(folders.iter().copied());
+    found
+        .map(|folder| Path::new(folder).join(name))
+        .find(|path| path.is_file())
+}
+
+/// A Redis that belongs to one test; it can be killed and started again, empty.
+pub(crate) struct PrivateRedis {
+    program: PathBuf,
+    dir: tempfile::TempDir,
+    address: SocketAddr,
+    process: Option<Process>,
+}
+
+impl PrivateRedis {
+    /// Starts one; `None`, with a line that says so, where there is no redis-server.
+    pub(crate) async fn start() -> Option<Self> {
+        let Some(program) = program("redis-server", &["/usr/local/bin"]) else {
+            eprintln!("NOT TESTED: there is no redis-server in PATH");
+            return None;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let mut redis = Self {
+            program,
+            dir,
+            address: free_address(),
+            process: None,
+        };
+        redis.again().await;
+        Some(redis)
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Kills it: what it held is lost.
+    pub(crate) async fn kill(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        process.kill();
+        process.exit_code().await;
+    }
+
+    /// Starts it again at the same address.
+    pub(crate) async fn again(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.args(["--port", &self.address.port().to_string()]);
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        self.process = Some(Process::spawn("redis", self.dir.path(), command));
+        let address = self.address;
+        answers(address).await;
+    }
+}
+
+/// A Postgres that belongs to one test; it can be stopped at once and started again.
+pub(crate) struct PrivatePostgres {
+    program: PathBuf,
+    dir: tempfile::TempDir,
+    address: SocketAddr,
+    process: Option<Process>,
+}
+
+impl PrivatePostgres {
+    /// Makes a data folder and starts a server; `None`, with a line that says so, where that can't be done.
+    pub(crate) async fn start() -> Option<Self> {
+        let folders = [
+            "/usr/lib/postgresql/17/bin",
+            "/usr/lib/postgresql/16/bin",
+            "/usr/lib/postgresql/15/bin",
+        ];
+        let (Some(initdb), Some(postgres)) =
+            (program("initdb", &folders), program("postgres", &folders))
+        else {
+            eprintln!(
+                "NOT TESTED: there is no initdb and postgres in PATH or in /usr/lib/postgresql"
+            );
+            return None;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        if is_root() {
+            let owned = BlockingCommand::new("chown")
+                .arg("-R")
+                .arg("postgres")
+                .arg(dir.path())
+                .status();
+            if !owned.is_ok_and(|status| status.success()) {
+                eprintln!("NOT TESTED: Postgres can't run as root, and there is no user postgres");
+                return None;
+            }
+        }
+        let mut make = unprivileged(&initdb);
+        make.args([
+            "--auth=trust",
+            "--username=gavel",
+            "--no-sync",
+            "--no-locale",
+            "--encoding=UTF8",
+            "-D",
+        ]);
+        let made = make
+            .arg(&data)
+            .current_dir(dir.path())
+            .output()
+            .await
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "initdb: {}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        let mut server = Self {
+            program: postgres,
+            dir,
+            address: free_address(),
+            process: None,
+        };
+        server.again().await;
+        Some(server)
+    }
+
+    /// The address of its database.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://gavel@{}/postgres", self.address)
+    }
+
+    /// Stops it without asking anybody (SIGQUIT: immediate shutdown).
+    pub(crate) async fn kill(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap();
+        let pid = pid.lines().next().unwrap().to_owned();
+        assert!(
+            BlockingCommand::new("kill")
+                .args(["-QUIT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        process.exit_code().await;
+    }
+
+    /// Starts it again on the same data.
+    pub(crate) async fn again(&mut self) {
+        let mut command = unprivileged(&self.program);
+        command.arg("-D").arg(self.dir.path().join("data"));
+        command.args([
+            "-p",
+            &self.address.port().to_string(),
+            "-c",
+            "listen_addresses=127.0.0.1",
+        ]);
+        command.args(["-c", "unix_socket_directories=", "-c", "fsync=off"]);
+        self.process = Some(Process::spawn("postgres", self.dir.path(), command));
+        let url = self.url();
+        eventually(
+            Duration::from_secs(30),
+            "the private Postgres answers",
+            || async {
+                use sqlx::Connection as _;
+                let connection = sqlx::PgConnection::connect(&url).await.ok()?;
+                connection.close().await.ok()
+            },
+        )
+        .await;
+    }
+}
+
+impl Drop for PrivatePostgres {
+    fn drop(&mut self) {
+        // Its children outlive a parent that is killed; asked to stop, it takes them along.
+        let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid"));
+        if let Some(pid) = pid
+            .ok()
+            .and_then(|text| text.lines().next().map(str::to_owned))
+        {
+            let _ = BlockingCommand::new("kill").args(["-QUIT", &pid]).status();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    let id = BlockingCommand::new("id").arg("-u").output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+/// A server program, run as the user postgres where the test runs as root.
+fn unprivileged(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=postgres", "--regid=postgres", "--clear-groups"])
+        .arg(program);
+    command
+}
+
+async fn answers(address: SocketAddr) {
+    eventually(Duration::from_secs(30), "the server answers", || async {
+        tokio::net::TcpStream::connect(address).await.ok()
+    })
+    .await;
+}

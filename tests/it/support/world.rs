@@ -1,0 +1,124 @@
+//! The whole program in this process: API on a port of its own, workers as asked for, a judge under the test's control.
+
+use std::sync::Arc;
+
+use gavel::app::{App, AppError, Migrations, Stop};
+use tokio::task::JoinHandle;
+
+use super::client::Api;
+use super::home::Home;
+use super::judge_server::{JudgeServer, Say};
+
+/// A running program.
+pub(crate) struct World {
+    pub(crate) api: Api,
+    pub(crate) judge: JudgeServer,
+    pub(crate) home: Home,
+    app: Option<Arc<App>>,
+    /// The API first, then the workers that the test doesn't stop itself.
+    running: Vec<Running>,
+}
+
+/// A part that runs until it is told to stop.
+pub(crate) struct Running {
+    pub(crate) stop: Stop,
+    task: JoinHandle<Result<(), AppError>>,
+}
+
+impl Running {
+    /// Waits for its end.
+    pub(crate) async fn ended(self) {
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Tells it to stop and waits for its end.
+    pub(crate) async fn drain(self) {
+        self.stop.soft.cancel();
+        self.ended().await;
+    }
+}
+
+impl World {
+    /// Opens the program with a judge that answers with this; one worker.
+    pub(crate) async fn start(home: Home, say: Say) -> Self {
+        let mut world = Self::idle(home, say).await;
+        world.work();
+        world
+    }
+
+    /// Opens the program without a worker.
+    pub(crate) async fn idle(home: Home, say: Say) -> Self {
+        Self::idle_with(home, say, "").await
+    }
+
+    /// Opens the program without a worker; `more` are further lines of the judge's entry.
+    pub(crate) async fn idle_with(mut home: Home, say: Say, more: &str) -> Self {
+        let judge = JudgeServer::start(say).await;
+        home.judge_at(&judge.url("w"), more);
+        Self::open(home, judge).await
+    }
+
+    /// The program itself.
+    pub(crate) fn app(&self) -> &Arc<App> {
+        self.app.as_ref().expect("it is open")
+    }
+
+    /// Starts a worker that [`Self::end`] stops.
+    pub(crate) fn work(&mut self) {
+        let worker = self.worker();
+        self.running.push(worker);
+    }
+
+    /// Starts a worker that the test stops.
+    pub(crate) fn worker(&self) -> Running {
+        let (app, stop) = (self.app().clone(), Stop::default());
+        let task = tokio::spawn({
+            let stop = stop.clone();
+            async move { app.work(stop).await }
+        });
+        Running { stop, task }
+    }
+
+    /// Stops the program and opens it again on the same data, without a worker.
+    pub(crate) async fn restart(mut self) -> Self {
+        self.close().await;
+        Self::open(self.home, self.judge).await
+    }
+
+    /// Stops everything in good order.
+    pub(crate) async fn end(mut self) {
+        self.judge.release();
+        self.close().await;
+        self.home.remove().await;
+    }
+
+    async fn open(home: Home, judge: JudgeServer) -> Self {
+        let opened = App::open(home.settings(), home.mode(), Migrations::Apply).await;
+        let app = Arc::new(opened.unwrap_or_else(|error| panic!("{error}")));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Api::new(&listener.local_addr().unwrap().to_string());
+        let stop = Stop::default();
+        let task = tokio::spawn({
+            let (app, stop) = (app.clone(), stop.clone());
+            async move { app.serve(listener, stop).await }
+        });
+        let running = vec![Running { stop, task }];
+        Self {
+            api,
+            judge,
+            home,
+            app: Some(app),
+            running,
+        }
+    }
+
+    async fn close(&mut self) {
+        while let Some(part) = self.running.pop() {
+            part.drain().await;
+        }
+        let app = self.app.take().and_then(Arc::into_inner);
+        app.expect("nobody holds the program any more")
+            .close()
+            .await;
+    }
+}
