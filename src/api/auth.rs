@@ -297,7 +297,6 @@ fn parse_token(line: &str) -> Result<Token, String> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
     use super::*;
 
     const HERE: &str = "127.0.0.1:8080";

@@ -163,7 +163,6 @@ fn same_authority(origin: &Authority, host: &Authority, scheme: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
     use super::*;
 
     fn answers(bind: &str, allowed: &[&str], host: &str) -> bool {

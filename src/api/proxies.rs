@@ -56,7 +56,6 @@ fn network(text: &str) -> Result<(IpAddr, u8), String> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
     use super::*;
 
     #[test]

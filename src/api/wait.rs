@@ -77,7 +77,6 @@ impl Prefer {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
     use super::*;
 
     #[test]

@@ -136,7 +136,11 @@ mod tests {
         for state in JobState::ALL.iter().filter(|s| s.is_terminal()) {
             let expected: &[JobState] = match state {
                 JobState::Failed => &[JobState::Queued],
-                _ => &[],
+                JobState::Queued
+                | JobState::Running
+                | JobState::Waiting
+                | JobState::Succeeded
+                | JobState::Cancelled => &[],
             };
             assert_eq!(state.successors(), expected, "{state}");
         }

@@ -120,8 +120,6 @@ fn balanced(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use std::sync::Arc;
 
     use serde_json::json;

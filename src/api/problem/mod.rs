@@ -3,7 +3,7 @@
 //! One variant per type of problem. [`ALL`] is the list that the docs are made from. A problem never carries a database's
 //! words, a prompt, a reply or a token.
 
-mod types;
+mod catalogue;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,8 +14,8 @@ use super::job_view::JobRef;
 use crate::enqueue::{EnqueueError, JudgeProblem};
 use crate::job::{FailureClass, Job, JobId};
 use crate::store::StoreError;
-use types::problem_type;
-pub use types::{ALL, ProblemType};
+use catalogue::problem_type;
+pub use catalogue::{ALL, ProblemType};
 
 /// The media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";

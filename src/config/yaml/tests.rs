@@ -1,5 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
+//! The tests of reading YAML with variables.
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -193,8 +193,6 @@ fn words(error: &reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use super::*;
 
     #[test]

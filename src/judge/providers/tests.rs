@@ -1,6 +1,4 @@
 //! What `llm_providers.yaml` may say, and what is said of it when it may not.
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
 use serde_json::json;
 
 use super::*;

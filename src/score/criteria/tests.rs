@@ -1,5 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
+//! The tests of reading and hashing criteria.
 use proptest::prelude::*;
 
 use super::*;

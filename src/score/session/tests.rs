@@ -1,5 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
+//! The tests of the kind `session`.
 mod prompts;
 mod replies;
 

@@ -1,5 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
+//! The tests of checking a session as it is put.
 use serde_json::json;
 
 use super::*;

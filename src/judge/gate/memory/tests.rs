@@ -1,6 +1,4 @@
 //! The gate's promises, on paused time.
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
 use tokio::time::advance;
 
 use super::*;

@@ -231,8 +231,6 @@ fn messages(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use super::*;
     use crate::judge::providers::Providers;
 

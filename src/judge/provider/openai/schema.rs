@@ -72,8 +72,6 @@ impl Serialize for Properties<'_> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use serde_json::json;
 
     use super::*;

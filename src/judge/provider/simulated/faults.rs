@@ -94,8 +94,6 @@ impl FaultRates {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
     use super::*;
 
     #[test]

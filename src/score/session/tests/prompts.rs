@@ -1,3 +1,5 @@
+//! The tests of prompts: structure, fences, hostile evidence.
+
 use super::*;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";

@@ -1,3 +1,5 @@
+//! The tests of replies: checks, flags, arbitrary JSON.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

@@ -1,6 +1,4 @@
 //! Bodies as servers send them, and what they mean.
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
-
 use serde_json::json;
 
 use super::*;
