@@ -8,7 +8,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a measurement may fail loudly"
+    clippy::disallowed_methods,
+    reason = "a measurement may fail loudly, print and read the clock"
 )]
 
 mod support;

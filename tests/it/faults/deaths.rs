@@ -46,7 +46,7 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
     assert_eq!(taken.len(), JOBS, "each job is asked for once more");
     let first = taken.iter().map(|call| call.at).min().unwrap() - killed_at;
     let last = taken.iter().map(|call| call.at).max().unwrap() - killed_at;
-    println!(
+    eprintln!(
         "takeover after kill -9 with a lease of 5 s: first call {first:?}, last call {last:?}"
     );
     for worker in &mut others {

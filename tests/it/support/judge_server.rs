@@ -57,8 +57,6 @@ impl Say {
 /// One call as it came in.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// How many came before.
-    pub(crate) number: usize,
     /// Who asked: the first part of the path.
     pub(crate) tag: String,
     /// When.
@@ -200,7 +198,6 @@ async fn complete(
     let call = {
         let mut calls = shared.calls.lock().unwrap();
         let call = Call {
-            number: calls.len(),
             tag,
             at: Instant::now(),
             body: body.0,

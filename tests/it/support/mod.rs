@@ -1,12 +1,12 @@
 //! What tests stand on: a store of either kind with a database of its own.
 
-pub mod client;
-pub mod home;
-pub mod judge_server;
-pub mod process;
-pub mod sessions;
-pub mod wait;
-pub mod world;
+pub(crate) mod client;
+pub(crate) mod home;
+pub(crate) mod judge_server;
+pub(crate) mod process;
+pub(crate) mod sessions;
+pub(crate) mod wait;
+pub(crate) mod world;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use sqlx::Executor as _;
 use uuid::Uuid;
 
 /// A migrated store in a database of its own.
-pub struct TestStore {
-    pub store: Arc<Store>,
-    pub url: String,
+pub(crate) struct TestStore {
+    pub(crate) store: Arc<Store>,
+    pub(crate) url: String,
     _dir: Option<tempfile::TempDir>,
 }
 
 /// The Postgres server to test on, if there is one.
-pub fn postgres_server() -> Option<String> {
+pub(crate) fn postgres_server() -> Option<String> {
     std::env::var("DATABASE_URL")
         .ok()
         .filter(|url| url.starts_with("postgres"))
 }
 
 /// The Redis server to test on, if there is one.
-pub fn redis_server() -> Option<String> {
+pub(crate) fn redis_server() -> Option<String> {
     std::env::var("REDIS_URL")
         .ok()
         .filter(|url| !url.is_empty())
@@ -46,13 +46,13 @@ fn options(url: &str) -> StoreOptions {
 }
 
 /// The address of an empty SQLite file.
-pub fn sqlite_database() -> (String, tempfile::TempDir) {
+pub(crate) fn sqlite_database() -> (String, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     (format!("sqlite://{}/gavel.db", dir.path().display()), dir)
 }
 
 /// The address of an empty Postgres database; `None` without a server.
-pub async fn postgres_database() -> Option<String> {
+pub(crate) async fn postgres_database() -> Option<String> {
     let server = postgres_server()?;
     let name = format!("gavel_test_{}", Uuid::now_v7().simple());
     let mut admin = sqlx::PgConnection::connect(&server).await.unwrap();
@@ -64,17 +64,22 @@ pub async fn postgres_database() -> Option<String> {
 }
 
 /// Drops a database that [`postgres_database`] made; whoever still holds it is cut off.
-pub async fn drop_postgres_database(url: &str) {
+///
+/// The server writes out all its dirty pages first. On a busy disk that takes longer than any test: it isn't waited for
+/// then, and the server goes on with it alone.
+pub(crate) async fn drop_postgres_database(url: &str) {
     let server = postgres_server().unwrap();
     let (_, name) = url.rsplit_once('/').unwrap();
     let mut admin = sqlx::PgConnection::connect(&server).await.unwrap();
     let drop = format!("drop database {name} with (force)");
-    admin.execute(sqlx::AssertSqlSafe(drop)).await.unwrap();
-    admin.close().await.unwrap();
+    let dropped = admin.execute(sqlx::AssertSqlSafe(drop));
+    if let Ok(dropped) = tokio::time::timeout(Duration::from_secs(2), dropped).await {
+        dropped.unwrap();
+    }
 }
 
 /// A migrated SQLite store.
-pub async fn sqlite() -> TestStore {
+pub(crate) async fn sqlite() -> TestStore {
     let (url, dir) = sqlite_database();
     let store = Store::connect(options(&url)).await.unwrap();
     store.migrate().await.unwrap();
@@ -86,7 +91,7 @@ pub async fn sqlite() -> TestStore {
 }
 
 /// A migrated Postgres store; `None` without a server.
-pub async fn postgres() -> Option<TestStore> {
+pub(crate) async fn postgres() -> Option<TestStore> {
     let url = postgres_database().await?;
     let store = Store::connect(options(&url)).await.unwrap();
     store.migrate().await.unwrap();
@@ -98,7 +103,7 @@ pub async fn postgres() -> Option<TestStore> {
 }
 
 /// Every store there is to test on.
-pub async fn stores() -> Vec<TestStore> {
+pub(crate) async fn stores() -> Vec<TestStore> {
     let mut stores = vec![sqlite().await];
     match postgres().await {
         Some(store) => stores.push(store),
