@@ -8,7 +8,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
-    clippy::disallowed_methods,
     reason = "a measurement may fail loudly, print and read the clock"
 )]
 

@@ -327,7 +327,6 @@ fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 mod tests {
     use super::*;
 

@@ -232,8 +232,8 @@ fn text(name: &str, draw: Draw) -> String {
             draw.pick(&TOOLS).unwrap_or_default()
         ),
         name if name.contains("reason") => format!(
-            "SIMULATED. No model has read this session: the score is made of a hash of it, and says nothing of its \
-             quality. A judge would cite evidence here, for example: {}; {}; {}.",
+            "SIMULATED: {}; {}; {}. No model has read this: remarks and score are made of a hash of the evidence, and \
+             say nothing of its quality.",
             remark("first"),
             remark("second"),
             remark("third"),
