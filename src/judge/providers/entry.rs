@@ -278,7 +278,10 @@ fn headers(fields: &Fields<'_>) -> Result<BTreeMap<String, SecretString>, Provid
             return Err(fields.fault(&at, "expected a header's name"));
         }
         let value = clean_key(fields, &at, &value)?;
-        headers.insert(name, value);
+        // A variable that is empty leaves its header out: servers refuse an organisation without a name.
+        if !value.expose_secret().is_empty() {
+            headers.insert(name, value);
+        }
     }
     Ok(headers)
 }
