@@ -152,7 +152,8 @@ fn later(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {
 fn reason_of(why: Closed) -> WaitReason {
     match why {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
-        Closed::Throttled => WaitReason::Throttled,
+        // A busy lane is an open one: nobody asks for the reason of that.
+        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
         Closed::Paused => WaitReason::Paused,

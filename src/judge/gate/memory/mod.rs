@@ -181,7 +181,7 @@ async fn take_slot(
     patience: Duration,
 ) -> Result<OwnedSemaphorePermit, Refusal> {
     let taken = Refusal {
-        why: Closed::Throttled,
+        why: Closed::Busy,
         retry_in: Some(SLOTS_TAKEN),
     };
     match timeout_at(Instant::now() + patience, slots.acquire_owned()).await {
