@@ -114,7 +114,7 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
 fn reason(closed: Closed) -> WaitReason {
     match closed {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
-        Closed::Throttled => WaitReason::Throttled,
+        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
         Closed::Paused => WaitReason::Paused,

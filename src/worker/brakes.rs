@@ -202,7 +202,7 @@ fn later(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {
 fn reason_of(why: Closed) -> WaitReason {
     match why {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
-        Closed::Throttled => WaitReason::Throttled,
+        Closed::Throttled | Closed::Busy => WaitReason::Throttled,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
         Closed::Paused => WaitReason::Paused,

@@ -101,7 +101,10 @@ impl Rescue {
             self.expire_waits(now).await?;
         }
         let mut refill = Refill::Done;
-        for lane in self.store.lanes().await? {
+        let lanes = self.store.lanes().await?;
+        // Lanes are named by whoever asks: those that are empty are forgotten.
+        self.positions.retain(|(lane, _), _| lanes.contains(lane));
+        for lane in lanes {
             for priority in [Priority::Interactive, Priority::Bulk] {
                 if self.refill(&lane, priority, now).await? == Refill::Partial {
                     refill = Refill::Partial;

@@ -24,6 +24,8 @@ pub enum Closed {
     Misconfigured,
     /// An operator said so; until resumed.
     Paused,
+    /// Open, but as many calls are in flight as may be.
+    Busy,
 }
 
 /// A gate's refusal. It spends nothing.
