@@ -10,7 +10,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     && cp target/release/gavel /usr/local/bin/gavel
 
 FROM debian:bookworm-slim AS runtime
-# The judge, a TARSy and callbacks are reached over TLS.
+# The judge is reached over TLS.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates \
     && rm -rf /var/lib/apt/lists/* \

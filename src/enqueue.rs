@@ -3,6 +3,8 @@
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.
 
+mod decide;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
@@ -10,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use self::decide::{Decision, decide};
 use crate::clock::Clock;
 use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
 use crate::queue::{Push, Queue};
@@ -330,43 +333,6 @@ impl Enqueue {
     }
 }
 
-/// What to do with a request, given what the store says.
-#[derive(Debug, PartialEq)]
-enum Decision {
-    Scored(Uuid),
-    InProgress(Box<Job>),
-    Raise(Box<Job>),
-    Running(Box<Job>),
-    New,
-}
-
-/// The table of rules/session.md, "POST", after the rows that refuse the subject; the first row that fits answers.
-fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> Decision {
-    if request.force == Force::AsIs
-        && let Some((score_id, scored_under)) = &view.current_score
-        && request
-            .criteria_hash
-            .as_ref()
-            .is_none_or(|asked| asked == scored_under)
-    {
-        return Decision::Scored(*score_id);
-    }
-    let Some(job) = &view.active_job else {
-        return Decision::New;
-    };
-    let job = Box::new(job.clone());
-    if job.criteria_hash != hash {
-        return Decision::InProgress(job);
-    }
-    match (job.state, request.force) {
-        (JobState::Queued | JobState::Waiting, _) => Decision::Raise(job),
-        (JobState::Running, Force::AsIs) => Decision::Running(job),
-        (JobState::Running, Force::Yes) => Decision::InProgress(job),
-        // An active job is never terminal: the row changed under us, so look again as if there were none.
-        (JobState::Succeeded | JobState::Failed | JobState::Cancelled, _) => Decision::New,
-    }
-}
-
 /// The row that `accept` inserted.
 fn accepted_row(new: NewJob) -> Job {
     let lane = new.lane();
@@ -425,6 +391,10 @@ async fn push_committed(
         }
         if let Err(error) = queue.push(&group).await {
             tracing::warn!(%error, ids = group.len(), "could not push; rescue will");
+            if shutdown.is_cancelled() {
+                // What is left would hold up the shutdown, a timeout for each group.
+                return;
+            }
         }
         group.clear();
     }

@@ -24,6 +24,8 @@ pub enum Closed {
     Misconfigured,
     /// An operator said so; until resumed.
     Paused,
+    /// Nothing is wrong: as many calls are out as the entry's `max_concurrency` allows. Closes no lane.
+    Busy,
 }
 
 /// A gate's refusal. It spends nothing.

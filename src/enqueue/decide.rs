@@ -1,0 +1,182 @@
+//! What to do with a request to score a session: the table of POST `/api/v1/scoring/sessions/{id}/score` as a pure
+//! function of (what the store says, what is asked). Reads nothing and changes nothing.
+
+use uuid::Uuid;
+
+use super::ScoreSession;
+use crate::job::{Job, JobState};
+use crate::store::{Force, ScoringView};
+
+/// What to do with a request, given what the store says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Decision {
+    Scored(Uuid),
+    InProgress(Box<Job>),
+    Raise(Box<Job>),
+    Running(Box<Job>),
+    New,
+}
+
+/// The table of rules/session.md, "POST", after the rows that refuse the subject; the first row that fits answers.
+pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> Decision {
+    if request.force == Force::AsIs
+        && let Some((score_id, scored_under)) = &view.current_score
+        && request
+            .criteria_hash
+            .as_ref()
+            .is_none_or(|asked| asked == scored_under)
+    {
+        return Decision::Scored(*score_id);
+    }
+    let Some(job) = &view.active_job else {
+        return Decision::New;
+    };
+    let job = Box::new(job.clone());
+    if job.criteria_hash != hash {
+        return Decision::InProgress(job);
+    }
+    match (job.state, request.force) {
+        (JobState::Queued | JobState::Waiting, _) => Decision::Raise(job),
+        (JobState::Running, Force::AsIs) => Decision::Running(job),
+        (JobState::Running, Force::Yes) => Decision::InProgress(job),
+        // An active job is never terminal: the row changed under us, so look again as if there were none.
+        (JobState::Succeeded | JobState::Failed | JobState::Cancelled, _) => Decision::New,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobId, Kind, Lane, Priority, Purpose, Usage};
+    use crate::store::SessionStatus;
+
+    const CURRENT: &str = "current";
+    const OTHER: &str = "other";
+
+    fn job(state: JobState, criteria_hash: &str) -> Job {
+        let at = "2026-01-01T00:00:00Z".parse().unwrap();
+        Job {
+            job_id: JobId(Uuid::from_u128(7)),
+            kind: Kind::Session,
+            subject_id: Some(Uuid::from_u128(1)),
+            purpose: Purpose::Score,
+            payload: serde_json::Value::Null,
+            judge: Some("j".to_owned()),
+            lane: Lane::of_judge("j"),
+            priority: Priority::Bulk,
+            state,
+            claim_no: 0,
+            attempts: 0,
+            losses: 0,
+            retries: 0,
+            wait: None,
+            due_at: at,
+            waiting_since: None,
+            worker_id: None,
+            failure: None,
+            criteria_hash: criteria_hash.to_owned(),
+            force_rescore: false,
+            triggered_by: "test".to_owned(),
+            result: None,
+            simulated: false,
+            usage: Usage::default(),
+            created_at: at,
+            started_at: None,
+            finished_at: None,
+        }
+    }
+
+    /// (score under, active job, asked for, force) -> the name of the decision.
+    fn decided(
+        scored_under: Option<&str>,
+        active: Option<(JobState, &str)>,
+        asked: Option<&str>,
+        force: Force,
+    ) -> &'static str {
+        let view = ScoringView {
+            status: SessionStatus::Completed,
+            has_conversation: true,
+            active_job: active.map(|(state, hash)| job(state, hash)),
+            last_failed_job: None,
+            current_score: scored_under.map(|hash| (Uuid::from_u128(9), hash.to_owned())),
+        };
+        let request = ScoreSession {
+            session_id: Uuid::from_u128(1),
+            force,
+            criteria_hash: asked.map(str::to_owned),
+            triggered_by: "test".to_owned(),
+            priority: Priority::Interactive,
+        };
+        match decide(&view, &request, asked.unwrap_or(CURRENT)) {
+            Decision::Scored(_) => "scored",
+            Decision::InProgress(_) => "in progress",
+            Decision::Raise(_) => "raise",
+            Decision::Running(_) => "running",
+            Decision::New => "new",
+        }
+    }
+
+    #[test]
+    fn the_first_row_of_the_table_that_fits_decides() {
+        use Force::{AsIs, Yes};
+        use JobState::{Queued, Running, Waiting};
+        let cases = [
+            (None, None, None, AsIs, "new"),
+            (None, None, Some(OTHER), Yes, "new"),
+            // A score answers, unless it is of other criteria than asked for, or passed over.
+            (Some(CURRENT), None, None, AsIs, "scored"),
+            (Some(OTHER), None, None, AsIs, "scored"),
+            (Some(OTHER), None, Some(OTHER), AsIs, "scored"),
+            (Some(OTHER), None, Some(CURRENT), AsIs, "new"),
+            (Some(CURRENT), None, None, Yes, "new"),
+            (
+                Some(CURRENT),
+                Some((Running, CURRENT)),
+                None,
+                AsIs,
+                "scored",
+            ),
+            // A job under other criteria than asked for stands in the way, whatever its state.
+            (None, Some((Queued, OTHER)), None, AsIs, "in progress"),
+            (
+                None,
+                Some((Waiting, CURRENT)),
+                Some(OTHER),
+                Yes,
+                "in progress",
+            ),
+            (
+                Some(CURRENT),
+                Some((Running, OTHER)),
+                None,
+                Yes,
+                "in progress",
+            ),
+            // One that hasn't begun is raised, one that runs is answered, unless its result is to be passed over.
+            (None, Some((Queued, CURRENT)), None, AsIs, "raise"),
+            (None, Some((Waiting, CURRENT)), None, AsIs, "raise"),
+            (None, Some((Queued, CURRENT)), None, Yes, "raise"),
+            (Some(CURRENT), Some((Waiting, CURRENT)), None, Yes, "raise"),
+            (None, Some((Running, CURRENT)), None, AsIs, "running"),
+            (None, Some((Running, CURRENT)), None, Yes, "in progress"),
+            (None, Some((Running, OTHER)), Some(OTHER), AsIs, "running"),
+        ];
+        for (score, active, asked, force, expected) in cases {
+            assert_eq!(
+                decided(score, active, asked, force),
+                expected,
+                "score {score:?}, active {active:?}, asked {asked:?}, {force:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_that_ended_meanwhile_is_as_good_as_none() {
+        for state in [JobState::Succeeded, JobState::Failed, JobState::Cancelled] {
+            assert_eq!(
+                decided(None, Some((state, CURRENT)), None, Force::AsIs),
+                "new"
+            );
+        }
+    }
+}
