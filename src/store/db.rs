@@ -29,7 +29,7 @@ pub enum Dialect {
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a statement waits for a connection of the general pool.
-const ACQUIRE: Duration = Duration::from_secs(5);
+const ACQUIRE: Duration = Duration::from_secs(2);
 /// How long one statement, or one group's transaction, may take before its connection is given up.
 pub(super) const STATEMENT: Duration = Duration::from_secs(60);
 /// The pause before the second try.
