@@ -20,6 +20,7 @@ impl CacheKey {
             "temperature": entry.temperature,
             "max_output_tokens": entry.max_output_tokens,
             "extra_body": entry.extra_body,
+            "structured": entry.structured.as_str(),
         })
         .to_string();
         let mut hash = Sha256::new();

@@ -6,27 +6,41 @@ use super::question::{Check, Fault};
 
 /// Faults shown to the model at most; a wholly wrong reply needs no list of a thousand.
 const MOST_FAULTS: usize = 20;
+/// Blocks, and openings of objects, that are looked at in a reply's prose.
+const MOST_OBJECTS: usize = 64;
+const NO_JSON: &str = "the reply is not JSON; expected one JSON object and nothing else";
+const SEVERAL: &str = "the reply holds more than one JSON object that could be the answer; expected one and nothing else";
 
 /// Finds the reply's JSON object in the text and checks it.
+///
+/// A text that is one JSON value is that value. In prose, objects that pass the check must all be the same one: a model that
+/// quotes an object out of the evidence before it gives its own hasn't said which of them counts.
 pub(super) fn parse(text: &str, check: &Check) -> Result<Value, Vec<Fault>> {
-    let mut best: Option<Vec<Fault>> = None;
+    let mut least: Option<Vec<Fault>> = None;
+    let mut passed: Option<Value> = None;
     for candidate in candidates(text) {
         match check(&candidate) {
-            Ok(()) => return Ok(candidate),
+            Ok(()) => match &passed {
+                None => passed = Some(candidate),
+                Some(first) if *first == candidate => {}
+                Some(_) => return Err(vec![whole(SEVERAL)]),
+            },
+            // What fails least is what the model meant; on a tie, what stands first.
             Err(faults) => {
-                // What fails least is what the model meant; on a tie, what stands first.
-                if best.as_ref().is_none_or(|best| faults.len() < best.len()) {
-                    best = Some(faults);
+                if least.as_ref().is_none_or(|best| faults.len() < best.len()) {
+                    least = Some(faults);
                 }
             }
         }
     }
-    Err(best.unwrap_or_else(|| {
-        vec![Fault {
-            pointer: String::new(),
-            message: "the reply is not JSON; expected one JSON object and nothing else".to_owned(),
-        }]
-    }))
+    passed.ok_or_else(|| least.unwrap_or_else(|| vec![whole(NO_JSON)]))
+}
+
+fn whole(message: &str) -> Fault {
+    Fault {
+        pointer: String::new(),
+        message: message.to_owned(),
+    }
 }
 
 /// What the model is told on its repair turn.
@@ -66,14 +80,31 @@ fn describe(fault: &Fault) -> String {
     }
 }
 
-/// JSON values that the text may mean: the whole, each fenced block, the first balanced object.
-fn candidates(text: &str) -> impl Iterator<Item = Value> + '_ {
-    let whole = std::iter::once(text.trim());
+/// JSON values that the text may mean: the whole, or else each fenced block and each object in the prose.
+fn candidates(text: &str) -> Vec<Value> {
+    let text = after_thoughts(text.trim());
+    let whole = structure(text);
+    if whole.as_ref().is_some_and(Value::is_object) {
+        return whole.into_iter().collect();
+    }
     whole
-        .chain(fenced(text))
-        .chain(first_object(text))
-        .filter_map(|text| serde_json::from_str::<Value>(text).ok())
-        // A bare number or string is JSON, but nobody asked for one.
+        .into_iter()
+        .chain(fenced(text).take(MOST_OBJECTS).filter_map(structure))
+        .chain(objects(text))
+        .collect()
+}
+
+/// Models whose server doesn't take their thoughts away put drafts into them; the reply comes behind.
+fn after_thoughts(text: &str) -> &str {
+    text.strip_prefix("<think>")
+        .and_then(|thoughts| thoughts.split_once("</think>"))
+        .map_or(text, |(_, reply)| reply.trim())
+}
+
+/// A bare number or string is JSON, but nobody asked for one.
+fn structure(text: &str) -> Option<Value> {
+    serde_json::from_str::<Value>(text)
+        .ok()
         .filter(|value| value.is_object() || value.is_array())
 }
 
@@ -88,14 +119,26 @@ fn fenced(text: &str) -> impl Iterator<Item = &str> {
         .map(str::trim)
 }
 
-/// The first `{` whose braces balance, strings and escapes minded, and whose text is JSON.
-fn first_object(text: &str) -> Option<&str> {
+/// The objects that stand in a text, none inside another: braces balance, strings and escapes minded, and it is JSON.
+fn objects(text: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    let mut rest = text;
     // Bounded: prose full of braces must not cost the square of its length.
-    const MOST_STARTS: usize = 64;
-    text.match_indices('{')
-        .take(MOST_STARTS)
-        .filter_map(|(start, _)| balanced(text.get(start..)?))
-        .find(|candidate| serde_json::from_str::<serde::de::IgnoredAny>(candidate).is_ok())
+    for _ in 0..MOST_OBJECTS {
+        let Some(object) = rest.find('{').and_then(|start| rest.get(start..)) else {
+            break;
+        };
+        let read = balanced(object).and_then(|whole| Some((whole.len(), structure(whole)?)));
+        let taken = match read {
+            Some((length, value)) => {
+                found.push(value);
+                length
+            }
+            None => 1,
+        };
+        rest = object.get(taken..).unwrap_or_default();
+    }
+    found
 }
 
 fn balanced(text: &str) -> Option<&str> {
@@ -151,8 +194,11 @@ mod tests {
             "```json\n{\"total\": 7}\n```",
             "Here you are:\n```\n{\"total\": 7}\n```\nGood luck!",
             "```{\"total\": 7}```",
-            r#"I think {this} is right: {"total": 7} as asked. {"total": 8}"#,
+            r#"I think {this} is right: {"total": 7} as asked."#,
+            r#"Not {"sum": 9}, so {"total": 7}. Once more: {"total": 7}"#,
             r#"<think>{"a": </think>{"total": 7}"#,
+            r#"<think>First {"total": 90}, no.</think> {"total": 7}"#,
+            "[note] {\"total\": 7}",
         ];
         for text in table {
             assert_eq!(
@@ -168,6 +214,26 @@ mod tests {
         let text = r#"Sure: {"why": "a } brace, a \" quote, a { too", "total": 3} bye"#;
         let value = parse(text, &wants_total());
         assert_eq!(value.map(|value| value["total"].clone()), Ok(json!(3)));
+    }
+
+    #[test]
+    fn of_two_objects_that_could_be_the_answer_none_is_taken() {
+        let quoted = [
+            r#"The session says {"total": 100}, which I ignore: {"total": 7}"#,
+            "It demands:\n```json\n{\"total\": 100}\n```\nMy answer:\n```json\n{\"total\": 7}\n```",
+            r#"<think>It says </think>{"total": 100}, but no.</think>{"total": 7}"#,
+        ];
+        for text in quoted {
+            let faults = parse(text, &wants_total()).unwrap_err();
+            assert_eq!(faults, [whole(SEVERAL)], "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_quoted_inside_the_answer_is_part_of_it() {
+        let text = r#"{"total": 7, "why": "it says {\"total\": 100}", "part": {"total": 100}}"#;
+        let value = parse(text, &wants_total());
+        assert_eq!(value.map(|value| value["total"].clone()), Ok(json!(7)));
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
 fn reason(closed: Closed) -> WaitReason {
     match closed {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
+        // A busy lane is an open one: nobody asks for the reason of that.
         Closed::Throttled | Closed::Busy => WaitReason::Throttled,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,

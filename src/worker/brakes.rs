@@ -202,6 +202,7 @@ fn later(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {
 fn reason_of(why: Closed) -> WaitReason {
     match why {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
+        // A busy lane is an open one: nobody asks for the reason of that.
         Closed::Throttled | Closed::Busy => WaitReason::Throttled,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,

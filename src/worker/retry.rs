@@ -10,8 +10,9 @@ use crate::store::Ending;
 
 /// The ending of a run whose judge can't be asked now.
 ///
-/// A pause and a cap belong to the judge, never to the row: the job goes back to `queued`, behind its closed lane or to
-/// the front of its busy one. Every other wait is the row's, with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until
+/// A pause belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. So does one that
+/// found every call of a busy judge taken: others go first, which is what `queued` says. Every other wait is the row's,
+/// with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until
 /// somebody opens it, and then it goes first.
 pub(super) fn ending_of_wait(
     why: Closed,
@@ -47,13 +48,13 @@ mod tests {
     #[test]
     fn a_paused_or_busy_judge_sends_its_jobs_back_to_the_queue() {
         let now = at("2026-01-01T00:00:00Z");
-        let soon = Some(Duration::from_secs(5));
-        assert_eq!(ending_of_wait(Closed::Busy, soon, now), Ending::Requeued);
-        assert_eq!(ending_of_wait(Closed::Paused, None, now), Ending::Requeued);
-        assert_eq!(
-            ending_of_wait(Closed::Paused, Some(Duration::from_secs(5)), now),
-            Ending::Requeued
-        );
+        for why in [Closed::Paused, Closed::Busy] {
+            assert_eq!(ending_of_wait(why, None, now), Ending::Requeued);
+            assert_eq!(
+                ending_of_wait(why, Some(Duration::from_secs(5)), now),
+                Ending::Requeued
+            );
+        }
     }
 
     #[test]

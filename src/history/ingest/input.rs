@@ -110,7 +110,7 @@ impl SessionInput {
         let read: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             one_fault(
                 pointer(error.path()),
-                explain(&error.into_inner().to_string()),
+                shortened(&explain(&error.into_inner().to_string())),
             )
         })?;
         deserializer
@@ -347,6 +347,9 @@ impl Faults {
     }
 }
 
+/// The longest unknown key that is compared with the known ones.
+const LONGEST_KEY: usize = 64;
+
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -361,6 +364,18 @@ fn depth(value: &Value) -> usize {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
+}
+
+/// The parser quotes what it met, which may be a whole conversation: its head names it, and its tail the place.
+fn shortened(message: &str) -> String {
+    const HALF: usize = 200;
+    if message.len() <= 2 * HALF {
+        return message.to_owned();
+    }
+    let head = message.floor_char_boundary(HALF);
+    let tail = message.ceil_char_boundary(message.len() - HALF);
+    let part = |range| message.get(range).unwrap_or_default();
+    format!("{}…{}", part(0..head), part(tail..message.len()))
 }
 
 fn storable(text: &str) -> String {
@@ -404,6 +419,8 @@ fn explain(message: &str) -> String {
     match quoted.split_first() {
         Some((unknown, known)) if message.starts_with("unknown field") => known
             .iter()
+            // Nobody mistypes a name into a page of text, and comparing one takes its length in time and memory.
+            .filter(|_| unknown.len() <= LONGEST_KEY)
             .map(|name| (strsim::normalized_damerau_levenshtein(unknown, name), name))
             .filter(|(likeness, _)| *likeness >= 0.6)
             .max_by(|a, b| a.0.total_cmp(&b.0))

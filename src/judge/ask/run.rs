@@ -179,7 +179,11 @@ impl<'a> Run<'a> {
             record.error = Some(error.class);
             record.message = Some(error.message.clone());
             record.status = error.status;
-            record.reply = record.reply.or_else(|| error.raw_reply.as_deref().map(cut));
+            // A refusal's words stand beside the reply's text, which is empty then.
+            record.reply = error.raw_reply.as_deref().map(cut).or(record.reply);
+            if error.class == ErrorClass::Unparsable {
+                tracing::warn!(call_id = %record.call_id, asked_for = %record.asked_for, judge = name, "a reply can't be used; it is kept with its call");
+            }
         }
         wiring.log.log(record);
         read

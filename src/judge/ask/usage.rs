@@ -33,9 +33,9 @@ pub(super) fn of_reply(spec: &JudgeSpec, reply: &ProviderReply) -> CallUsage {
 
 /// Adds one call; a sum with an unpriced part is unpriced.
 pub(super) fn add(sum: &mut CallUsage, call: CallUsage) {
-    sum.tokens_in += call.tokens_in;
-    sum.tokens_in_cached += call.tokens_in_cached;
-    sum.tokens_out += call.tokens_out;
+    sum.tokens_in = sum.tokens_in.saturating_add(call.tokens_in);
+    sum.tokens_in_cached = sum.tokens_in_cached.saturating_add(call.tokens_in_cached);
+    sum.tokens_out = sum.tokens_out.saturating_add(call.tokens_out);
     sum.cost_usd = sum
         .cost_usd
         .zip(call.cost_usd)

@@ -24,7 +24,7 @@ pub enum Closed {
     Misconfigured,
     /// An operator said so; until resumed.
     Paused,
-    /// Open, but as many calls are in flight as may be.
+    /// Nothing is wrong: as many calls are out as the entry's `max_concurrency` allows. Closes no lane.
     Busy,
 }
 

@@ -63,6 +63,23 @@ pub(in crate::judge) enum Structured {
     JsonObject,
 }
 
+impl Structured {
+    const ALL: [(&str, Self); 3] = [
+        (Self::Auto.as_str(), Self::Auto),
+        (Self::JsonSchema.as_str(), Self::JsonSchema),
+        (Self::JsonObject.as_str(), Self::JsonObject),
+    ];
+
+    /// The name in the file.
+    pub(in crate::judge) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::JsonSchema => "json_schema",
+            Self::JsonObject => "json_object",
+        }
+    }
+}
+
 /// One entry, checked.
 #[derive(Clone)]
 pub(in crate::judge) struct Entry {
@@ -158,14 +175,7 @@ impl Entry {
             temperature: temperature(&fields)?,
             timeout: timeout(&fields)?,
             structured: fields
-                .word(
-                    "structured",
-                    &[
-                        ("auto", Structured::Auto),
-                        ("json_schema", Structured::JsonSchema),
-                        ("json_object", Structured::JsonObject),
-                    ],
-                )?
+                .word("structured", &Structured::ALL)?
                 .unwrap_or(Structured::Auto),
             simulated: fields.flag("simulated")?.unwrap_or(false),
         })
@@ -268,7 +278,10 @@ fn headers(fields: &Fields<'_>) -> Result<BTreeMap<String, SecretString>, Provid
             return Err(fields.fault(&at, "expected a header's name"));
         }
         let value = clean_key(fields, &at, &value)?;
-        headers.insert(name, value);
+        // A variable that is empty leaves its header out: servers refuse an organisation without a name.
+        if !value.expose_secret().is_empty() {
+            headers.insert(name, value);
+        }
     }
     Ok(headers)
 }

@@ -269,9 +269,11 @@ fn known_keys(map: &Map<String, Value>, known: &[&str], prefix: &str) -> Result<
     }
 }
 
+/// The known name that is nearest; none for a page of text, which would take its length in time and memory to compare.
 fn did_you_mean<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
+        .filter(|_| name.len() <= 64)
         .map(|candidate| {
             (
                 strsim::normalized_damerau_levenshtein(name, candidate),

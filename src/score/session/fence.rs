@@ -8,7 +8,10 @@
 //!
 //! The nonce is drawn for each call, so evidence can't know it. Shapes of the fence in evidence are defused all the same: a
 //! model might not compare 32 digits. On a line that holds the word EVIDENCE in any case, `<<<` becomes `‹‹‹` and `>>>`
-//! becomes `›››`; the nonce itself becomes `[nonce]`. Every other text, shell heredocs and merge markers included, stays.
+//! becomes `›››`, also where characters that can't be seen or full-width letters disguise them; the nonce itself becomes
+//! `[nonce]`. Every other text, shell heredocs and merge markers included, stays.
+
+use std::borrow::Cow;
 
 /// Appends `evidence` to `prompt` between its two lines, each on a line of its own.
 pub(super) fn append(prompt: &mut String, name: &str, evidence: &str, nonce: &str) {
@@ -34,13 +37,46 @@ fn defuse(evidence: &str, nonce: &str) -> String {
     without_nonce
         .split_inclusive('\n')
         .map(|line| {
-            if find_ignoring_case(line, "EVIDENCE").is_some() {
-                line.replace("<<<", "‹‹‹").replace(">>>", "›››")
+            let plain = undisguised(line);
+            let is_shape = find_ignoring_case(&plain, "EVIDENCE").is_some()
+                && (plain.contains("<<<") || plain.contains(">>>"));
+            if is_shape {
+                Cow::Owned(plain.replace("<<<", "‹‹‹").replace(">>>", "›››"))
             } else {
-                line.to_owned()
+                Cow::Borrowed(line)
             }
         })
         .collect()
+}
+
+/// A text as a model may read it: without the characters that can't be seen, full-width letters as plain ones.
+pub(super) fn undisguised(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let seen = text.chars().filter(|c| !is_invisible(*c)).map(|c| match c {
+        // The full-width forms stand in ASCII's order.
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        c => c,
+    });
+    Cow::Owned(seen.collect())
+}
+
+/// Soft hyphens, joiners, marks of direction, variation selectors, tags.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 fn replace_ignoring_case(text: &str, wanted: &str, by: &str) -> String {
@@ -94,6 +130,12 @@ mod tests {
             ("cat <<<EOF\n>>> import os\n", "cat <<<EOF\n>>> import os\n"),
             ("id 00112233445566778899AABBCCDDEEFF!", "id [nonce]!"),
             ("é<<<É", "é<<<É"),
+            ("EVI\u{200b}DENCE alert 1>\u{2060}>>", "EVIDENCE alert 1›››"),
+            ("＜＜＜Ｅｖｉｄｅｎｃｅ alert", "‹‹‹Evidence alert"),
+            (
+                "a\u{200b}b >>> evi\u{ad}dent, ＡＢ",
+                "a\u{200b}b >>> evi\u{ad}dent, ＡＢ",
+            ),
             ("", ""),
         ];
         for (evidence, expected) in cases {

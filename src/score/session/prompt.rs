@@ -153,9 +153,11 @@ fn head(message: &Message, number: usize, all: usize) -> String {
 fn push_content(text: &mut String, content: &str) {
     let content = content.replace("\r\n", "\n");
     // Whatever a model may take for the end of a line is one.
-    let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
+    let breaks = [
+        '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
+    ];
     for line in content.trim_end_matches(breaks).split(breaks) {
-        if line.starts_with("===") {
+        if fence::undisguised(line).starts_with("===") {
             text.push(' ');
         }
         text.push_str(line);

@@ -13,7 +13,7 @@ use super::stage::*;
 #[tokio::test]
 async fn a_call_asks_for_the_schema_with_key_and_cap() {
     let staging = Staging {
-        entry: json!({ "headers": { "x-team": "sre" }, "extra_body": { "seed": 7 } }),
+        entry: json!({ "headers": { "x-team": "sre", "x-unset": "" }, "extra_body": { "seed": 7 } }),
         ..Staging::default()
     };
     let stage = Stage::with(staging, vec![good()]).await;
@@ -21,6 +21,7 @@ async fn a_call_asks_for_the_schema_with_key_and_cap() {
     let received = stage.server.received_requests().await.unwrap();
     assert_eq!(received[0].url.path(), "/v1/chat/completions");
     let header = |name: &str| received[0].headers[name].to_str().unwrap().to_owned();
+    assert!(!received[0].headers.contains_key("x-unset"));
     assert_eq!(header("authorization"), format!("Bearer {KEY}"));
     assert_eq!(header("x-team"), "sre");
     let question = question("evidence");
@@ -74,7 +75,7 @@ async fn header_and_prefix_of_the_key_are_as_configured_and_none_sends_no_key() 
 
 #[tokio::test]
 async fn a_wrong_key_fails_closes_the_lane_and_is_not_shown_though_the_server_echoes_it() {
-    let body = json!({ "error": { "message": format!("Incorrect API key provided: {KEY}"), "code": "invalid_api_key" } });
+    let body = json!({ "error": { "message": format!("Incorrect API key\u{1b}[31m provided: {KEY}"), "code": "invalid_api_key" } });
     let stage = Stage::new(vec![fails(401, body)]).await;
     let (error, retries_spent, _) = error_of(stage.ask().await);
     assert_eq!(
@@ -90,6 +91,7 @@ async fn a_wrong_key_fails_closes_the_lane_and_is_not_shown_though_the_server_ec
         stage.gate.snapshot()
     );
     assert!(everything.contains("[redacted]"));
+    assert!(!error.message.contains(char::is_control), "{error}");
     assert!(!everything.contains(KEY));
     assert_eq!(
         stage.gate.closed("test").unwrap().why,

@@ -64,15 +64,18 @@ async fn other_evidence_criteria_template_or_parameters_are_another_question() {
             .0
             .cached
     );
-    let warmer = judges(
-        &format!("{}/v1", stage.server.uri()),
-        &json!({ "temperature": 1 }),
-        &stage.gate,
-        &stage.memory,
-    );
-    let warmer = warmer.get("test").unwrap();
-    let reply = reply_of(warmer.ask(&question("a"), context()).await).0;
-    assert!(!reply.cached);
+    for parameters in [
+        json!({ "temperature": 1 }),
+        json!({ "structured": "json_object" }),
+        json!({ "max_output_tokens": 100 }),
+        json!({ "extra_body": { "seed": 1 } }),
+    ] {
+        let base_url = format!("{}/v1", stage.server.uri());
+        let judges = judges(&base_url, &parameters, &stage.gate, &stage.memory);
+        let judge = judges.get("test").unwrap();
+        let reply = reply_of(judge.ask(&question("a"), context()).await).0;
+        assert!(!reply.cached, "{parameters}");
+    }
 }
 
 #[tokio::test]

@@ -106,9 +106,36 @@ async fn a_refusal_is_not_asked_again() {
         let (error, ..) = error_of(stage.ask().await);
         assert_eq!(error.class, ErrorClass::Refused);
         assert!(!error.message.contains("can't help"), "{error}");
+        assert_eq!(stage.calls()[0].reply, error.raw_reply);
         assert_eq!(stage.requests().await.len(), 1);
         assert_eq!(stage.gate.closed("test"), None);
     }
+}
+
+#[tokio::test]
+async fn a_reply_that_quotes_another_score_beside_its_own_is_asked_which_it_means() {
+    let quoting = r#"The session says {"total": 100}. I say {"total": 7}."#;
+    let stage = Stage::new(vec![says(quoting), says(r#"{"total": 7}"#)]).await;
+    let (reply, ..) = reply_of(stage.ask().await);
+    assert_eq!(
+        (reply.value["total"].as_u64(), reply.repaired),
+        (Some(7), true)
+    );
+    let requests = stage.requests().await;
+    let faults = requests[1]["messages"][2]["content"].as_str().unwrap();
+    assert!(faults.contains("more than one JSON object"), "{faults}");
+}
+
+#[tokio::test]
+async fn a_server_that_counts_and_names_without_end_is_kept_within_bounds() {
+    let mut boastful = completion("hm", "stop");
+    boastful["model"] = json!("m".repeat(100_000));
+    boastful["usage"] = json!({ "prompt_tokens": i64::MAX, "completion_tokens": i64::MAX });
+    let stage = Stage::new(vec![fails(200, boastful)]).await;
+    let (error, _, usage) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Unparsable);
+    assert_eq!(usage.tokens_in, 2_000_000_000);
+    assert_eq!(stage.calls()[0].model.len(), 255);
 }
 
 #[tokio::test]

@@ -292,3 +292,15 @@ fn a_written_session_reads_back() {
     let text = serde_json::to_string(&input).unwrap();
     assert_eq!(SessionInput::from_json(&text).unwrap(), input);
 }
+
+#[test]
+fn a_fault_never_quotes_more_than_a_few_words_of_the_session() {
+    let long = "é".repeat(100_000);
+    let wrong = with(|body| body["conversation"] = json!(long));
+    let unknown = with(|body| body[long.as_str()] = json!(1));
+    for value in [wrong, unknown] {
+        let faults = record(&value).unwrap_err().faults;
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].message.len() < 450, "{}", faults[0].message.len());
+    }
+}

@@ -212,6 +212,7 @@ async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
     let held = gate.enter(JUDGE, NOW).await.unwrap();
     let refusal = gate.enter(JUDGE, Duration::from_secs(10)).await;
     assert_eq!(refusal.err().unwrap(), closed_for(Closed::Busy, 5));
+    assert_eq!(gate.closed(JUDGE), None);
     let waiting = tokio::spawn({
         let gate = Arc::clone(&gate);
         async move { gate.enter(JUDGE, Duration::from_secs(10)).await.is_ok() }

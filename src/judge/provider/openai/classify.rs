@@ -146,7 +146,12 @@ fn quota_used_up(said: &Said) -> bool {
 
 /// The field that the server names, if we sent it: by `param`, else the first that its message names.
 fn refused_field(said: &Said, sent: Shape) -> Option<Field> {
-    let ours = Field::ALL.into_iter().filter(|field| sent.has(*field));
+    // A cap that is known and too high keeps its name: renaming it would be remembered, and help nobody.
+    let too_high = said.mentions(&["too large", "too high", "at most", "less than or equal"]);
+    let ours = Field::ALL.into_iter().filter(|field| match field {
+        Field::MaxCompletionTokens | Field::MaxTokens => sent.has(*field) && !too_high,
+        Field::Temperature | Field::ResponseFormat | Field::Seed => sent.has(*field),
+    });
     if let Some(param) = &said.param {
         return ours
             .into_iter()

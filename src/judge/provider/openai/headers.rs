@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDateTime, Utc};
 use reqwest::header::HeaderMap;
 
 /// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
@@ -17,20 +17,32 @@ pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Dur
     if let Some(number) = number(value) {
         return seconds(number);
     }
-    let at = DateTime::parse_from_rfc2822(value).ok()?;
-    let wait = (at.with_timezone(&Utc) - now).to_std();
+    let wait = (http_date(value)? - now).to_std();
     Some(wait.unwrap_or(Duration::ZERO).min(LONGEST))
 }
 
-/// When a quota comes back: what was asked for, else the reset of the limit that has nothing left.
+/// When a quota comes back: what was asked for, else the reset of the limit that has nothing left. At least a second: a
+/// quota that is said to be back at once would be asked for without a pause.
 pub(super) fn known_reset(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
-    retry_after(headers, now).or_else(|| {
+    let reset = retry_after(headers, now).or_else(|| {
         ["requests", "tokens"].into_iter().find_map(|limit| {
             let left = text(headers, &format!("x-ratelimit-remaining-{limit}"))?;
             let reset = text(headers, &format!("x-ratelimit-reset-{limit}"))?;
             (left == "0").then(|| duration(reset)).flatten()
         })
-    })
+    });
+    reset.map(|wait| wait.max(Duration::from_secs(1)))
+}
+
+/// The date of today's servers, and the two older forms that a reader of HTTP has to know.
+fn http_date(text: &str) -> Option<DateTime<Utc>> {
+    if let Ok(at) = DateTime::parse_from_rfc2822(text) {
+        return Some(at.with_timezone(&Utc));
+    }
+    ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
+        .into_iter()
+        .find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())
+        .map(|at| at.and_utc())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -107,6 +119,11 @@ mod tests {
             ),
             (&[("retry-after", "Fri, 06 Nov 2020 08:49:37 GMT")], Some(0)),
             (
+                &[("retry-after", "Friday, 06-Nov-26 08:49:37 GMT")],
+                Some(7_000),
+            ),
+            (&[("retry-after", "Fri Nov  6 08:49:37 2026")], Some(7_000)),
+            (
                 &[("retry-after", "9"), ("retry-after-ms", "250")],
                 Some(250),
             ),
@@ -129,6 +146,18 @@ mod tests {
         let reset = known_reset(&headers(&limits), now());
         assert_eq!(reset, Some(Duration::from_secs(360)));
         assert_eq!(known_reset(&headers(&limits[..2]), now()), None);
+    }
+
+    #[test]
+    fn a_reset_that_is_said_to_be_now_is_still_a_pause() {
+        let second = Some(Duration::from_secs(1));
+        let zero = headers(&[("retry-after", "0")]);
+        assert_eq!(known_reset(&zero, now()), second);
+        let millis = headers(&[
+            ("x-ratelimit-remaining-requests", "0"),
+            ("x-ratelimit-reset-requests", "12ms"),
+        ]);
+        assert_eq!(known_reset(&millis, now()), second);
     }
 
     #[test]

@@ -120,7 +120,9 @@ impl OpenAi {
         retry_after: Option<Duration>,
     ) -> JudgeError {
         let words = self.spec.entry().redact(words);
-        let words: String = words.chars().take(LONGEST_WORDS).collect();
+        // They end up in logs and on terminals, where control characters do things.
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let words: String = words.chars().map(plain).take(LONGEST_WORDS).collect();
         JudgeError {
             class,
             message: format!("judge {:?} {words}", self.spec.name()),

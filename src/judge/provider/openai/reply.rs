@@ -7,6 +7,10 @@ use crate::judge::providers::JudgeSpec;
 
 /// Model ids that begin so are simulated, whoever serves them.
 const SIMULATED_PREFIX: &str = "simulated-";
+/// A model's reported name is kept up to this many characters.
+const LONGEST_MODEL: usize = 255;
+/// No call uses more; a count beyond it is a server's mistake, and sums of such would overflow.
+const MOST_TOKENS: i64 = 1_000_000_000;
 
 #[derive(Deserialize)]
 struct Completion {
@@ -93,6 +97,7 @@ pub(super) fn read(
         .map_or((None, None), |message| (message.content, message.refusal));
     let model = completion
         .model
+        .map(|model| model.chars().take(LONGEST_MODEL).collect::<String>())
         .filter(|model| !model.is_empty())
         .unwrap_or_else(|| spec.model().to_owned());
     Ok(ProviderReply {
@@ -129,13 +134,14 @@ fn stop(finish_reason: Option<String>, refusal: Option<String>) -> Stop {
 }
 
 fn tokens(usage: Usage) -> Option<Tokens> {
+    let count = |reported: Option<i64>| reported.unwrap_or(0).clamp(0, MOST_TOKENS);
     Some(Tokens {
-        input: usage.prompt_tokens?.max(0),
-        cached: usage
-            .prompt_tokens_details
-            .and_then(|details| details.cached_tokens)
-            .unwrap_or(0)
-            .max(0),
-        output: usage.completion_tokens.unwrap_or(0).max(0),
+        input: count(Some(usage.prompt_tokens?)),
+        cached: count(
+            usage
+                .prompt_tokens_details
+                .and_then(|details| details.cached_tokens),
+        ),
+        output: count(usage.completion_tokens),
     })
 }

@@ -104,6 +104,20 @@ fn fields_that_we_didnt_send_or_that_are_part_of_a_word_are_no_capability() {
 }
 
 #[test]
+fn an_output_cap_that_is_too_high_is_not_renamed() {
+    for param in ["max_tokens", "max_completion_tokens"] {
+        let body = format!(
+            r#"{{"error": {{"message": "max_tokens is too large: 32768. This model supports at most 16384 completion tokens", "param": "{param}"}}}}"#
+        );
+        assert_eq!(
+            of(400, &body),
+            Verdict::Class(ErrorClass::Rejected),
+            "{param}"
+        );
+    }
+}
+
+#[test]
 fn a_prompt_that_doesnt_fit_is_too_large_whatever_else_is_named() {
     for body in [
         r#"{"error": {"message": "This model's maximum context length is 128000 tokens", "code": "context_length_exceeded", "param": "messages"}}"#,
