@@ -1,7 +1,7 @@
 //! Brakes: closed until somebody opens them.
 
 use gavel::job::{JobId, JobState, WaitReason};
-use gavel::store::{Brake, BrakeTarget, Store};
+use gavel::store::{Brake, BrakeTarget, Store, StoreError};
 use uuid::Uuid;
 
 use super::fixtures::{accept, claim, job, minutes, new_job, now, record_of, recorded, waiting};
@@ -150,5 +150,17 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
             .collect();
         assert_eq!(left, [judge("b"), judge("c"), judge("d")]);
         assert_eq!(job(store, behind).await.due_at, at);
+    }
+}
+
+#[tokio::test]
+async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
+    for test in support::stores().await {
+        let odd = "insert into brakes (target, reason, message, set_by, since)
+                   values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
+        support::execute(&test.url, odd).await.unwrap();
+        let error = test.store.brakes(now()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
+        assert!(error.to_string().contains("column target"), "{error}");
     }
 }
