@@ -407,3 +407,24 @@ fn bad_url(error: &sqlx::Error) -> StoreError {
         reason: error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_statement_without_an_answer_ends_and_may_be_tried_again() {
+        let never = std::future::pending::<sqlx::Result<()>>();
+        let error = within(never).await.unwrap_err();
+        assert!(super::super::error::is_passing(&error), "{error}");
+        assert!(error.to_string().contains("took too long"), "{error}");
+    }
+
+    #[test]
+    fn a_greeting_that_breaks_off_passes_and_other_errors_stay_what_they_are() {
+        let broken = broken_greeting(sqlx::Error::Protocol("early eof".to_owned()));
+        assert!(matches!(broken, sqlx::Error::Io(_)), "{broken}");
+        let other = broken_greeting(sqlx::Error::RowNotFound);
+        assert!(matches!(other, sqlx::Error::RowNotFound), "{other}");
+    }
+}

@@ -167,3 +167,30 @@ fn an_empty_conversation_is_refused_with_the_remedy() {
     assert_eq!(error.pointer, "/conversation");
     assert!(error.message.contains("put the session again"), "{error}");
 }
+
+#[test]
+fn each_fence_stands_on_lines_of_its_own_wherever_the_template_puts_it() {
+    let mut glued = criteria();
+    glued.judge_prompt = "A{{SESSION_CONVERSATION}}{{ALERT_DATA}}B{{OUTPUT_SCHEMA}}".to_owned();
+    let prompt = session()
+        .questions(&glued, &LIMITS, &Nonce(NONCE.to_owned()))
+        .unwrap()
+        .remove(0)
+        .prompt;
+    let between = format!("\nEVIDENCE conversation {NONCE}>>>\n<<<EVIDENCE alert {NONCE}\n");
+    assert!(prompt.starts_with(&format!("A\n<<<EVIDENCE conversation {NONCE}\n")));
+    assert_eq!(prompt.matches(&between).count(), 1);
+    assert!(prompt.contains(&format!("\nEVIDENCE alert {NONCE}>>>\nB{{")));
+}
+
+#[test]
+fn a_placeholder_that_nobody_knows_stays_as_it_is() {
+    let evidence = prompt::Evidence::of(&session());
+    let filled = prompt::fill(
+        "{{OTHER}} x",
+        &evidence,
+        &json!({}),
+        &Nonce(NONCE.to_owned()),
+    );
+    assert_eq!(filled, "{{OTHER}} x");
+}
