@@ -29,7 +29,9 @@ pub enum Dialect {
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a statement waits for a connection of the general pool.
-const ACQUIRE: Duration = Duration::from_secs(5);
+const ACQUIRE: Duration = Duration::from_secs(2);
+/// How long a pooled connection that was used is believed to be alive.
+const TRUSTED: Duration = Duration::from_millis(500);
 /// How long one statement, or one group's transaction, may take before its connection is given up.
 pub(super) const STATEMENT: Duration = Duration::from_secs(60);
 /// The pause before the second try.
@@ -72,6 +74,14 @@ impl Db {
             let pool = PgPoolOptions::new()
                 .max_connections(options.max_connections.max(1))
                 .acquire_timeout(ACQUIRE)
+                // A connection that answered a moment ago is not asked whether it lives: under load that would be a
+                // round trip for each statement, and a statement that fails for a lost connection is tried twice.
+                .test_before_acquire(false)
+                .before_acquire(|conn, known| {
+                    Box::pin(
+                        async move { Ok(known.idle_for < TRUSTED || conn.ping().await.is_ok()) },
+                    )
+                })
                 .connect_lazy_with(connect.clone());
             return Ok(Self::Postgres {
                 pool,
@@ -395,5 +405,26 @@ fn bad_url(error: &sqlx::Error) -> StoreError {
     StoreError::Unexpected {
         attempted: "reading the database url",
         reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_statement_without_an_answer_ends_and_may_be_tried_again() {
+        let never = std::future::pending::<sqlx::Result<()>>();
+        let error = within(never).await.unwrap_err();
+        assert!(super::super::error::is_passing(&error), "{error}");
+        assert!(error.to_string().contains("took too long"), "{error}");
+    }
+
+    #[test]
+    fn a_greeting_that_breaks_off_passes_and_other_errors_stay_what_they_are() {
+        let broken = broken_greeting(sqlx::Error::Protocol("early eof".to_owned()));
+        assert!(matches!(broken, sqlx::Error::Io(_)), "{broken}");
+        let other = broken_greeting(sqlx::Error::RowNotFound);
+        assert!(matches!(other, sqlx::Error::RowNotFound), "{other}");
     }
 }

@@ -153,3 +153,21 @@ fn schema(attempted: &'static str, error: MigrateError) -> StoreError {
     }
     StoreError::Schema(format!("{attempted}: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_that_fails_for_a_passing_reason_is_no_fault_of_the_schema() {
+        for error in [
+            MigrateError::Execute(sqlx::Error::PoolTimedOut),
+            MigrateError::ExecuteMigration(sqlx::Error::PoolTimedOut, 1),
+        ] {
+            let error = schema("applying migrations", error);
+            assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+        }
+        let broken = schema("applying migrations", MigrateError::VersionMissing(3));
+        assert!(matches!(broken, StoreError::Schema(_)), "{broken}");
+    }
+}

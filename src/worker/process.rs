@@ -334,3 +334,27 @@ fn class_of(class: ErrorClass) -> FailureClass {
         ErrorClass::Unparsable => FailureClass::Unparsable,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_judges_class_keeps_its_name_as_the_jobs() {
+        let classes = [
+            ErrorClass::Transient,
+            ErrorClass::Throttled,
+            ErrorClass::Exhausted,
+            ErrorClass::Misconfigured,
+            ErrorClass::Capability,
+            ErrorClass::TooLarge,
+            ErrorClass::Truncated,
+            ErrorClass::Refused,
+            ErrorClass::Rejected,
+            ErrorClass::Unparsable,
+        ];
+        for class in classes {
+            assert_eq!(class_of(class).as_str(), class.as_str());
+        }
+    }
+}

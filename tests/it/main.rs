@@ -15,6 +15,7 @@ mod cli;
 mod faults;
 mod flow;
 mod judge;
+mod pipeline;
 mod queue;
 mod store;
 mod support;

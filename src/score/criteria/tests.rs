@@ -269,3 +269,63 @@ proptest! {
         prop_assert_eq!(hash_of(&two) == first.hash.0, a == b);
     }
 }
+
+#[test]
+fn a_value_of_the_wrong_type_is_named_with_its_place_and_its_type() {
+    let wrong = |dimension: Value| with(|f| f["dimensions"] = json!([dimension]));
+    let cases = [
+        (
+            with(|f| f["judge_prompt"] = json!(7)),
+            "judge_prompt",
+            "a number",
+        ),
+        (
+            with(|f| f["judge_prompt"] = json!(["x"])),
+            "judge_prompt",
+            "a list",
+        ),
+        (
+            with(|f| f["scoring"]["enabled"] = json!([])),
+            "scoring.enabled",
+            "a list",
+        ),
+        (
+            with(|f| f["scoring"]["enabled"] = json!({})),
+            "scoring.enabled",
+            "a map",
+        ),
+        (
+            with(|f| f["scoring"]["llm_model"] = json!(false)),
+            "scoring.llm_model",
+            "a boolean",
+        ),
+        (with(|f| f["scoring"] = json!("x")), "scoring", "text"),
+        (
+            wrong(json!({ "name": null, "max": 100 })),
+            "dimensions.0.name",
+            "null",
+        ),
+        (
+            wrong(json!({ "name": "a", "max": null })),
+            "dimensions.0.max",
+            "whole number",
+        ),
+        (
+            wrong(json!({ "name": "a", "max": [1] })),
+            "dimensions.0.max",
+            "whole number",
+        ),
+    ];
+    for (value, path, words) in cases {
+        let error = error_of(&value);
+        assert_eq!(error.path, path);
+        assert!(error.message.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_page_of_text_as_a_key_is_compared_with_nothing() {
+    let long = "scorin".repeat(100_000);
+    let error = error_of(&with(|f| f[long.as_str()] = json!(1)));
+    assert!(error.message.contains("known: "), "no guess is made");
+}

@@ -147,4 +147,9 @@ mod tests {
     fn an_empty_nonce_changes_nothing_but_the_fence() {
         assert_eq!(defuse("a b", ""), "a b");
     }
+
+    #[test]
+    fn a_nonce_in_any_script_is_taken_out() {
+        assert_eq!(defuse("id né! NÉ", "né"), "id [nonce]! NÉ");
+    }
 }

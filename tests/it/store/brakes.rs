@@ -1,7 +1,7 @@
 //! Brakes: closed until somebody opens them.
 
 use gavel::job::{JobId, JobState, WaitReason};
-use gavel::store::{Brake, BrakeTarget, Store};
+use gavel::store::{Brake, BrakeTarget, Store, StoreError};
 use uuid::Uuid;
 
 use super::fixtures::{accept, claim, job, minutes, new_job, now, record_of, recorded, waiting};
@@ -171,5 +171,17 @@ async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
         assert_eq!(job(store, behind).await.waiting_since, Some(later));
         assert!(job(store, elsewhere).await.waiting_since < Some(now()));
         assert!(!store.release_brake(&judge("main"), later).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
+    for test in support::stores().await {
+        let odd = "insert into brakes (target, reason, message, set_by, since)
+                   values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
+        support::execute(&test.url, odd).await.unwrap();
+        let error = test.store.brakes(now()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
+        assert!(error.to_string().contains("column target"), "{error}");
     }
 }

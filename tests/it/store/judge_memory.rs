@@ -210,3 +210,41 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         assert!(store.judges(at).await.unwrap().is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_call_that_cant_be_written_takes_no_other_with_it() {
+    for test in support::stores().await {
+        let refuse = if test.url.starts_with("postgres") {
+            "alter table judge_calls add constraint refuses check (judge <> 'bad')"
+        } else {
+            "create trigger refuses before insert on judge_calls when new.judge = 'bad'
+             begin select raise(abort, 'refused'); end"
+        };
+        support::execute(&test.url, refuse).await.unwrap();
+        let job_id = JobId::new();
+        let mut bad = call(job_id);
+        bad.judge = "bad".to_owned();
+        for one in [call(job_id), bad, call(job_id)] {
+            test.store.log(one);
+        }
+        let kept = test.store.calls_of(job_id).await.unwrap();
+        assert_eq!(kept.len(), 2);
+        assert!(kept.iter().all(|call| call.judge == "main"));
+    }
+}
+
+#[tokio::test]
+async fn calls_and_replies_that_cant_be_written_are_lost_and_hold_nobody_up() {
+    for test in support::stores().await {
+        let store = &test.store;
+        for table in ["drop table judge_calls", "drop table judge_replies"] {
+            support::execute(&test.url, table).await.unwrap();
+        }
+        store.log(call(JobId::new()));
+        let key = CacheKey("k".repeat(64));
+        store.put(key.clone(), reply(json!({}))).await;
+        assert!(store.calls_of(JobId::new()).await.is_err());
+        assert_eq!(store.get(&key).await, None);
+        store.ping().await.unwrap();
+    }
+}

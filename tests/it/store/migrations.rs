@@ -81,3 +81,34 @@ async fn a_database_that_knows_a_newer_version_is_refused() {
         assert!(store.migrate().await.is_err());
     }
 }
+
+#[tokio::test]
+async fn a_version_that_was_applied_with_another_text_is_refused() {
+    for test in support::stores().await {
+        let other = "update _sqlx_migrations set checksum = (select checksum from _sqlx_migrations where version = 2)
+                     where version = 1";
+        support::execute(&test.url, other).await.unwrap();
+        let error = test.store.pending_migrations().await.unwrap_err();
+        assert!(matches!(error, StoreError::Schema(_)), "{error}");
+        assert!(error.to_string().contains("another text"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_meets_a_table_of_its_name_says_what_failed() {
+    for (url, _dir) in support::databases().await {
+        let options = StoreOptions {
+            url: url.clone(),
+            max_connections: 2,
+            connect_timeout: std::time::Duration::from_secs(10),
+        };
+        let store = Store::connect(options).await.unwrap();
+        store.pending_migrations().await.unwrap();
+        support::execute(&url, "create table alert_sessions (x text)")
+            .await
+            .unwrap();
+        let error = store.migrate().await.unwrap_err();
+        assert!(matches!(error, StoreError::Schema(_)), "{error}");
+        assert!(error.to_string().contains("alert_sessions"), "{error}");
+    }
+}

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gavel::job::JobState;
-use gavel::store::{Accepted, JobFilter, Recorded, Store, StoreError, StoreOptions};
+use gavel::job::{JobState, WaitReason};
+use gavel::store::{Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::fixtures::{
     accept, claim, failed, job, new_job, now, record_of, recorded, scored, session_with_job,
+    waiting,
 };
 use crate::support;
 
@@ -212,14 +213,17 @@ async fn a_record_whose_answer_is_lost_is_applied_once() {
         return;
     };
     let store = &wire.store;
-    for scores in [true, false] {
+    type Made = fn(Uuid) -> Ending;
+    let endings: [(Made, bool); 4] = [
+        (|session_id| scored(session_id, 50), true),
+        (|_| failed(), false),
+        (|_| waiting(WaitReason::Throttled, now()), false),
+        (|_| Ending::Requeued, false),
+    ];
+    for (ending, scores) in endings {
         let (session_id, id) = session_with_job(store).await;
         let run = claim(store, id, Uuid::now_v7()).await;
-        let ending = if scores {
-            scored(session_id, 50)
-        } else {
-            failed()
-        };
+        let ending = ending(session_id);
         let mut end = record_of(&run, ending);
         end.usage.tokens_in = 7;
         wire.swallow_the_answer_to(b"COMMIT");
@@ -300,4 +304,70 @@ async fn silence_while_the_database_was_away_makes_nobody_dead() {
         (!rescued.requeued.is_empty()).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    let store = &wire.store;
+    let mut failed_jobs = Vec::new();
+    for _ in 0..2 {
+        let id = accept(store, new_job(None)).await;
+        let run = claim(store, id, Uuid::now_v7()).await;
+        assert_eq!(
+            recorded(store, record_of(&run, failed())).await,
+            Recorded::Applied
+        );
+        failed_jobs.push(id);
+    }
+    // The first prepares the statement; the second is one question and one answer.
+    store.retry(failed_jobs[0], now()).await.unwrap();
+    wire.swallow_the_answer_to(b"");
+    let retried = store.retry(failed_jobs[1], now()).await.unwrap();
+    assert!(wire.has_swallowed());
+    assert_eq!(retried, Some(Accepted::New));
+    assert_eq!(job(store, failed_jobs[1]).await.state, JobState::Queued);
+}
+
+#[tokio::test]
+async fn a_closed_store_answers_everything_as_unavailable() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let id = accept(store, new_job(None)).await;
+        store.close().await;
+        let worker = Uuid::now_v7();
+        let errors = [
+            store.accept(new_job(None)).await.err(),
+            store.claim(&[id], worker, now()).await.err(),
+            store.retry(id, now()).await.err(),
+            store
+                .rescue_lost(Duration::from_secs(5), 3, now())
+                .await
+                .err(),
+            store.job(id).await.err(),
+            store.ping().await.err(),
+        ];
+        for error in errors {
+            let error = error.unwrap();
+            assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_cant_be_read_is_said_to_be_one() {
+    for url in ["postgres://host:notaport/db", "sqlite://x?mode=odd"] {
+        let error = Store::connect(StoreOptions {
+            url: url.to_owned(),
+            max_connections: 1,
+            connect_timeout: Duration::ZERO,
+        })
+        .await
+        .err()
+        .unwrap();
+        assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
+        assert!(error.to_string().contains("database url"), "{error}");
+    }
 }

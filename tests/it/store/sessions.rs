@@ -517,3 +517,33 @@ async fn filters_on_the_score_read_the_current_one() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_id_with_its_hyphens_in_the_wrong_places_finds_nothing() {
+    for test in support::stores().await {
+        let session_id = Uuid::now_v7();
+        let record = session(session_id);
+        test.store.put_session(&record, now()).await.unwrap();
+        let misplaced = session_id.to_string().replacen('-', "0-", 1);
+        for (q, found) in [(session_id.to_string(), 1), (misplaced, 0)] {
+            let filter = SessionFilter {
+                q: Some(q),
+                ..SessionFilter::default()
+            };
+            assert_eq!(find(&test.store, filter).await.len(), found);
+        }
+    }
+}
+
+#[tokio::test]
+async fn more_ids_than_are_looked_up_at_once_are_refused() {
+    for test in support::stores().await {
+        let filter = SessionFilter {
+            ids: vec![Uuid::nil(); 10_001],
+            ..SessionFilter::default()
+        };
+        let error = test.store.sessions(&filter, None, 2).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
+        assert!(error.to_string().contains("10001 ids"), "{error}");
+    }
+}

@@ -384,3 +384,29 @@ proptest! {
         prop_assert_eq!(prompt.matches("n0nce>>>").count(), 2);
     }
 }
+
+#[test]
+fn whatever_stands_in_a_list_instead_of_an_object_is_named() {
+    let items = json!([null, true, 1, "s", []]);
+    let faults = reply::read(
+        &with(|r| r["missing_tools"] = items),
+        &criteria().dimensions,
+    )
+    .unwrap_err();
+    let told: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+    let kinds = ["null", "a boolean", "a number", "a string", "an array"];
+    assert_eq!(told.len(), kinds.len());
+    for (told, kind) in told.iter().zip(kinds) {
+        assert_eq!(*told, format!("is {kind}; an object is expected"));
+    }
+}
+
+#[test]
+fn a_step_that_is_too_long_is_told_its_length() {
+    let step = "x".repeat(20_000);
+    let approach = json!([{ "name": "n", "description": "d", "steps": ["ok", step] }]);
+    let reply = with(|r| r["alternative_approaches"] = approach);
+    let faults = reply::read(&reply, &criteria().dimensions).unwrap_err();
+    assert_eq!(faults[0].pointer, "/alternative_approaches/0/steps/1");
+    assert!(faults[0].message.contains("20000 bytes"), "{faults:?}");
+}

@@ -1,0 +1,208 @@
+//! One run of one job, by itself: what each trouble on the way to the judge comes to.
+
+use std::sync::Arc;
+
+use chrono::Utc;
+use gavel::clock::SystemClock;
+use gavel::job::{FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, WaitReason};
+use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::{Judges, Providers};
+use gavel::score::Criteria;
+use gavel::store::{Accepted, Ending, Recorded, Store};
+use gavel::worker::process::Pipeline;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support;
+use crate::support::sessions::session;
+
+/// A pipeline whose judge listens nowhere: what is tested here ends before it is asked.
+struct Bench {
+    test: support::TestStore,
+    pipeline: Pipeline,
+    worker: Uuid,
+    criteria: Criteria,
+}
+
+impl Bench {
+    async fn all() -> Vec<Self> {
+        let mut benches = Vec::new();
+        for test in support::stores().await {
+            let content = json!({
+                "scoring": { "llm_provider": "nowhere" },
+                "judge_prompt": "{{SESSION_CONVERSATION}} {{ALERT_DATA}} {{OUTPUT_SCHEMA}}",
+            });
+            let criteria = Criteria::from_value(&content).unwrap();
+            put(&test.store, &criteria).await;
+            let worker = Uuid::now_v7();
+            benches.push(Self {
+                pipeline: pipeline(&test.store, worker),
+                criteria,
+                worker,
+                test,
+            });
+        }
+        benches
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.test.store
+    }
+
+    /// A job in hand: for a stored session under stored criteria, but for what `change` makes of it.
+    async fn job(&self, change: impl FnOnce(&mut NewJob)) -> Job {
+        let mut new = NewJob {
+            job_id: JobId::new(),
+            kind: Kind::Session,
+            subject_id: Some(self.session(session()).await),
+            purpose: Purpose::Score,
+            payload: json!({}),
+            judge: Some("nowhere".to_owned()),
+            priority: Priority::Bulk,
+            criteria_hash: self.criteria.hash.0.clone(),
+            force_rescore: false,
+            triggered_by: "tester".to_owned(),
+            created_at: Utc::now(),
+        };
+        change(&mut new);
+        let id = new.job_id;
+        assert_eq!(self.store().accept(new).await.unwrap(), Accepted::New);
+        let claimed = self.store().claim(&[id], self.worker, Utc::now()).await;
+        claimed.unwrap().remove(0)
+    }
+
+    async fn session(&self, body: Value) -> Uuid {
+        let id = Uuid::now_v7();
+        let input = gavel::history::ingest::SessionInput::from_json(&body.to_string()).unwrap();
+        let record = input.into_record(id, "test").unwrap();
+        self.store().put_session(&record, Utc::now()).await.unwrap();
+        id
+    }
+
+    async fn failure(&self, change: impl FnOnce(&mut NewJob)) -> (FailureClass, String) {
+        let job = self.job(change).await;
+        failure(self.pipeline.process(&job).await.ending)
+    }
+}
+
+fn pipeline(store: &Arc<Store>, worker: Uuid) -> Pipeline {
+    let entry = json!({ "nowhere": {
+        "type": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m", "auth": "none",
+    }});
+    let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
+    let gate = Arc::new(MemoryGate::new(GateOptions::default()));
+    let judges = Judges::new(&providers, gate, store.clone(), store.clone());
+    Pipeline::new(
+        Arc::clone(store),
+        Arc::new(judges),
+        Arc::new(SystemClock),
+        worker,
+    )
+}
+
+async fn put(store: &Store, criteria: &Criteria) {
+    store
+        .put_criteria(Kind::Session, criteria, Utc::now())
+        .await
+        .unwrap();
+}
+
+fn failure(ending: Ending) -> (FailureClass, String) {
+    match ending {
+        Ending::Failed(failure) => (failure.class, failure.message),
+        other => panic!("expected a failure, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_a_job_lacks_fails_it_with_a_reason_that_names_it() {
+    for bench in Bench::all().await {
+        let unknown = "f".repeat(64);
+        let (class, reason) = bench
+            .failure(|job| job.criteria_hash = unknown.clone())
+            .await;
+        assert_eq!(class, FailureClass::BadInput);
+        assert!(reason.contains(&unknown), "{reason}");
+
+        let odd = "e".repeat(64);
+        let mut broken = bench.criteria.clone();
+        broken.hash.0.clone_from(&odd);
+        broken.content = json!({ "scoring": 1 });
+        put(bench.store(), &broken).await;
+        let (class, reason) = bench.failure(|job| job.criteria_hash = odd.clone()).await;
+        assert_eq!(class, FailureClass::BadInput);
+        assert!(reason.contains("must be a map"), "{reason}");
+
+        let gone = Uuid::now_v7();
+        let (class, reason) = bench.failure(|job| job.subject_id = Some(gone)).await;
+        assert_eq!(class, FailureClass::BadInput);
+        assert!(reason.contains("no longer stored"), "{reason}");
+
+        let (class, _) = bench.failure(|job| job.subject_id = None).await;
+        assert_eq!(class, FailureClass::Internal);
+
+        let (class, reason) = bench.failure(|job| job.judge = None).await;
+        assert_eq!(class, FailureClass::BadInput);
+        assert!(reason.contains("names no judge"), "{reason}");
+
+        let (class, reason) = bench
+            .failure(|job| job.judge = Some("moon".to_owned()))
+            .await;
+        assert_eq!(class, FailureClass::Misconfigured);
+        assert!(reason.contains("moon"), "{reason}");
+
+        let mut silent = session();
+        silent["conversation"] = json!([]);
+        let silent = bench.session(silent).await;
+        let (class, reason) = bench.failure(|job| job.subject_id = Some(silent)).await;
+        assert_eq!(class, FailureClass::BadInput);
+        assert!(reason.contains("/conversation"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_makes_a_run_rest_and_spends_nothing() {
+    for bench in Bench::all().await {
+        let job = bench.job(|_| ()).await;
+        // The criteria are known from here on: the session is what can't be read.
+        let other = bench.job(|job| job.judge = None).await;
+        bench.pipeline.process(&other).await;
+        let fresh = pipeline(bench.store(), bench.worker);
+        bench.store().close().await;
+        for pipeline in [&bench.pipeline, &fresh] {
+            let record = pipeline.process(&job).await;
+            let Ending::Waiting { wait, due_at } = record.ending else {
+                panic!("expected a wait");
+            };
+            assert_eq!(wait.reason, WaitReason::Storage);
+            assert_eq!(wait.until, Some(due_at));
+            assert_eq!((record.retries, record.usage.tokens_in), (0, 0));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_doesnt_read_back_fails_its_job_as_internal() {
+    for bench in Bench::all().await {
+        let job = bench.job(|_| ()).await;
+        let break_it = "update alert_sessions set conversation = '{\"no\": \"list\"}'";
+        support::execute(&bench.test.url, break_it).await.unwrap();
+        let (class, reason) = failure(bench.pipeline.process(&job).await.ending);
+        assert_eq!(class, FailureClass::Internal);
+        assert!(reason.contains("conversation"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_panicked_fails_and_one_given_back_is_queued_again() {
+    for bench in Bench::all().await {
+        let job = bench.job(|_| ()).await;
+        let back = bench.pipeline.given_back(&job);
+        assert!(matches!(back.ending, Ending::Requeued));
+        let record = bench.pipeline.panicked(&job);
+        let ticket = bench.store().record(record).await.unwrap();
+        assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
+        let ended = bench.store().job(job.job_id).await.unwrap().unwrap();
+        assert_eq!(ended.failure.unwrap().class, FailureClass::Internal);
+    }
+}
