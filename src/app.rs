@@ -272,6 +272,7 @@ impl App {
             max_attempts: worker.max_attempts,
             max_wait: Duration::from_secs(worker.max_wait_s),
             bulk_window: worker.bulk_window,
+            calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
         };
         worker::run(parts, options, stop.soft, stop.hard)
             .await
