@@ -110,7 +110,10 @@ async fn put(store: &Store, criteria: &Criteria) {
 fn failure(ending: Ending) -> (FailureClass, String) {
     match ending {
         Ending::Failed(failure) => (failure.class, failure.message),
-        other => panic!("expected a failure, got {other:?}"),
+        other @ (Ending::Scored { .. }
+        | Ending::Waiting { .. }
+        | Ending::Requeued
+        | Ending::NotStarted) => panic!("expected a failure, got {other:?}"),
     }
 }
 
