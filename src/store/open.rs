@@ -14,6 +14,7 @@ use super::accept::{self, Accepting};
 use super::calls::{self, CallSender};
 use super::claim::Claimer;
 use super::db::{Conn, Db, Durability, Line, connect};
+use super::reads::{self, Reader};
 use super::record::{self, Recording};
 use super::replies::Unwritten;
 use super::rescue::Rescuer;
@@ -45,6 +46,7 @@ pub struct Store {
     pub(super) accepter: mpsc::Sender<Accepting>,
     pub(super) recorder: mpsc::Sender<Recording>,
     pub(super) call_log: CallSender,
+    pub(super) reader: Reader,
     pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
     pub(super) rescuer: Rescuer,
@@ -73,6 +75,7 @@ impl Store {
         let (accepter, accepts) = mpsc::channel(CHANNEL);
         let (recorder, records) = mpsc::channel(CHANNEL);
         let (call_log, logged) = CallSender::new();
+        let (reader, reads) = Reader::new(CHANNEL);
         let unwritten = Unwritten::default();
         let tasks = vec![
             tokio::spawn(accept::run(
@@ -91,6 +94,7 @@ impl Store {
                 line(Durability::Lazy),
                 unwritten.clone(),
             )),
+            tokio::spawn(reads::run(reads, closing.clone(), line(Durability::Lazy))),
         ];
         Ok(Self {
             claimer: Claimer::new(line(Durability::Lazy)),
@@ -99,6 +103,7 @@ impl Store {
             accepter,
             recorder,
             call_log,
+            reader,
             unwritten,
             closing,
             tasks: Mutex::new(tasks),

@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::db::{Line, twice};
 use super::sql::{Arg, Row, Sql, decode, sql};
-use super::{Store, StoreError};
+use super::{Dialect, Store, StoreError};
 use crate::clock::{Clock as _, SystemClock};
 use crate::judge::{CacheKey, CachedReply, ReplyCache};
 
@@ -199,17 +199,35 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<Option<CachedReply>, StoreError> {
         const ATTEMPTED: &str = "looking up a cached reply";
-        let statement = sql!(
-            "select provider, model, reply, simulated, repaired from judge_replies
-             where cache_key = $1 and expires_at > $2",
-            &key.0,
-            now
-        );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        rows.first()
-            .map(cached)
+        let row = match self.dialect() {
+            Dialect::Postgres => self.reader.reply(&key.0).await?,
+            Dialect::Sqlite => {
+                let statement = sql!(
+                    "select provider, model, reply, simulated, repaired, expires_at from judge_replies
+                     where cache_key = $1",
+                    &key.0
+                );
+                self.db
+                    .read(ATTEMPTED, &statement)
+                    .await?
+                    .into_iter()
+                    .next()
+            }
+        };
+        row.as_ref()
+            .map(|row| unexpired(row, now))
             .transpose()
+            .map(Option::flatten)
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+fn unexpired(row: &Row, now: DateTime<Utc>) -> sqlx::Result<Option<CachedReply>> {
+    let expires_at: DateTime<Utc> = row.get("expires_at")?;
+    if expires_at > now {
+        cached(row).map(Some)
+    } else {
+        Ok(None)
     }
 }
 

@@ -6,8 +6,9 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::job_row::{job, job_columns};
+use super::reads::SESSION_COLUMNS;
 use super::sql::{Row, Sql, json_without_nul, sql};
-use super::{Store, StoreError};
+use super::{Dialect, Store, StoreError};
 use crate::job::{Job, text_enum};
 use crate::score::session::Message;
 
@@ -137,14 +138,22 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn session(&self, id: Uuid) -> Result<Option<SessionRecord>, StoreError> {
         const ATTEMPTED: &str = "reading a session";
-        let statement = sql!(
-            "select session_id, source, status, alert_type, agent, author, alert_data, conversation, final_analysis, tools,
-                tags, started_at, completed_at
-             from alert_sessions where session_id = $1",
-            id
-        );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        rows.first()
+        let row = match self.dialect() {
+            Dialect::Postgres => self.reader.session(id).await?,
+            Dialect::Sqlite => {
+                let mut statement = sql!("select ");
+                statement
+                    .push(SESSION_COLUMNS)
+                    .push(" from alert_sessions where session_id = ");
+                statement.push_arg(id);
+                self.db
+                    .read(ATTEMPTED, &statement)
+                    .await?
+                    .into_iter()
+                    .next()
+            }
+        };
+        row.as_ref()
             .map(session)
             .transpose()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))

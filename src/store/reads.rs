@@ -1,0 +1,178 @@
+//! What every run reads, grouped: a session and perhaps a cached reply. What gathers while a statement runs goes into the
+//! next one, on a connection of its own.
+//!
+//! A pool would hand out a connection a job and ask each whether it still lives; at a thousand jobs a second that is most of
+//! what Postgres does. SQLite reads in this process and gains nothing: its reads don't come here. Rows are decoded by
+//! whoever asked, so that one long conversation holds nobody up.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::db::{Line, twice};
+use super::sql::{Row, Sql, sql};
+use super::{StoreError, group};
+
+const READING: &str = "reading what runs need";
+/// Sessions of one statement: each may be some MiB long.
+const SESSIONS: usize = 16;
+
+/// The columns of a session, as `sessions` decodes them.
+pub(super) const SESSION_COLUMNS: &str = "session_id, source, status, alert_type, agent, author, alert_data, \
+     conversation, final_analysis, tools, tags, started_at, completed_at";
+
+type Answer = oneshot::Sender<Result<Option<Row>, StoreError>>;
+
+/// One row that is wanted.
+pub(super) enum Read {
+    Session(Uuid, Answer),
+    /// By its key, expired or not.
+    Reply(String, Answer),
+}
+
+/// The reader's end of the channel.
+pub(super) struct Reader(mpsc::Sender<Read>);
+
+impl Reader {
+    pub(super) fn new(capacity: usize) -> (Self, mpsc::Receiver<Read>) {
+        let (sender, receiver) = mpsc::channel(capacity);
+        (Self(sender), receiver)
+    }
+
+    /// The row of one session.
+    pub(super) async fn session(&self, id: Uuid) -> Result<Option<Row>, StoreError> {
+        self.ask(|answer| Read::Session(id, answer)).await
+    }
+
+    /// The row of one cached reply.
+    pub(super) async fn reply(&self, key: &str) -> Result<Option<Row>, StoreError> {
+        let key = key.to_owned();
+        self.ask(|answer| Read::Reply(key, answer)).await
+    }
+
+    async fn ask(&self, read: impl FnOnce(Answer) -> Read) -> Result<Option<Row>, StoreError> {
+        let (answer, row) = oneshot::channel();
+        self.0
+            .send(read(answer))
+            .await
+            .map_err(|_| StoreError::closed(READING))?;
+        row.await.map_err(|_| StoreError::closed(READING))?
+    }
+}
+
+/// The reading task: one connection.
+pub(super) async fn run(
+    mut receiver: mpsc::Receiver<Read>,
+    closing: CancellationToken,
+    mut line: Line,
+) {
+    loop {
+        let group = group::next(&mut receiver, &closing).await;
+        if group.is_empty() {
+            return line.close().await;
+        }
+        let (mut sessions, mut replies) = (Wanted::default(), Wanted::default());
+        for read in group {
+            match read {
+                Read::Session(id, answer) => sessions.add(id, answer),
+                Read::Reply(key, answer) => replies.add(key, answer),
+            }
+        }
+        while let Some(wanted) = sessions.take(SESSIONS) {
+            let statement = sessions_statement(wanted.keys().copied());
+            answer(&mut line, &statement, "session_id", wanted).await;
+        }
+        while let Some(wanted) = replies.take(group::GROUP) {
+            let statement = replies_statement(wanted.keys().cloned());
+            answer(&mut line, &statement, "cache_key", wanted).await;
+        }
+    }
+}
+
+/// Who wants which row. A row is answered once, so those who want one that is already wanted go into a later statement.
+struct Wanted<K>(Vec<(K, Answer)>);
+
+impl<K> Default for Wanted<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Eq + Hash + Clone> Wanted<K> {
+    fn add(&mut self, key: K, answer: Answer) {
+        self.0.push((key, answer));
+    }
+
+    /// Takes up to `most` that want different rows; `None` when nobody is left.
+    fn take(&mut self, most: usize) -> Option<HashMap<K, Answer>> {
+        let mut taken = HashMap::with_capacity(self.0.len().min(most));
+        let mut left = Vec::new();
+        for (key, answer) in self.0.drain(..) {
+            if taken.len() < most && !taken.contains_key(&key) {
+                taken.insert(key, answer);
+            } else {
+                left.push((key, answer));
+            }
+        }
+        self.0 = left;
+        (!taken.is_empty()).then_some(taken)
+    }
+}
+
+fn sessions_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
+    let mut statement = sql!("select ");
+    statement
+        .push(SESSION_COLUMNS)
+        .push(" from alert_sessions where session_id in ");
+    statement.push_list(ids);
+    statement
+}
+
+fn replies_statement(keys: impl Iterator<Item = String>) -> Sql {
+    let mut statement = sql!(
+        "select cache_key, provider, model, reply, simulated, repaired, expires_at from judge_replies
+         where cache_key in "
+    );
+    statement.push_list(keys);
+    statement
+}
+
+/// Reads the rows and hands each to who wants it; the rest is told that there is none.
+async fn answer<K>(
+    line: &mut Line,
+    statement: &Sql,
+    key_column: &'static str,
+    mut wanted: HashMap<K, Answer>,
+) where
+    K: Eq + Hash + super::sql::Field,
+{
+    let rows = twice!(READING, async {
+        let mut conn = line.take().await?;
+        let result = conn.fetch(statement).await;
+        line.give_back(conn, &result);
+        result
+    });
+    // Whoever asked may be gone; nobody else wants the row.
+    match rows {
+        Ok(rows) => {
+            for row in rows {
+                if let Ok(key) = row.get::<K>(key_column)
+                    && let Some(answer) = wanted.remove(&key)
+                {
+                    let _ = answer.send(Ok(Some(row)));
+                }
+            }
+            for answer in wanted.into_values() {
+                let _ = answer.send(Ok(None));
+            }
+        }
+        Err(error) => {
+            for answer in wanted.into_values() {
+                let _ = answer.send(Err(error.clone()));
+            }
+        }
+    }
+}
