@@ -108,10 +108,10 @@ async fn put(store: &Store, criteria: &Criteria) {
 }
 
 fn failure(ending: Ending) -> (FailureClass, String) {
-    match ending {
-        Ending::Failed(failure) => (failure.class, failure.message),
-        other => panic!("expected a failure, got {other:?}"),
-    }
+    let Ending::Failed(failure) = ending else {
+        panic!("expected a failure, got {ending:?}");
+    };
+    (failure.class, failure.message)
 }
 
 #[tokio::test]
