@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{HeldJudge, SetUp, client, concurrently, memory_of};
+use support::{HeldJudge, SetUp, client, concurrently, cpu_of, memory_of};
 
 /// Sessions of the throughput figure, the judge's latency, and the slots of the worker.
 const SESSIONS: usize = 4_000;
@@ -107,10 +107,16 @@ impl Figure {
 /// 4,000 sessions posted one by one, 200 ms a call, 200 slots: ideally 4 s from the first POST to the last row.
 async fn throughput(servers: &support::Servers) -> Figure {
     let set_up = SetUp::new(servers).await;
-    let _simulator = set_up.simulator(JUDGE_LATENCY).await;
-    let _api = set_up.api().await;
+    let simulator = set_up.simulator(JUDGE_LATENCY).await;
+    let api = set_up.api().await;
     let sessions = set_up.put_sessions(SESSIONS, SMALL, CLIENTS).await;
-    let _worker = set_up.worker(SLOTS).await;
+    let worker = set_up.worker(SLOTS).await;
+    let processes = [
+        ("serve", &api),
+        ("worker", &worker),
+        ("simulator", &simulator),
+    ];
+    let before = processes.map(|(_, process)| cpu_of(process));
 
     let client = client();
     let begun = Instant::now();
@@ -125,6 +131,11 @@ async fn throughput(servers: &support::Servers) -> Figure {
     };
     let (posted, ()) = tokio::join!(posted, watching);
     let took = begun.elapsed();
+    let cpu: serde_json::Map<String, Value> = processes
+        .iter()
+        .zip(before)
+        .map(|((name, process), before)| ((*name).to_owned(), json!(cpu_of(process) - before)))
+        .collect();
     let scored = set_up.number("select count(*) from session_scores").await;
     assert_eq!(scored, i64::try_from(SESSIONS).unwrap());
     let ideal = JUDGE_LATENCY.mul_f64(SESSIONS as f64 / SLOTS as f64);
@@ -135,7 +146,7 @@ async fn throughput(servers: &support::Servers) -> Figure {
         value: took.as_secs_f64() / ideal.as_secs_f64(),
         unit: "of ideal",
         target: 1.10,
-        details: json!({ "took_s": took.as_secs_f64(), "posted_s": posted.as_secs_f64(), "ideal_s": ideal.as_secs_f64() }),
+        details: json!({ "took_s": took.as_secs_f64(), "posted_s": posted.as_secs_f64(), "ideal_s": ideal.as_secs_f64(), "cpu_s": cpu }),
     }
 }
 

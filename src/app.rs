@@ -234,6 +234,11 @@ impl App {
         self.queue.ping().await
     }
 
+    /// Whether the API would serve at that address: a public one needs tokens. Opens nothing.
+    pub fn check_access(settings: &Settings, bind: std::net::SocketAddr) -> Result<(), AppError> {
+        api::check_access(&settings.auth, &settings.http, bind).map_err(AppError::Config)
+    }
+
     /// Answers HTTP on `listener` until `stop.soft`; open requests finish until `stop.hard`.
     pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
         let bind = listener

@@ -189,6 +189,11 @@ impl Client {
         self.post(&format!("/api/v1/judges/{name}/{verb}")).await
     }
 
+    /// The queue's brake, and how many jobs there are of each state.
+    pub async fn queue(&self) -> Result<Value, ClientError> {
+        self.get("/api/v1/queue").await
+    }
+
     /// Pauses or resumes the whole queue.
     pub async fn brake_queue(&self, verb: &str) -> Result<Value, ClientError> {
         self.post(&format!("/api/v1/queue/{verb}")).await

@@ -391,6 +391,10 @@ async fn push_committed(
         }
         if let Err(error) = queue.push(&group).await {
             tracing::warn!(%error, ids = group.len(), "could not push; rescue will");
+            if shutdown.is_cancelled() {
+                // What is left would hold up the shutdown, a timeout for each group.
+                return;
+            }
         }
         group.clear();
     }

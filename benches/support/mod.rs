@@ -226,6 +226,8 @@ impl SetUp {
             .envs(&self.env)
             .current_dir(self.dir.path());
         command.stdin(Stdio::null()).kill_on_drop(true);
+        // So that the allocator's settings can be compared.
+        command.envs(std::env::vars().filter(|(name, _)| name.starts_with("MALLOC_")));
         command
     }
 
@@ -271,6 +273,17 @@ pub(crate) fn memory_of(process: &Process) -> Memory {
         resident_mb: read("VmRSS:"),
         peak_mb: read("VmHWM:"),
     }
+}
+
+/// Processor time that a process has used so far, seconds: unlike elapsed time it says something on a busy machine too.
+pub(crate) fn cpu_of(process: &Process) -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let pid = process.child.id().expect("it runs");
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    // utime and stime: fields 14 and 15 of the line, 12 and 13 behind the name.
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.map(|text| text.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
 }
 
 /// An HTTP client.

@@ -1,4 +1,6 @@
-//! A job as clients see it, and why it waits. Reads brakes, judges and workers from the store; asks no gate.
+//! A job as clients see it: what it came to, or why it waits. Reads brakes, judges and workers from the store; asks no gate.
+
+use std::collections::HashMap;
 
 use chrono::{DateTime, Duration, Utc};
 use serde::Serialize;
@@ -6,8 +8,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::ApiState;
+use super::score_view::ScoreView;
 use crate::job::{FailureClass, Job, JobId, JobState, Kind, Priority, Usage, WaitReason};
-use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
+use crate::store::{Brake, BrakeTarget, JudgeRow, SessionScoreRow, StoreError};
 
 /// Tokens and money.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
@@ -134,6 +137,17 @@ pub(super) struct JobTimes {
     pub(super) finished_at: Option<DateTime<Utc>>,
 }
 
+/// What a job came to.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub(super) enum JobResult {
+    /// Kind `session`: the score that it made.
+    Session(Box<ScoreView>),
+    /// What the job's row keeps, where there is no score to show.
+    #[schema(value_type = Object)]
+    Kept(Value),
+}
+
 /// A job.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub(super) struct JobView {
@@ -153,9 +167,8 @@ pub(super) struct JobView {
     pub(super) retries: i32,
     /// Why it failed.
     pub(super) error: Option<JobErrorView>,
-    /// The kind's result.
-    #[schema(value_type = Option<Object>)]
-    pub(super) result: Option<Value>,
+    /// What it came to; null until it has.
+    pub(super) result: Option<JobResult>,
     /// Whether a simulated judge made the result.
     pub(super) simulated: bool,
     /// What its judge calls used so far.
@@ -177,8 +190,7 @@ pub(super) struct JobView {
 }
 
 impl JobView {
-    /// A job with the reason of its wait, as the lanes stand.
-    pub(super) fn of(job: &Job, lanes: &Lanes, position: Option<i64>) -> Self {
+    fn of(job: &Job, lanes: &Lanes, position: Option<i64>, score: Option<ScoreView>) -> Self {
         Self {
             job_id: job.job_id.0,
             kind: job.kind,
@@ -192,7 +204,10 @@ impl JobView {
                 message: failure.message.clone(),
                 remedy: failure.class.remedy().to_owned(),
             }),
-            result: job.result.clone(),
+            result: match score {
+                Some(score) => Some(JobResult::Session(Box::new(score))),
+                None => job.result.clone().map(JobResult::Kept),
+            },
             simulated: job.simulated,
             usage: job.usage.into(),
             priority: job.priority,
@@ -212,7 +227,8 @@ impl JobView {
 
     /// One job, with its place in its lane if it is queued.
     pub(super) async fn load(state: &ApiState, job: &Job) -> Result<Self, StoreError> {
-        let lanes = Lanes::load(state, std::slice::from_ref(job)).await?;
+        let jobs = std::slice::from_ref(job);
+        let lanes = Lanes::load(state, jobs).await?;
         let position = match job.state {
             JobState::Queued => state.store.position(job).await?,
             JobState::Running
@@ -221,13 +237,32 @@ impl JobView {
             | JobState::Failed
             | JobState::Cancelled => None,
         };
-        Ok(Self::of(job, &lanes, position))
+        let score = scores(state, jobs).await?.remove(&job.job_id);
+        Ok(Self::of(job, &lanes, position, score))
     }
+
+    /// A page of jobs; their places are not counted.
+    pub(super) async fn load_all(state: &ApiState, jobs: &[Job]) -> Result<Vec<Self>, StoreError> {
+        let lanes = Lanes::load(state, jobs).await?;
+        let mut scores = scores(state, jobs).await?;
+        let view = |job: &Job| Self::of(job, &lanes, None, scores.remove(&job.job_id));
+        Ok(jobs.iter().map(view).collect())
+    }
+}
+
+/// The scores that these jobs made, as bodies.
+async fn scores(state: &ApiState, jobs: &[Job]) -> Result<HashMap<JobId, ScoreView>, StoreError> {
+    let made_one = |job: &&Job| job.kind == Kind::Session && job.state == JobState::Succeeded;
+    let ids: Vec<JobId> = jobs.iter().filter(made_one).map(|job| job.job_id).collect();
+    let current = state.enqueue.current_criteria();
+    let rows = state.store.scores_of_jobs(&ids).await?;
+    let view = |row: SessionScoreRow| (row.job_id, ScoreView::of(row, &current.hash.0));
+    Ok(rows.into_iter().map(view).collect())
 }
 
 /// What may hold a job back: brakes, what live workers' gates say, and whether there is a live worker at all.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+struct Lanes {
     brakes: Vec<Brake>,
     judges: Vec<JudgeRow>,
     worker_alive: bool,
@@ -235,7 +270,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// Reads them, unless none of the jobs is held back.
-    pub(super) async fn load(state: &ApiState, jobs: &[Job]) -> Result<Self, StoreError> {
+    async fn load(state: &ApiState, jobs: &[Job]) -> Result<Self, StoreError> {
         let held = |job: &Job| matches!(job.state, JobState::Queued | JobState::Waiting);
         if !jobs.iter().any(held) {
             return Ok(Self::default());

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::ApiState;
-use super::job_view::{JobRef, JobView, Lanes, UsageView};
+use super::job_view::{JobRef, JobView, UsageView};
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use super::scoring::accepted;
@@ -125,10 +125,8 @@ async fn list_jobs(
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
     let page = state.store.jobs(&filter, cursor.as_ref(), limit).await?;
-    let lanes = Lanes::load(&state, &page.items).await?;
-    let view = |job: &Job| JobView::of(job, &lanes, None);
     Ok(Json(JobList {
-        items: page.items.iter().map(view).collect(),
+        items: JobView::load_all(&state, &page.items).await?,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
     }))
 }

@@ -1,4 +1,4 @@
-//! Brakes, and what is behind a wait: judges, workers, pause and resume. Closes lanes in the store; workers obey.
+//! What is behind a wait: judges and workers, with pause and resume of a judge. Closes lanes in the store; workers obey.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(list_judges))
         .routes(routes!(pause_judge))
         .routes(routes!(resume_judge))
-        .routes(routes!(pause_queue))
-        .routes(routes!(resume_queue))
         .routes(routes!(list_workers))
 }
 
@@ -267,7 +265,8 @@ async fn target(state: &ApiState, name: String) -> Result<BrakeTarget, ApiError>
     Ok(BrakeTarget::Judge(name))
 }
 
-async fn pause(
+/// Sets an operator's brake.
+pub(super) async fn pause(
     state: &ApiState,
     target: BrakeTarget,
     caller: &Caller,
@@ -303,7 +302,11 @@ async fn pause(
     }))
 }
 
-async fn resume(state: &ApiState, target: &BrakeTarget) -> Result<Json<Resumed>, ApiError> {
+/// Releases a brake, whoever set it.
+pub(super) async fn resume(
+    state: &ApiState,
+    target: &BrakeTarget,
+) -> Result<Json<Resumed>, ApiError> {
     let released = state.store.release_brake(target, state.clock.now()).await?;
     tracing::info!(?target, released, "resumed");
     Ok(Json(Resumed { released }))
@@ -350,41 +353,6 @@ async fn resume_judge(
     params.finish()?;
     let target = target(&state, name).await?;
     resume(&state, &target).await
-}
-
-/// Pauses the queue: no job starts until it is resumed.
-#[utoipa::path(
-    post, path = "/api/v1/queue/pause", tag = "brakes",
-    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT),
-    responses(
-        (status = 200, description = "It is paused", body = Paused),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-    ),
-)]
-async fn pause_queue(
-    State(state): State<ApiState>,
-    caller: Caller,
-    params: Params,
-    OptionalJson(request): OptionalJson<PauseRequest>,
-) -> Result<Json<Paused>, ApiError> {
-    params.finish()?;
-    pause(&state, BrakeTarget::Queue, &caller, request).await
-}
-
-/// Resumes the queue. Judges that are paused by themselves stay so.
-#[utoipa::path(
-    post, path = "/api/v1/queue/resume", tag = "brakes",
-    responses(
-        (status = 200, description = "It is not paused", body = Resumed),
-        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
-    ),
-)]
-async fn resume_queue(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<Resumed>, ApiError> {
-    params.finish()?;
-    resume(&state, &BrakeTarget::Queue).await
 }
 
 /// Lists workers heard in the last 24 h, newest first.

@@ -20,6 +20,7 @@ mod operate;
 mod params;
 pub mod problem;
 mod proxies;
+mod queue;
 mod score_view;
 mod scoring;
 mod session_filter;
@@ -97,6 +98,15 @@ pub fn router(state: ApiState) -> Result<Router, String> {
         .fallback(|| async { ApiError::NoRoute })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
     Ok(layers::around(routes, guard))
+}
+
+/// Whether [`router`] would take these settings for that address; so that a process can tell before it opens anything.
+pub fn check_access(
+    auth: &AuthSettings,
+    http: &HttpSettings,
+    bind: std::net::SocketAddr,
+) -> Result<(), String> {
+    auth::Auth::new(auth, &http.trusted_proxies, bind).map(drop)
 }
 
 /// The viewer of the document, from the binary: it loads nothing from elsewhere, and sends the document nowhere.

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
-use super::{ApiState, criteria, jobs, judges, operate, scoring, sessions};
+use super::{ApiState, criteria, jobs, judges, operate, queue, scoring, sessions};
 
 /// The name of the security scheme.
 const BEARER: &str = "bearer";
@@ -28,6 +28,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(criteria::routes())
         .merge(jobs::routes())
         .merge(judges::routes())
+        .merge(queue::routes())
         .merge(operate::routes());
     complete(routes.get_openapi_mut());
     routes
@@ -42,7 +43,7 @@ fn frame() -> OpenApi {
         ("sessions", "What is scored"),
         ("criteria", "What it is scored by"),
         ("jobs", "The work in between"),
-        ("brakes", "Judges, workers, pause and resume"),
+        ("brakes", "The queue, judges and workers; pause and resume"),
         ("operate", "Health, metrics and this document"),
     ];
     let tag = |(name, description): (&str, &str)| {

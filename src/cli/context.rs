@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 
 use super::Global;
 use super::outcome::CliError;
+use crate::app::App;
 use crate::config::{self, Flag, Settings, Sources};
 use crate::telemetry;
 
@@ -49,6 +50,11 @@ impl Context {
         let bind = &self.settings.bind;
         bind.parse()
             .map_err(|error| CliError::usage(format!("bind: {bind:?}: {error}")))
+    }
+
+    /// Refuses an address that would be open to everybody, before anything is opened.
+    pub(super) fn check_access(&self) -> Result<(), CliError> {
+        Ok(App::check_access(&self.settings, self.bind()?)?)
     }
 
     /// Takes the address of the API.

@@ -115,7 +115,7 @@ pub(super) fn announce_judge(app: &App) {
         Ok(()) => tracing::info!(%judge, "judge configured"),
         Err(problem) => tracing::warn!(
             %judge,
-            "no judge: sessions are stored, but nothing can be scored: {}; put it into the environment or .env and restart",
+            "no judge: sessions are stored, but nothing can be scored: {}; then restart",
             problem.remedy
         ),
     }

@@ -35,7 +35,7 @@ pub(super) struct Doctor {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Data folder, when no database is set [env: GAVEL_DATA_DIR]
+    /// Data folder, when no database is set [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
 }

@@ -18,10 +18,10 @@ use crate::client::Client;
     after_help = "Examples:\n  gavel healthcheck\n  gavel healthcheck --ready --server http://gavel:8080\n  HEALTHCHECK CMD [\"gavel\", \"healthcheck\"]"
 )]
 pub(super) struct Healthcheck {
-    /// Address of the server
+    /// Address of the server [default: http:// and the bind address]
     #[arg(long, value_name = "URL", env = "GAVEL_SERVER")]
     server: Option<String>,
-    /// Address that the server was told to bind [env: GAVEL_BIND]
+    /// Address that the server was told to bind [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
     /// Ask /readyz (database reachable and migrated) instead of /livez

@@ -25,7 +25,7 @@ pub(super) struct Migrate {
     /// Take back the newest N migrations instead; what they added is lost
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     revert: Option<u32>,
-    /// Data folder, when no database is set [env: GAVEL_DATA_DIR]
+    /// Data folder, when no database is set [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
 }

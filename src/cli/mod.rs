@@ -44,14 +44,15 @@ use outcome::{CliError, Exit};
     arg_required_else_help = true,
     max_term_width = 100,
     after_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
-        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the judge is down),\n\
-        4 nothing to run, 130 interrupted.",
+        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the\n\
+        judge is down), 4 nothing to run, 130 interrupted.",
     after_long_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
-        Settings, the first layer that has a key wins: flags, environment, the file of --config, built-in defaults.\n\
-        The variable of a key is GAVEL_ and its path: worker.concurrency is GAVEL_WORKER_CONCURRENCY. `.env` in the\n\
-        working folder is read; the real environment wins. DATABASE_URL, REDIS_URL and DEFAULT_LLM_PROVIDER work too.\n\n\
-        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the judge is down),\n\
-        4 nothing to run, 130 interrupted."
+        Settings, the first layer that has a key wins: flags, environment, the file of --config,\n\
+        built-in defaults. The variable of a key is GAVEL_ and its path: worker.concurrency is\n\
+        GAVEL_WORKER_CONCURRENCY. `.env` in the working folder is read; the real environment wins.\n\
+        DATABASE_URL, REDIS_URL and DEFAULT_LLM_PROVIDER work too.\n\n\
+        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the\n\
+        judge is down), 4 nothing to run, 130 interrupted."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -78,10 +79,10 @@ struct Global {
     /// Judges' file (YAML) instead of the built-in one [env: GAVEL_LLM_PROVIDERS]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
     llm_providers: Option<String>,
-    /// Log lines as text or json [env: GAVEL_LOG_FORMAT]
+    /// Log lines as text or json [env: GAVEL_LOG_FORMAT] [default: text]
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Settings")]
     log_format: Option<String>,
-    /// What is logged, such as debug or info,gavel=debug [env: GAVEL_LOG_FILTER]
+    /// What is logged, such as debug or info,gavel=debug [env: GAVEL_LOG_FILTER] [default: info; commands: warn]
     #[arg(long, global = true, value_name = "FILTER", help_heading = "Settings")]
     log: Option<String>,
 }

@@ -21,7 +21,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Show the queue's brake, workers and judges
+    /// Show the queue's brake, its jobs by state, workers and judges
     Status(Common),
     /// Start no more jobs; running ones finish
     Pause(Common),
@@ -65,24 +65,36 @@ async fn brake(global: &Global, common: &Common, verb: &str) -> Result<Exit, Cli
 }
 
 async fn status(reached: &Reached<'_>, as_json: bool) -> Result<Exit, CliError> {
-    let (workers, known) = tokio::try_join!(reached.client.workers(), reached.client.judges())?;
+    let client = &reached.client;
+    let (queue, workers, known) =
+        tokio::try_join!(client.queue(), client.workers(), client.judges())?;
     if as_json {
         output::json(&json!({
-            "queue_brake": known["queue_brake"],
+            "queue": queue,
             "workers": workers["items"],
             "judges": known["items"],
         }))?;
         return Ok(Exit::Done);
     }
-    match cell(&known, "/queue_brake/reason").as_str() {
+    match cell(&queue, "/brake/reason").as_str() {
         "" => output::line("the queue is open")?,
         reason => output::line(&output::clean(&format!(
             "the queue is {reason} by {} since {}: {}",
-            cell(&known, "/queue_brake/set_by"),
-            cell(&known, "/queue_brake/since"),
-            cell(&known, "/queue_brake/message")
+            cell(&queue, "/brake/set_by"),
+            cell(&queue, "/brake/since"),
+            cell(&queue, "/brake/message")
         )))?,
     }
+    let count = |state: &str| cell(&queue, &format!("/counts/{state}"));
+    output::line(&format!(
+        "jobs: {} queued, {} running, {} waiting; in the last 24 h {} succeeded, {} failed, {} cancelled",
+        count("queued"),
+        count("running"),
+        count("waiting"),
+        count("succeeded_24h"),
+        count("failed_24h"),
+        count("cancelled_24h"),
+    ))?;
     let rows: Vec<Vec<String>> = list(&workers, "/items")
         .iter()
         .map(|worker| {

@@ -42,7 +42,7 @@ pub(super) struct ReachArgs {
         help_heading = "Service"
     )]
     token: Option<SecretToken>,
-    /// Data folder, when there is neither --server nor a database [env: GAVEL_DATA_DIR]
+    /// Data folder, when there is neither --server nor a database [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR", help_heading = "Service")]
     data_dir: Option<String>,
 }

@@ -55,7 +55,13 @@ impl Score {
             if let Ok(id) = target.parse::<Uuid>() {
                 ids.push(id);
             } else {
-                let read = import::read(&PathBuf::from(target))?;
+                let path = PathBuf::from(target);
+                if target != "-" && !path.exists() {
+                    return Err(CliError::usage(format!(
+                        "{target}: there is no such file, and it is not the id of a session (a UUID) either"
+                    )));
+                }
+                let read = import::read(&path)?;
                 ids.extend(read.iter().map(|session| session.session_id));
                 sessions.extend(read);
             }

@@ -17,7 +17,7 @@ use crate::lifecycle::Signals;
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 gavel serve --bind 0.0.0.0:8080"
 )]
 pub(super) struct Serve {
-    /// Address of the API [env: GAVEL_BIND]
+    /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
     /// Allow a bind beyond loopback without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]
@@ -34,6 +34,7 @@ impl Serve {
         ];
         let context = Context::new(global, flags.into_iter().flatten().collect(), Voice::Log)?;
         require_servers(&context, "serve")?;
+        context.check_access()?;
         let mut signals = Signals::listen()?;
         let app = App::open(context.settings.clone(), Mode::Shared, Migrations::Require).await?;
         let running = async {

@@ -20,13 +20,13 @@ use crate::lifecycle::Signals;
     after_help = "Examples:\n  OPENAI_API_KEY=sk-... gavel up\n  gavel up --bind 127.0.0.1:9000 --data-dir /var/lib/gavel --concurrency 64"
 )]
 pub(super) struct Up {
-    /// Address of the API [env: GAVEL_BIND]
+    /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
-    /// Where the database lies [env: GAVEL_DATA_DIR]
+    /// Where the database lies [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Jobs in hand at once [env: GAVEL_WORKER_CONCURRENCY]
+    /// Jobs in hand at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N")]
     concurrency: Option<String>,
     /// Allow a bind beyond loopback without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]
@@ -48,6 +48,7 @@ impl Up {
             flag_of("--insecure-no-auth", "auth.insecure_no_auth", insecure),
         ];
         let context = Context::new(global, flags.into_iter().flatten().collect(), Voice::Log)?;
+        context.check_access()?;
         let mut signals = Signals::listen()?;
         let mode = Mode::Embedded {
             data_dir: PathBuf::from(&context.settings.data_dir),

@@ -71,7 +71,11 @@ impl std::fmt::Display for Problem {
             let pointer = text(error, "/pointer");
             let what = [text(error, "/detail"), text(error, "/message")];
             let what = what.into_iter().find(|what| !what.is_empty());
-            write!(f, "\n  {pointer}: {}", what.unwrap_or("is wrong"))?;
+            let what = what.unwrap_or("is wrong");
+            // A single fault is the detail already.
+            if !detail.contains(what) {
+                write!(f, "\n  {pointer}: {what}")?;
+            }
         }
         let remedy = text(&self.body, "/remedy");
         if !remedy.is_empty() {
@@ -86,6 +90,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_fault_that_the_detail_tells_is_not_told_twice() {
+        let problem = Problem {
+            status: 400,
+            body: json!({
+                "type": "urn:gavel:problem:invalid-request",
+                "detail": "/criteria_hash: must be 64 hex digits",
+                "errors": [{"pointer": "/criteria_hash", "message": "must be 64 hex digits"}],
+            }),
+        };
+        assert_eq!(
+            problem.to_string(),
+            "/criteria_hash: must be 64 hex digits (400 invalid-request)"
+        );
+    }
 
     #[test]
     fn a_problem_reads_as_detail_errors_and_remedy() {

@@ -39,7 +39,7 @@ pub struct Limits {
     pub max_output_tokens: u32,
 }
 
-/// One question to one model.
+/// One question to one model. Cheap to clone: a worker holds a thousand of them.
 #[derive(Clone)]
 pub struct Question {
     /// The kind's name: chooses the timeout, and is logged.
@@ -49,13 +49,13 @@ pub struct Question {
     /// The criteria's hash.
     pub criteria_hash: String,
     /// The evidence before fencing; with the hashes above it is what the cache key is made of.
-    pub evidence: Vec<String>,
+    pub evidence: Arc<[String]>,
     /// The whole prompt as the model sees it, evidence fenced. One user message: the framework first, for prompt caching.
-    pub prompt: String,
+    pub prompt: Arc<str>,
     /// The reply's name for providers that want one, `[a-z_]+`.
     pub schema_name: &'static str,
     /// The reply's JSON schema, closed objects, every property required.
-    pub schema: Value,
+    pub schema: Arc<Value>,
     /// Checks beyond the schema.
     pub check: Check,
 }

@@ -231,7 +231,11 @@ impl Sets {
                     priority = priority.min(entry.priority);
                     due.is_none() && (entry.lane != push.lane || entry.priority != priority)
                 }
-                Place::Delayed(_) => false,
+                // Due before its time: what it waited for is over.
+                Place::Delayed(_) => {
+                    priority = priority.min(entry.priority);
+                    due.is_none()
+                }
                 Place::Leased { ends, .. } => ends <= now,
             };
             if !moves {

@@ -89,8 +89,8 @@ pub struct Depth {
 #[async_trait]
 pub trait Queue: Send + Sync {
     /// Adds ids. Idempotent: an id that is ready, delayed or leased is skipped, but an interactive push moves a ready
-    /// bulk id over, a ready id whose lane has changed moves there (never to a lower set), and an expired lease counts
-    /// as none. Wakes whoever waits in [`Queue::woken`].
+    /// bulk id over, a ready id whose lane has changed moves there (never to a lower set), a delayed id that is pushed as
+    /// due becomes ready, and an expired lease counts as none. Wakes whoever waits in [`Queue::woken`].
     async fn push(&self, ids: &[Push]) -> Result<(), QueueError>;
     /// Takes up to `claim.max` ids under a lease: delayed ids that are due and expired leases become ready first.
     /// Interactive ids go first, but every tenth id of a lane comes from bulk if there is any. First in, first out within a set.

@@ -134,6 +134,26 @@ impl Store {
         )
     }
 
+    /// Takes away the brakes whose `until` has passed, as if they had been released: what waited behind them waits anew.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn lapse_brakes(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let delete = sql!(
+            "delete from brakes where until is not null and until <= $1 returning target",
+            now
+        );
+        twice!("ending brakes whose time has passed", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            for row in tx.fetch(&delete).await? {
+                let target = BrakeTarget::of_text(&row.get::<String>("target")?)?;
+                wake(&mut tx, &target, now).await?;
+            }
+            tx.commit().await
+        })
+    }
+
     /// Every brake that is set and hasn't passed its `until`; at most 1,000.
     ///
     /// # Errors

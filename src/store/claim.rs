@@ -2,13 +2,13 @@
 //!
 //! Never claims a row that is running, ended, or not yet due, and never lowers `claim_no`.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::db::{Conn, Line, within};
-use super::job_row::{job_columns, jobs};
-use super::sql::{Sql, sql};
+use super::job_row::{job, job_columns};
+use super::sql::{Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::{Job, JobId};
 
@@ -87,8 +87,16 @@ impl Store {
         if !matches!(rows, Err(StoreError::Unavailable { .. })) {
             claiming.unsure.pop();
         }
-        drop(claiming);
-        jobs(&rows?).map_err(|e| StoreError::of(CLAIMING, &e))
+        let (claimed, unreadable) = sorted(&rows?);
+        if !unreadable.is_empty() {
+            let unreadable = Unsure {
+                ids: unreadable,
+                worker_id,
+                at: now,
+            };
+            claiming.put_off(unreadable).await?;
+        }
+        Ok(claimed)
     }
 
     /// How the database would run a claim of `ids`, a line each: for `doctor` and for tests. Claims nothing.
@@ -113,10 +121,12 @@ impl Store {
 }
 
 const CLAIMING: &str = "claiming jobs";
+/// How long a row that this binary can't read is left alone; another one may know what it means.
+const UNREADABLE_REST: TimeDelta = TimeDelta::minutes(1);
 
 impl Claiming {
     /// One try; what comes next depends on whether it may have been committed.
-    async fn run(&mut self, statement: &Sql) -> Result<Vec<super::sql::Row>, StoreError> {
+    async fn run(&mut self, statement: &Sql) -> Result<Vec<Row>, StoreError> {
         if self.closed {
             return Err(StoreError::closed(CLAIMING));
         }
@@ -129,6 +139,22 @@ impl Claiming {
         })
         .await
         .map_err(|e| StoreError::of(CLAIMING, &e))
+    }
+
+    /// Gives back rows that were claimed and can't be read, due again after a rest.
+    async fn put_off(&mut self, unreadable: Unsure) -> Result<(), StoreError> {
+        let mut statement = sql!(
+            "update scoring_jobs set state = 'queued', worker_id = null, due_at = $3
+             where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
+            unreadable.worker_id,
+            unreadable.at,
+            unreadable.at + UNREADABLE_REST
+        );
+        statement.push_list(unreadable.ids.iter().map(|id| id.0));
+        self.unsure.push(unreadable);
+        self.run(&statement).await?;
+        self.unsure.pop();
+        Ok(())
     }
 
     async fn settle(&mut self) -> Result<(), StoreError> {
@@ -153,6 +179,25 @@ impl Claiming {
         }
         Ok(())
     }
+}
+
+/// The jobs, and the ids of rows that don't read back: one of them must not keep the others in nobody's hand.
+fn sorted(rows: &[Row]) -> (Vec<Job>, Vec<JobId>) {
+    let (mut claimed, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows {
+        let id = row.get("job_id").map(JobId);
+        match (job(row), id) {
+            (Ok(job), _) => claimed.push(job),
+            (Err(error), Ok(job_id)) => {
+                tracing::error!(%job_id, %error, "a claimed row can't be read; it goes back for a while");
+                unreadable.push(job_id);
+            }
+            (Err(error), Err(_)) => {
+                tracing::error!(%error, "a claimed row has no id that can be read")
+            }
+        }
+    }
+    (claimed, unreadable)
 }
 
 fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {

@@ -153,7 +153,7 @@ impl Store {
             "select count(*) as ahead from (
                 select 1 from scoring_jobs
                 where finished_at is null and lane = $1 and state = 'queued'
-                  and (priority = $2 and (due_at, job_id) < ($3, $4)",
+                  and priority = $2 and (due_at, job_id) < ($3, $4)",
             job.lane.as_str(),
             job.priority.as_str(),
             job.due_at,
@@ -161,12 +161,16 @@ impl Store {
         );
         match job.priority {
             Priority::Interactive => {}
+            // Not an `or`: each half is a range of the index.
             Priority::Bulk => {
-                statement.push(" or priority = 'interactive'");
+                statement.push(
+                    " union all select 1 from scoring_jobs
+                      where finished_at is null and lane = $1 and state = 'queued' and priority = 'interactive'",
+                );
             }
         }
         statement
-            .push(") limit ")
+            .push(" limit ")
             .push_arg(COUNTED - 1)
             .push(") ahead_of_it");
         let rows = self.db.read(ATTEMPTED, &statement).await?;

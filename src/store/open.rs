@@ -20,6 +20,9 @@ use super::rescue::Rescuer;
 use super::sql::sql;
 use super::{Dialect, StoreError, migrations};
 
+/// Those who ask whether the database answers have little patience themselves: a readiness probe gives up after seconds.
+const PING: Duration = Duration::from_secs(2);
+
 /// How many accepts, and how many records, may wait for their group; the next one waits for a place.
 const CHANNEL: usize = 1024;
 /// The pause between two tries to reach the database at start.
@@ -155,13 +158,16 @@ impl Store {
     /// # Errors
     /// `Unavailable` if it doesn't.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.db
-            .read(
-                "asking whether the database answers",
-                &sql!("select 1 as one"),
-            )
-            .await
-            .map(drop)
+        let attempted = "asking whether the database answers";
+        let sql = sql!("select 1 as one");
+        let asked = self.db.read(attempted, &sql);
+        match tokio::time::timeout(PING, asked).await {
+            Ok(answered) => answered.map(drop),
+            Err(_) => Err(StoreError::Unavailable {
+                attempted,
+                reason: format!("no answer within {} s", PING.as_secs()),
+            }),
+        }
     }
 
     /// Writes what the groupers hold, ends their tasks and closes the pool. Later calls fail as unavailable.

@@ -53,6 +53,8 @@ pub(super) struct Rescuer(Mutex<Rescuing>);
 struct Rescuing {
     line: Line,
     looked_at: Option<Instant>,
+    /// Until then nobody is called dead: the database was away, and live workers couldn't say that they live.
+    unsteady_until: Option<Instant>,
     closed: bool,
 }
 
@@ -61,6 +63,7 @@ impl Rescuer {
         Self(Mutex::new(Rescuing {
             line,
             looked_at: None,
+            unsteady_until: None,
             closed: false,
         }))
     }
@@ -84,6 +87,27 @@ impl Rescuing {
             line.give_back(conn, &result);
             result
         })
+    }
+
+    /// Workers that are due to be looked after; none while their silence may be the database's.
+    async fn dead(
+        &mut self,
+        statement: &Sql,
+        stale_after: Duration,
+    ) -> Result<Option<Vec<Uuid>>, StoreError> {
+        let asked = Instant::now();
+        let rows = self.run(statement).await;
+        if rows.is_err() || asked.elapsed() >= stale_after / 2 {
+            self.unsteady_until = Some(Instant::now() + stale_after);
+        }
+        let rows = rows?;
+        if self
+            .unsteady_until
+            .is_some_and(|until| until > Instant::now())
+        {
+            return Ok(None);
+        }
+        read(LOOKING, &rows, |row| row.get("worker_id")).map(Some)
     }
 
     async fn backlog_is_long(&mut self) -> Result<bool, StoreError> {
@@ -120,6 +144,9 @@ impl Store {
     /// Looking costs a walk over all unfinished jobs, since an index of running ones would make every claim dearer. With
     /// more than 10,000 of them it is done only when a worker has died since the last look, and once a minute.
     ///
+    /// For `stale_after` after the database was away (or so slow that heartbeats may have been late) nobody is dead:
+    /// their silence was the database's.
+    ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn rescue_lost(
@@ -128,10 +155,12 @@ impl Store {
         max_attempts: i32,
         now: DateTime<Utc>,
     ) -> Result<Rescued, StoreError> {
-        self.claimer.settle().await?;
         let mut rescuer = self.rescuer.0.lock().await;
-        let dead = rescuer.run(&self.dead_statement(stale_after)).await?;
-        let dead: Vec<Uuid> = read(LOOKING, &dead, |row| row.get("worker_id"))?;
+        let dead = self.dead_statement(stale_after);
+        let Some(dead) = rescuer.dead(&dead, stale_after).await? else {
+            return Ok(Rescued::default());
+        };
+        self.claimer.settle().await?;
         let looked_lately = rescuer
             .looked_at
             .is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
@@ -146,9 +175,11 @@ impl Store {
                 sort_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
             }
             if rows.len() < SLICE {
-                rescuer
-                    .run(&self.swept_statement(&dead, stale_after))
-                    .await?;
+                if !dead.is_empty() {
+                    rescuer
+                        .run(&self.swept_statement(&dead, stale_after))
+                        .await?;
+                }
                 rescuer.looked_at = Some(Instant::now());
                 break;
             }

@@ -105,6 +105,19 @@ impl Store {
         Ok(self.scores_by(&statement).await?.pop())
     }
 
+    /// The scores that jobs made, in no order; a job without a score has none.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn scores_of_jobs(&self, ids: &[JobId]) -> Result<Vec<SessionScoreRow>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut statement = sql!(concat!(select_scores!(), " where s.job_id in "));
+        statement.push_list(ids.iter().map(|id| id.0));
+        self.scores_by(&statement).await
+    }
+
     async fn scores_by(&self, statement: &Sql) -> Result<Vec<SessionScoreRow>, StoreError> {
         let rows = self.db.read(ATTEMPTED, statement).await?;
         let mut scores: Vec<SessionScoreRow> = rows

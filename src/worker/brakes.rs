@@ -3,16 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::job::{Lane, WaitReason};
-use crate::judge::gate::{Closed, Closure, Gate};
+use crate::judge::gate::{Closed, Closure, Gate, GateSnapshot, Refusal};
 use crate::store::{Brake, BrakeTarget, Store, StoreError};
 
 /// How often the two are compared.
@@ -30,6 +31,12 @@ pub(super) struct Brakes {
     braked: Mutex<BTreeSet<String>>,
     /// Closures of this gate that are not yet in the store.
     unwritten: Mutex<Vec<Closure>>,
+    /// When the next brake that was read ends by itself; before the first reading, long ago.
+    next_lapse: Mutex<Option<DateTime<Utc>>>,
+    /// What was last written of the gate, and when.
+    shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
+    /// How long readers of the store believe what was written.
+    shown_for: Duration,
 }
 
 impl Brakes {
@@ -40,6 +47,7 @@ impl Brakes {
         clock: Arc<dyn Clock>,
         worker_id: Uuid,
         worker_name: String,
+        shown_for: Duration,
     ) -> Self {
         Self {
             store,
@@ -50,6 +58,9 @@ impl Brakes {
             queue_paused: AtomicBool::new(false),
             braked: Mutex::default(),
             unwritten: Mutex::default(),
+            next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
+            shown: Mutex::default(),
+            shown_for,
         }
     }
 
@@ -80,10 +91,35 @@ impl Brakes {
     pub(super) async fn sync(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         self.write_closures(now).await?;
-        self.apply(&self.store.brakes(now).await?, now);
+        self.end_lapsed(now).await?;
+        let brakes = self.store.brakes(now).await?;
+        *lock(&self.next_lapse) = brakes.iter().filter_map(|brake| brake.until).min();
+        self.apply(&brakes, now);
+        self.show(now).await
+    }
+
+    /// Before the lanes open: a wait behind a brake doesn't count, also when the brake ends by itself.
+    async fn end_lapsed(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        if lock(&self.next_lapse).is_some_and(|lapse| lapse <= now) {
+            self.store.lapse_brakes(now).await?;
+        }
+        Ok(())
+    }
+
+    /// Publishes what the gate knows, if it is news or the last word is about to be too old.
+    async fn show(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let snapshot = self.gate.snapshot();
+        let known = lock(&self.shown).as_ref().is_some_and(|(at, shown)| {
+            (at.elapsed() < self.shown_for / 3 || shown.is_empty()) && same(shown, &snapshot)
+        });
+        if known {
+            return Ok(());
+        }
         self.store
-            .put_judges(self.worker_id, &self.gate.snapshot(), now)
-            .await
+            .put_judges(self.worker_id, &snapshot, now)
+            .await?;
+        *lock(&self.shown) = Some((Instant::now(), snapshot));
+        Ok(())
     }
 
     async fn write_closures(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
@@ -131,15 +167,29 @@ impl Brakes {
         }
     }
 
-    fn braked(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.braked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn braked(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        lock(&self.braked)
     }
 
-    fn unwritten(&self) -> std::sync::MutexGuard<'_, Vec<Closure>> {
-        self.unwritten
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn unwritten(&self) -> MutexGuard<'_, Vec<Closure>> {
+        lock(&self.unwritten)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether two looks at a gate show the same; that a closure has less time left is no news.
+fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
+    let timeless = |snapshot: &GateSnapshot| GateSnapshot {
+        closed: snapshot.closed.clone().map(|refusal| Refusal {
+            retry_in: refusal.retry_in.map(|_| Duration::ZERO),
+            ..refusal
+        }),
+        ..snapshot.clone()
+    };
+    before.iter().map(timeless).eq(now.iter().map(timeless))
 }
 
 fn later(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {

@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::process::Pipeline;
-use crate::job::{Job, Lane};
+use crate::job::{Failure, FailureClass, Job, Lane};
 use crate::queue::Push;
 use crate::queue::backend::{Delivery, Lease};
-use crate::store::{Ending, Record, RecordTicket, Recorded, Store};
+use crate::store::{Ending, Record, RecordTicket, Recorded, Store, StoreError};
 
 /// What every run of a worker shares.
 pub(super) struct Handler {
@@ -38,13 +38,16 @@ impl Handler {
             }
         };
         log_end(&job, &record, started.elapsed());
-        let lease_end = lease_end(&job, &record.ending);
+        let lease_end = lease_end(&job, &record);
+        let refused = refused(&record);
         let (slot, lease) = hold.split();
         match self.store.record(record).await {
             Ok(ticket) => {
                 // The slot is free when the recorder has the result; the lease ends with the commit.
                 drop(slot);
-                self.settling.spawn(settle(ticket, lease, lease_end));
+                let store = self.store.clone();
+                let committed = async move { committed(&store, ticket, refused).await };
+                self.settling.spawn(settle(committed, lease, lease_end));
             }
             Err(error) => {
                 tracing::error!(job_id = %job.job_id, %error, "could not hand over a run's end; it will run again");
@@ -61,25 +64,66 @@ enum LeaseEnd {
     Release,
 }
 
-fn lease_end(job: &Job, ending: &Ending) -> LeaseEnd {
-    match ending {
+fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
+    let at = record.at;
+    match &record.ending {
         Ending::Scored { .. } | Ending::Failed(_) => LeaseEnd::Ack,
-        Ending::Waiting { due_at, .. } => LeaseEnd::Later(
-            Push {
-                id: job.job_id,
-                // A run that came to a wait killed nobody: the job leaves the lane `suspect`.
-                lane: Lane::of_judge(job.judge.clone().unwrap_or_else(|| Lane::NONE.to_owned())),
-                priority: job.priority,
-                due_at: Some(*due_at),
-            },
-            *due_at,
-        ),
+        Ending::Waiting { due_at, .. } => later(job, *due_at),
+        // Released, the id would stay where it no longer belongs, and empty the hand of whoever claims it there.
+        Ending::Requeued if job.lane.is_suspect() => later(job, at),
         Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
     }
 }
 
-async fn settle(ticket: RecordTicket, lease: Lease, end: LeaseEnd) {
+/// A run that came to its end killed nobody: the job leaves the lane `suspect`.
+fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
+    let judge = job.judge.clone();
+    let push = Push {
+        id: job.job_id,
+        lane: Lane::of_judge(judge.unwrap_or_else(|| Lane::NONE.to_owned())),
+        priority: job.priority,
+        due_at: Some(due_at),
+    };
+    LeaseEnd::Later(push, due_at)
+}
+
+/// Waits for the commit. An end that the database refuses would leave the row in this worker's hand for as long as the
+/// worker lives, so the job ends with that refusal instead.
+async fn committed(
+    store: &Store,
+    ticket: RecordTicket,
+    refused: Record,
+) -> Result<Recorded, StoreError> {
     match ticket.committed().await {
+        Err(StoreError::Unexpected { attempted, reason }) => {
+            tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "the database refused a run's end; the job fails");
+            store.record(refused).await?.committed().await
+        }
+        other => other,
+    }
+}
+
+/// What is recorded in place of an end that the database refuses: the same spending, no score.
+fn refused(record: &Record) -> Record {
+    let failure = Failure {
+        class: FailureClass::Internal,
+        message: "the database refused the run's end; the log says why".to_owned(),
+    };
+    Record {
+        fence: record.fence,
+        ending: Ending::Failed(failure),
+        retries: record.retries,
+        usage: record.usage,
+        at: record.at,
+    }
+}
+
+async fn settle(
+    committed: impl Future<Output = Result<Recorded, StoreError>>,
+    lease: Lease,
+    end: LeaseEnd,
+) {
+    match committed.await {
         Ok(Recorded::Applied) => match end {
             LeaseEnd::Ack => lease.ack(),
             LeaseEnd::Later(push, when) => lease.later(push, when),

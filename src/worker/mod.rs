@@ -31,6 +31,9 @@ use crate::queue::Queue;
 use crate::queue::backend::{self, InHand};
 use crate::store::{Store, StoreError, WorkerState};
 
+/// How long after a hard stop the ends of runs may take to be recorded.
+const RECORD_GRACE: Duration = Duration::from_secs(10);
+
 /// What a worker works with.
 #[derive(Clone)]
 pub struct WorkerParts {
@@ -101,7 +104,9 @@ pub async fn run(
             .run(parts.queue.lease() / 3, soft.clone(), ended.clone()),
     );
     around.spawn(brakes.clone().run(ended.clone()));
-    around.spawn(rescue(&parts, &options, brakes.clone()).run(soft.clone()));
+    // Of its own: a runner that ends by itself leaves `soft` alone.
+    let draining = soft.child_token();
+    around.spawn(rescue(&parts, &options, brakes.clone()).run(draining.clone()));
     around.spawn(harden(
         soft.clone(),
         hard.clone(),
@@ -120,9 +125,9 @@ pub async fn run(
         ),
         store: parts.store.clone(),
         settling: settling.clone(),
-        hard,
+        hard: hard.clone(),
     });
-    let ran = backend::run_worker(
+    let running = backend::run_worker(
         backend::WorkerOptions {
             name: options.name.clone(),
             owner: worker_id,
@@ -136,10 +141,22 @@ pub async fn run(
             let handler = handler.clone();
             async move { handler.handle(delivery).await }
         },
-    )
-    .await;
-    settling.close();
-    settling.wait().await;
+    );
+    let worked = async {
+        let ran = running.await;
+        settling.close();
+        settling.wait().await;
+        ran
+    };
+    let ran = tokio::select! {
+        ran = worked => ran,
+        () = unrecorded(&hard) => {
+            // The rows are still this worker's: another one takes them back once it has stopped.
+            tracing::error!(grace = ?RECORD_GRACE, "ends of runs could not be recorded in time; the jobs will run again");
+            Ok(())
+        }
+    };
+    draining.cancel();
     ended.cancel();
     around.close();
     around.wait().await;
@@ -171,11 +188,18 @@ async fn register(
         parts.clock.clone(),
         worker_id,
         options.name.clone(),
+        parts.queue.lease(),
     ));
     if let Err(error) = brakes.sync().await {
         tracing::warn!(%error, "could not read the brakes at start");
     }
     Ok(brakes)
+}
+
+/// A database that is away holds every end; a process that was told to stop at once must not wait for it for ever.
+async fn unrecorded(hard: &CancellationToken) {
+    hard.cancelled().await;
+    tokio::time::sleep(RECORD_GRACE).await;
 }
 
 fn rescue(parts: &WorkerParts, options: &WorkerOptions, brakes: Arc<Brakes>) -> Rescue {

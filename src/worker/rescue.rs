@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::brakes::Brakes;
@@ -48,6 +49,8 @@ pub(super) struct Rescue {
     brakes: Arc<Brakes>,
     limits: RescueLimits,
     positions: HashMap<(Lane, Priority), Position>,
+    /// When it last looked for dead workers and long waits.
+    looked_at: Option<Instant>,
 }
 
 impl Rescue {
@@ -66,6 +69,7 @@ impl Rescue {
             brakes,
             limits,
             positions: HashMap::new(),
+            looked_at: None,
         }
     }
 
@@ -90,10 +94,17 @@ impl Rescue {
     /// Looks once.
     async fn look(&mut self) -> Result<Refill, StoreError> {
         let now = self.clock.now();
-        self.requeue_lost(now).await?;
-        self.expire_waits(now).await?;
+        // Refilling a window comes back sooner, and needs neither.
+        if self.looked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
+            self.looked_at = Some(Instant::now());
+            self.requeue_lost(now).await?;
+            self.expire_waits(now).await?;
+        }
         let mut refill = Refill::Done;
-        for lane in self.store.lanes().await? {
+        let lanes = self.store.lanes().await?;
+        // Lanes are named by whoever asks: those that are empty are forgotten.
+        self.positions.retain(|(lane, _), _| lanes.contains(lane));
+        for lane in lanes {
             for priority in [Priority::Interactive, Priority::Bulk] {
                 if self.refill(&lane, priority, now).await? == Refill::Partial {
                     refill = Refill::Partial;
@@ -150,6 +161,10 @@ impl Rescue {
             return Ok(Refill::Done);
         }
         let position = self.positions.entry((lane.clone(), priority)).or_default();
+        if priority == Priority::Bulk && room as usize >= self.limits.bulk_window {
+            // Nothing is left in the window: it may have been lost, so the oldest rows go first again.
+            *position = None;
+        }
         let due = self
             .store
             .due(lane, priority, now - GRACE, *position, room)

@@ -376,11 +376,9 @@ impl From<StoreError> for ApiError {
             StoreError::Schema(_) | StoreError::Unexpected { .. } => {
                 Self::Internal(error.to_string())
             }
-            StoreError::BadCursor(reason) => Self::fault(
-                Refusal::Unprocessable,
-                "/cursor",
-                format!("{reason}: send a next_cursor of this list as it came"),
-            ),
+            StoreError::BadCursor(reason) => {
+                Self::fault(Refusal::Unprocessable, "/cursor", reason.to_string())
+            }
         }
     }
 }

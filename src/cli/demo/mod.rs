@@ -43,7 +43,7 @@ pub(super) struct Demo {
     /// Ask this judge instead of the simulated one
     #[arg(long, value_name = "NAME")]
     judge: Option<String>,
-    /// Address of the API [env: GAVEL_BIND]
+    /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
     /// Where the demo keeps its data
@@ -63,6 +63,7 @@ impl Demo {
         ];
         let flags = flags.into_iter().flatten().collect();
         let mut context = Context::new(global, flags, Voice::Results)?;
+        context.check_access()?;
         let mut signals = Signals::listen()?;
         let listener = context.listen().await?;
         let address = listener.local_addr()?;

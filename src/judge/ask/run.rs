@@ -1,5 +1,6 @@
 //! One question's run: calls until there is an answer, or a wait too long for a slot.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -105,10 +106,10 @@ impl<'a> Run<'a> {
             request: CallRequest {
                 messages: vec![Message {
                     role: Role::User,
-                    content: question.prompt.clone(),
+                    content: Arc::clone(&question.prompt),
                 }],
                 schema_name: question.schema_name,
-                schema: question.schema.clone(),
+                schema: Arc::clone(&question.schema),
                 max_output_tokens: judge.spec.limits().max_output_tokens,
                 timeout: judge.spec.timeout(question.kind),
             },
@@ -319,8 +320,8 @@ impl<'a> Run<'a> {
         let reply = failed.error.raw_reply.clone().unwrap_or_default();
         let turns = [
             // Some servers refuse a message without content.
-            (Role::Assistant, non_empty(reply)),
-            (Role::User, reply::repair_prompt(&failed.faults)),
+            (Role::Assistant, non_empty(reply).into()),
+            (Role::User, reply::repair_prompt(&failed.faults).into()),
         ];
         let turns = turns.map(|(role, content)| Message { role, content });
         self.request.messages.extend(turns);

@@ -29,7 +29,7 @@ pub(in crate::judge) trait Provider: Send + Sync {
 pub(in crate::judge) struct CallRequest {
     pub(in crate::judge) messages: Vec<Message>,
     pub(in crate::judge) schema_name: &'static str,
-    pub(in crate::judge) schema: Value,
+    pub(in crate::judge) schema: Arc<Value>,
     pub(in crate::judge) max_output_tokens: u32,
     pub(in crate::judge) timeout: Duration,
 }
@@ -38,7 +38,7 @@ pub(in crate::judge) struct CallRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) struct Message {
     pub(in crate::judge) role: Role,
-    pub(in crate::judge) content: String,
+    pub(in crate::judge) content: Arc<str>,
 }
 
 /// Who speaks.

@@ -31,7 +31,9 @@ pub struct ProvidersError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotConfigured {
     /// No entry of that name, or the entry doesn't list that model.
-    #[error("unknown judge {name:?}; known: {known}")]
+    #[error(
+        "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER or in the criteria's scoring.llm_provider; known: {known}"
+    )]
     Unknown {
         /// The name asked for.
         name: String,

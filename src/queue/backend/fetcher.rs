@@ -79,7 +79,10 @@ impl<A: Admit> Fetcher<A> {
 
     async fn round(&self, memory: &mut Memory) -> Wait {
         if memory.outage.is_none() && Instant::now() >= memory.next_suspect {
-            if let Some(lease) = self.claim_suspect().await {
+            // Where no lane at all is open the queue is paused, for suspects too.
+            if !self.admit.lanes().await.is_empty()
+                && let Some(lease) = self.claim_suspect().await
+            {
                 self.run_alone(lease).await;
             }
             memory.next_suspect = Instant::now() + POLL;

@@ -50,7 +50,8 @@ pub trait Admit: Send + Sync + 'static {
     /// What a handler needs besides the id: the claimed row.
     type Item: Send + 'static;
 
-    /// The lanes whose gate is open. The lane `suspect` is none of them: it is looked into about once a second anyway.
+    /// The lanes whose gate is open. The lane `suspect` is none of them: it is looked into about once a second, unless no
+    /// lane is open.
     async fn lanes(&self) -> Vec<Lane>;
 
     /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or not

@@ -201,10 +201,10 @@ impl Request for SessionRequest {
             kind: "session",
             template_hash: prompt::template_hash(criteria, &schema),
             criteria_hash: criteria.hash.0.clone(),
-            prompt: prompt::fill(&criteria.judge_prompt, &evidence, &schema, nonce),
-            evidence: vec![evidence.conversation, evidence.alert],
+            prompt: prompt::fill(&criteria.judge_prompt, &evidence, &schema, nonce).into(),
+            evidence: Arc::new([evidence.conversation, evidence.alert]),
             schema_name: "session_score",
-            schema,
+            schema: Arc::new(schema),
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
         }])
     }

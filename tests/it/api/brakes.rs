@@ -65,6 +65,51 @@ async fn the_queue_is_paused_without_a_body_and_resumed() {
 }
 
 #[tokio::test]
+async fn the_queue_tells_its_brake_and_counts_its_jobs_by_state() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let counts = |queue: &Value| {
+            [
+                "queued",
+                "running",
+                "waiting",
+                "succeeded_24h",
+                "failed_24h",
+                "cancelled_24h",
+            ]
+            .map(|state| queue["counts"][state].as_i64().unwrap())
+        };
+        let empty = server.json_of("/api/v1/queue").await;
+        assert_eq!(keys(&empty), ["brake", "counts", "paused"]);
+        assert_eq!(
+            (&empty["paused"], &empty["brake"]),
+            (&json!(false), &Value::Null)
+        );
+        assert_eq!(counts(&empty), [0; 6]);
+
+        let job = async || server.queued(server.session().await).await;
+        for _ in 0..2 {
+            job().await;
+        }
+        server.claim(job().await).await;
+        server.make_wait(job().await).await;
+        server.succeed(job().await, 60).await;
+        server.fail(job().await).await;
+        let cancelled = job().await;
+        let cancel = server.post(&format!("/api/v1/jobs/{cancelled}/cancel"));
+        json_of(cancel.send().await.unwrap(), 200).await;
+        let pause = server.post("/api/v1/queue/pause").send().await.unwrap();
+        let brake = json_of(pause, 200).await["brake"].clone();
+        let queue = server.json_of("/api/v1/queue").await;
+        assert_eq!((&queue["paused"], &queue["brake"]), (&json!(true), &brake));
+        assert_eq!(counts(&queue), [2, 1, 1, 1, 1, 1]);
+
+        let asked = server.get("/api/v1/queue?lane=x").send().await.unwrap();
+        problem_of(asked, 422, "invalid-request").await;
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_judge_is_404_with_the_list_and_any_model_that_could_be_asked_is_known() {
     let server = Server::with(Setup::default()).await;
     for step in ["pause", "resume"] {

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 23] = [
+const ROUTES: [&str; 24] = [
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
     "get /api/v1/judges",
+    "get /api/v1/queue",
     "get /api/v1/scoring/criteria",
     "get /api/v1/scoring/criteria/{criteria_hash}",
     "get /api/v1/scoring/sessions/{session_id}/score",

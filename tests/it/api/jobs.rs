@@ -59,15 +59,28 @@ async fn a_job_is_answered_as_its_body_is_promised() {
 }
 
 #[tokio::test]
-async fn a_job_that_succeeded_shows_its_result() {
-    let server = Server::with(Setup::default()).await;
-    let session = server.session().await;
-    let id = server.queued(session).await;
-    server.succeed(id, 77).await;
-    let job = server.json_of(&path(id)).await;
-    assert_eq!(job["result"]["total_score"], 77);
-    assert_eq!(job["links"]["score"], score_path(session));
-    assert!(job["links"].get("cancel").is_none() && job["links"].get("retry").is_none());
+async fn the_result_of_a_session_job_is_the_body_of_its_own_score() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let first = server.queued(session).await;
+        server.succeed(first, 77).await;
+        let again = server
+            .post(&score_path(session))
+            .json(&json!({ "force_rescore": true }));
+        let second = job_id(&json_of(again.send().await.unwrap(), 202).await);
+        server.succeed(second, 33).await;
+        let job = server.json_of(&path(second)).await;
+        assert_eq!(job["result"], server.json_of(&score_path(session)).await);
+        assert_eq!(job["links"]["score"], score_path(session));
+        assert!(job["links"].get("cancel").is_none() && job["links"].get("retry").is_none());
+        let old = server.json_of(&path(first)).await;
+        assert_eq!(old["result"]["total_score"], 77, "superseded, and its own");
+        assert_eq!(old["result"]["job_id"], json!(first.0));
+        let listed = server.json_of("/api/v1/jobs").await;
+        assert_eq!(listed["items"][0]["result"], job["result"]);
+        assert_eq!(listed["items"][1]["result"], old["result"]);
+    }
 }
 
 #[tokio::test]

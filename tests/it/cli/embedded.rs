@@ -234,7 +234,8 @@ fn up_serves_and_holds_its_data_folder_until_it_is_stopped() {
     place
         .run(&["queue", "status", "--server", &url])
         .ends(0)
-        .prints("paused");
+        .prints("paused")
+        .prints("1 succeeded");
     let waits = place.run(&[
         "score",
         &id.to_string(),

@@ -145,6 +145,25 @@ fn serve_and_worker_name_the_servers_they_lack_and_the_way_without() {
 }
 
 #[test]
+fn a_public_bind_without_tokens_is_refused_before_anything_is_opened() {
+    let place = Place::new();
+    for command in ["up", "demo"] {
+        place
+            .run(&[command, "--bind", "0.0.0.0:0"])
+            .ends(2)
+            .says("auth.tokens");
+    }
+    assert!(!place.path().join("gavel-data").exists());
+    assert!(!place.path().join("gavel-demo").exists());
+}
+
+#[test]
+fn what_is_neither_a_file_nor_an_id_is_exit_2() {
+    let run = Place::new().run(&["score", "sesion.json"]).ends(2);
+    run.says("sesion.json: there is no such file, and it is not the id");
+}
+
+#[test]
 fn healthcheck_of_nobody_is_exit_3() {
     let server = "http://127.0.0.1:1";
     Place::new()

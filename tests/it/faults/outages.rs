@@ -167,6 +167,45 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
     serve.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_stopped_while_the_database_is_away_ends_all_the_same() {
+    let Some(redis) = crate::support::redis_server() else {
+        eprintln!("NOT TESTED: REDIS_URL names no server");
+        return;
+    };
+    let Some(mut postgres) = PrivatePostgres::start().await else {
+        return;
+    };
+    let mut home = Home::embedded();
+    home.set("DATABASE_URL", postgres.url());
+    home.set("REDIS_URL", redis);
+    home.set(
+        "GAVEL_REDIS_QUEUE",
+        format!("test-{}", uuid::Uuid::now_v7().simple()),
+    );
+    home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", 1);
+    let judge = JudgeServer::start(Say::held(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), 2);
+    enqueue(&fleet.api, 2).await;
+    eventually(DEADLINE, "the worker is full", || async {
+        (judge.in_flight() == 2).then_some(())
+    })
+    .await;
+    postgres.kill().await;
+    judge.release();
+    worker.terminate();
+    let ended = tokio::time::timeout(Duration::from_secs(60), worker.exit_code()).await;
+    assert!(ended.is_ok(), "it still waits:\n{}", worker.output());
+
+    postgres.again().await;
+    let mut other = fleet.worker("b", &judge.url("b"), 2);
+    all_scored_once(&fleet.home, 2).await;
+    other.stop().await;
+    let Fleet { mut serve, .. } = fleet;
+    serve.stop().await;
+}
+
 /// Deletes every key of the test's own queue.
 async fn delete_keys(home: &Home) -> usize {
     let client = redis::Client::open(home.get("REDIS_URL")).unwrap();

@@ -14,6 +14,7 @@ on_every_setup!(
     a_paused_queue_takes_requests_and_asks_nobody,
     a_paused_judge_holds_its_lane,
     a_live_worker_obeys_a_pause,
+    a_resume_before_the_known_reset_is_obeyed_at_once,
 );
 
 async fn a_paused_queue_takes_requests_and_asks_nobody(home: Home) {
@@ -77,5 +78,33 @@ async fn a_live_worker_obeys_a_pause(home: Home) {
         .await
         .expect(200);
     assert_eq!(world.api.ended(held).await["state"], "succeeded");
+    world.end().await;
+}
+
+async fn a_resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    let headers = vec![
+        ("x-ratelimit-remaining-requests", "0".to_owned()),
+        ("x-ratelimit-reset-requests", "1h".to_owned()),
+    ];
+    world
+        .judge
+        .says(Say::StatusWith(429, headers, "insufficient_quota"));
+    let (id, job) = world.api.enqueue(session()).await;
+    let waits = |job: &serde_json::Value| job["state"] == "waiting";
+    let held = world.api.job_until(job, "the job waits", waits).await;
+    assert!(held["wait"]["until"].is_string(), "{held:#}");
+    eventually(PATIENCE, "the brake is written", || async {
+        let row = world.api.judge(JUDGE).await?;
+        row["brake"].is_object().then_some(())
+    })
+    .await;
+    world.judge.says(Say::Score(70));
+    world
+        .api
+        .post(&format!("/api/v1/judges/{JUDGE}/resume"))
+        .await
+        .expect(200);
+    world.api.scored(id).await;
     world.end().await;
 }

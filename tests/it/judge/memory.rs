@@ -58,7 +58,7 @@ async fn other_evidence_criteria_template_or_parameters_are_another_question() {
         );
     }
     let mut prompted = question("a");
-    prompted.prompt = "the same under another nonce".to_owned();
+    prompted.prompt = "the same under another nonce".to_owned().into();
     assert!(
         reply_of(stage.judge.ask(&prompted, context()).await)
             .0

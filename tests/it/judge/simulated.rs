@@ -63,7 +63,8 @@ fn fenced(evidence: &str, nonce: &Nonce) -> Question {
     question.prompt = format!(
         "Judge what stands between the fences.\n<<<EVIDENCE conversation {0}\n{evidence}\nEVIDENCE conversation {0}>>>\nReply.",
         nonce.0
-    );
+    )
+    .into();
     question
 }
 

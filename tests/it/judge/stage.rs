@@ -175,16 +175,16 @@ pub(super) fn question(evidence: &str) -> Question {
         kind: "session",
         template_hash: "t".repeat(64),
         criteria_hash: "c".repeat(64),
-        evidence: vec![evidence.to_owned()],
-        prompt: format!("Score this: {evidence}"),
+        evidence: Arc::new([evidence.to_owned()]),
+        prompt: format!("Score this: {evidence}").into(),
         schema_name: "score",
-        schema: json!({
+        schema: Arc::new(json!({
             "type": "object", "additionalProperties": false, "required": ["why", "total"],
             "properties": {
                 "total": { "type": "integer", "minimum": 0, "maximum": 100 },
                 "why": { "type": "string" },
             },
-        }),
+        })),
         check: Arc::new(|value| match value["total"].as_u64() {
             Some(0..=100) => Ok(()),
             Some(_) | None => Err(vec![Fault {

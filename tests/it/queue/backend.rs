@@ -276,6 +276,20 @@ async fn a_suspect_runs_alone_and_then_work_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_suspect_stays_where_it_is_while_no_lane_is_open() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&[]), Log::new());
+    let suspect = push(JobId::new(), "suspect", Priority::Bulk);
+    queue.push(std::slice::from_ref(&suspect)).await.unwrap();
+    log.gate.add_permits(10);
+    let worker = Worker::start(&queue, &toy, 2, log.handler());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(log.started().is_empty());
+    toy.lanes.lock().unwrap().push(lane("a"));
+    eventually(async || log.started() == [suspect.id]).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_row_that_became_suspect_moves_to_that_lane_unstarted() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let pushes = bulk(3, "a");

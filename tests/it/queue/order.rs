@@ -51,8 +51,7 @@ async fn a_repeated_push_changes_nothing() {
         pushes[2].due_at = Some(Utc::now() + TimeDelta::hours(1));
         queue.push(&pushes).await.unwrap();
         assert_eq!(take(queue, owner, &from(&["a"], 1)).await, [pushes[0].id]);
-        // Leased, ready, delayed; the last as if it were due now.
-        pushes[2].due_at = None;
+        // Leased, ready, delayed.
         queue.push(&pushes).await.unwrap();
         queue.push(&pushes).await.unwrap();
         let expected = Depth {
@@ -84,6 +83,24 @@ async fn an_interactive_push_raises_a_ready_bulk_id() {
         assert_eq!(queue.depth(&lane("a")).await.unwrap(), expected);
         let got = queue.claim(Uuid::now_v7(), &from(&["a"], 1)).await.unwrap();
         assert_eq!(got, [claimed(&raised)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_delayed_id_that_is_due_before_its_time_is_ready_at_once() {
+    on_both(LEASE, async |test| {
+        let queue = &test.queue;
+        let mut raised = push(JobId::new(), "a", Priority::Interactive);
+        raised.due_at = Some(Utc::now() + TimeDelta::hours(1));
+        queue.push(std::slice::from_ref(&raised)).await.unwrap();
+        // Pushed for another lane and as bulk: the lane is believed, a set is never lowered.
+        let due = push(raised.id, "b", Priority::Bulk);
+        queue.push(std::slice::from_ref(&due)).await.unwrap();
+        assert_eq!(queue.depth(&lane("a")).await.unwrap(), Depth::default());
+        let got = queue.claim(Uuid::now_v7(), &from(&["a", "b"], 9)).await;
+        let expected = push(raised.id, "b", Priority::Interactive);
+        assert_eq!(got.unwrap(), [claimed(&expected)]);
     })
     .await;
 }

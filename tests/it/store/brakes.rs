@@ -164,3 +164,24 @@ async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
         assert!(error.to_string().contains("column target"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let behind = waits(store, "main", WaitReason::Exhausted).await;
+        let elsewhere = waits(store, "other", WaitReason::Exhausted).await;
+        let mut pause = brake(&judge("main"), WaitReason::Paused);
+        pause.until = Some(now() + minutes(10));
+        store.set_brake(&pause).await.unwrap();
+        let begun = job(store, behind).await.waiting_since;
+        store.lapse_brakes(now()).await.unwrap();
+        assert_eq!(job(store, behind).await.waiting_since, begun);
+
+        let later = now() + minutes(11);
+        store.lapse_brakes(later).await.unwrap();
+        assert_eq!(job(store, behind).await.waiting_since, Some(later));
+        assert!(job(store, elsewhere).await.waiting_since < Some(now()));
+        assert!(!store.release_brake(&judge("main"), later).await.unwrap());
+    }
+}

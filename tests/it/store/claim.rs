@@ -187,3 +187,35 @@ async fn a_claim_goes_through_the_primary_key() {
         assert!(!plan.contains("scoring_jobs_due"), "{plan}");
     }
 }
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_put_off_and_leaves_the_others_of_its_claim_alone() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let [good, strange] = [
+            accept(store, new_job(None)).await,
+            accept(store, new_job(None)).await,
+        ];
+        let newest = if test.url.starts_with("postgres") {
+            "update scoring_jobs set kind = 'of_a_later_version'
+             where cast(job_id as text) = (select max(cast(job_id as text)) from scoring_jobs)"
+        } else {
+            "update scoring_jobs set kind = 'of_a_later_version' where job_id = (select max(job_id) from scoring_jobs)"
+        };
+        support::execute(&test.url, newest).await.unwrap();
+        let (worker, at) = (Uuid::now_v7(), now());
+        let claimed = store.claim(&[strange, good], worker, at).await.unwrap();
+        assert_eq!(
+            claimed.iter().map(|job| job.job_id).collect::<Vec<_>>(),
+            [good]
+        );
+
+        // It is in nobody's hand, and due again after a rest.
+        support::execute(&test.url, "update scoring_jobs set kind = 'session'")
+            .await
+            .unwrap();
+        let strange = job(store, strange).await;
+        assert_eq!((strange.state, strange.worker_id), (JobState::Queued, None));
+        assert!(strange.due_at > at);
+    }
+}

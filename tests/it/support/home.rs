@@ -108,6 +108,17 @@ impl Home {
         }
     }
 
+    /// Where the rows lie, for a look past the program.
+    pub(crate) fn database_url(&self) -> String {
+        match &self.database {
+            Some(url) => url.clone(),
+            None => format!(
+                "sqlite://{}",
+                self.dir.path().join("data/gavel.db").display()
+            ),
+        }
+    }
+
     /// Drops the database. Processes that still hold it are cut off.
     pub(crate) async fn remove(self) {
         if let Some(url) = &self.database {

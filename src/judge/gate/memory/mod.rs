@@ -17,6 +17,9 @@ use lane::Lane;
 /// Judges of one entry that takes any model are named by whoever asks; idle lanes beyond this many are forgotten.
 const MOST_LANES: usize = 1024;
 
+/// A job that is sent back comes again at once: without any patience that would be a busy loop.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How soon a call that found every slot taken comes again.
 const SLOTS_TAKEN: Duration = Duration::from_secs(5);
 
@@ -184,6 +187,7 @@ async fn take_slot(
         why: Closed::Busy,
         retry_in: Some(SLOTS_TAKEN),
     };
+    let patience = patience.max(LEAST_PATIENCE);
     match timeout_at(Instant::now() + patience, slots.acquire_owned()).await {
         Ok(Ok(slot)) => Ok(slot),
         Ok(Err(_)) | Err(_) => Err(taken),

@@ -144,7 +144,7 @@ pub(super) fn body(
     shape: Shape,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let entry = spec.entry();
-    let schema = to_raw_value(&Ordered(&request.schema))?;
+    let schema = to_raw_value(&Ordered(request.schema.as_ref()))?;
     let mut body: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
     body.insert("model", to_raw_value(spec.model())?);
     body.insert("messages", messages(request, shape, &schema)?);
@@ -179,7 +179,10 @@ pub(super) fn body(
             body.insert(key, to_raw_value(value)?);
         }
     }
-    serde_json::to_vec(&body)
+    let mut body = serde_json::to_vec(&body)?;
+    // It is held as long as the call lasts, and grew by doubling.
+    body.shrink_to_fit();
+    Ok(body)
 }
 
 #[derive(Serialize)]

@@ -232,14 +232,25 @@ fn text(name: &str, draw: Draw) -> String {
             draw.pick(&TOOLS).unwrap_or_default()
         ),
         name if name.contains("reason") => format!(
-            "SIMULATED: {}; {}; {}. No model has read this: remarks and score are made of a hash of the evidence, and \
+            "SIMULATED: {}. No model has read this: remarks and score are made of a hash of the evidence, and \
              say nothing of its quality.",
-            remark("first"),
-            remark("second"),
-            remark("third"),
+            three_remarks(draw).join("; "),
         ),
         _ => format!("SIMULATED: {}", remark("only")),
     }
+}
+
+/// Three remarks, each another.
+fn three_remarks(draw: Draw) -> Vec<&'static str> {
+    let mut left = REMARKS.to_vec();
+    ["first", "second", "third"]
+        .into_iter()
+        .filter_map(|step| {
+            let remark = draw.at(step).pick(&left)?;
+            left.retain(|other| *other != remark);
+            Some(remark)
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -316,6 +327,8 @@ mod tests {
         for reply in &replies {
             let reasoning = reply["score_reasoning"].as_str().unwrap_or_default();
             assert!(reasoning.starts_with("SIMULATED"));
+            let told = |remark: &&&str| reasoning.matches(**remark).count() == 1;
+            assert_eq!(REMARKS.iter().filter(told).count(), 3, "{reasoning}");
             for tool in tools(reply) {
                 assert!(TOOLS.iter().any(|known| tool["tool_name"] == **known));
                 assert!(tool["rationale"].is_string());

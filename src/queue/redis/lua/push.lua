@@ -1,6 +1,6 @@
 -- ARGV: per id: id, lane, set, delay in ms (-1: ready at once). Ids that the queue holds are skipped, but a ready id
--- moves to another lane, and from bulk to interactive. An expired lease counts as not held, and so does a place that
--- was lost (a set deleted by hand).
+-- moves to another lane, and from bulk to interactive, and a delayed one that is due by now becomes ready. An expired
+-- lease counts as not held, and so does a place that was lost (a set deleted by hand).
 local now, woke = now_ms(), false
 for at = 1, #ARGV, 4 do
   local id, lane, set, wait = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
@@ -10,6 +10,12 @@ for at = 1, #ARGV, 4 do
     held = redis.call('ZSCORE', ready_key(old_lane, old_set), id)
   elseif state == 'd' then
     held = redis.call('ZSCORE', delayed_key, id)
+    if held and wait < 0 then
+      -- The row became due before its time: what it waited for is over.
+      redis.call('ZREM', delayed_key, id)
+      if old_set == 'i' then set = 'i' end
+      held = false
+    end
     if not held then count_delayed(old_lane, -1) end
   elseif state == 'l' then
     local ends = redis.call('ZSCORE', leases_key, id)
