@@ -19,7 +19,7 @@ use self::health::ProcessHealth;
 use self::metrics::MeteredCalls;
 use crate::api;
 use crate::clock::{Clock, SystemClock};
-use crate::config::Settings;
+use crate::config::{Settings, redacted_url};
 use crate::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
 use crate::job::Lane;
 use crate::judge::gate::Gate;
@@ -272,6 +272,7 @@ impl App {
             max_attempts: worker.max_attempts,
             max_wait: Duration::from_secs(worker.max_wait_s),
             bulk_window: worker.bulk_window,
+            calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
         };
         worker::run(parts, options, stop.soft, stop.hard)
             .await
@@ -356,7 +357,8 @@ impl App {
     }
 }
 
-async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
+/// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
+pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
     let url = match mode {
         Mode::Embedded { data_dir } => format!("sqlite://{}", data_dir.join("gavel.db").display()),
         Mode::Shared if settings.database.url.is_empty() => {
@@ -371,10 +373,19 @@ async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError>
         max_connections: settings.database.max_connections,
         connect_timeout: Duration::from_secs(settings.database.connect_timeout_s),
     };
-    Store::connect(options).await.map_err(|error| match error {
-        StoreError::Unavailable { .. } => AppError::Unreachable(error.to_string()),
-        StoreError::Schema(_) | StoreError::Unexpected { .. } | StoreError::BadCursor(_) => {
-            AppError::Config(error.to_string())
+    Store::connect(options).await.map_err(|error| {
+        let said = match mode {
+            Mode::Embedded { .. } => error.to_string(),
+            Mode::Shared => format!(
+                "{}: {error}; check DATABASE_URL (database.url), that the database exists, and that its server runs",
+                redacted_url(&settings.database.url)
+            ),
+        };
+        match error {
+            StoreError::Unavailable { .. } => AppError::Unreachable(said),
+            StoreError::Schema(_) | StoreError::Unexpected { .. } | StoreError::BadCursor(_) => {
+                AppError::Config(said)
+            }
         }
     })
 }

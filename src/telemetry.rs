@@ -25,9 +25,12 @@ pub enum TelemetryError {
     Twice(#[from] TryInitError),
 }
 
+/// What the database remarks in passing ("relation already exists, skipping"); a filter that names it wins.
+const QUIET: &str = "sqlx::postgres::notice=warn";
+
 /// Sets up the process's logs and its panic hook. Once per process.
 pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::try_new(&settings.filter)
+    let filter = EnvFilter::try_new(format!("{QUIET},{}", settings.filter))
         .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;
     let registry = tracing_subscriber::registry().with(filter);
     if settings.format == "json" {

@@ -127,7 +127,7 @@ impl Auth {
         {
             return Err(format!(
                 "bind {bind} is reachable from outside, and nothing guards it: set auth.tokens (or auth.tokens_file), \
-                 or say auth.insecure_no_auth = true (--insecure-no-auth) if something in front of it does"
+                 or say auth.insecure_no_auth = true (GAVEL_AUTH_INSECURE_NO_AUTH) if something in front of it does"
             ));
         }
         Ok(Self {

@@ -101,7 +101,10 @@ fn unused(current: &Criteria) -> CriteriaView {
 /// Lists criteria versions, newest first.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria", tag = "criteria",
-    responses((status = 200, description = "The versions", body = CriteriaList)),
+    responses(
+        (status = 200, description = "The versions", body = CriteriaList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
 )]
 async fn list_criteria(
     State(state): State<ApiState>,
@@ -127,6 +130,7 @@ async fn list_criteria(
     responses(
         (status = 200, description = "The version", body = CriteriaDetail),
         (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn get_criteria(
@@ -154,7 +158,7 @@ async fn get_criteria(
 /// Checks and stores a definition, without making it current.
 #[utoipa::path(
     post, path = "/api/v1/scoring/criteria", tag = "criteria",
-    request_body(content = Object, description = "The definition, as the criteria file has it, in JSON; no `${VARIABLE}`"),
+    request_body(content = Object, description = "The definition, as the criteria file has it, in JSON; no `${VARIABLE}`", example = json!({"scoring": {"llm_provider": "openai-default"}, "judge_prompt": "Score this investigation.\n{{SESSION_CONVERSATION}}\n{{ALERT_DATA}}\n{{OUTPUT_SCHEMA}}"})),
     responses(
         (status = 200, description = "It was stored before", body = CriteriaAdded),
         (status = 201, description = "Stored", body = CriteriaAdded),

@@ -192,7 +192,10 @@ pub(super) struct WorkerList {
 /// Lists judges: those configured here, those that live workers know, and those that are stopped.
 #[utoipa::path(
     get, path = "/api/v1/judges", tag = "brakes",
-    responses((status = 200, description = "The judges", body = JudgeList)),
+    responses(
+        (status = 200, description = "The judges", body = JudgeList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
 )]
 async fn list_judges(
     State(state): State<ApiState>,
@@ -316,7 +319,7 @@ pub(super) async fn resume(
 #[utoipa::path(
     post, path = "/api/v1/judges/{name}/pause", tag = "brakes",
     params(("name" = String, Path, description = "The judge")),
-    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT),
+    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the key is changed"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
         (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
@@ -358,7 +361,10 @@ async fn resume_judge(
 /// Lists workers heard in the last 24 h, newest first.
 #[utoipa::path(
     get, path = "/api/v1/workers", tag = "brakes",
-    responses((status = 200, description = "The workers", body = WorkerList)),
+    responses(
+        (status = 200, description = "The workers", body = WorkerList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
 )]
 async fn list_workers(
     State(state): State<ApiState>,

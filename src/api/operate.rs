@@ -59,6 +59,7 @@ async fn livez() -> &'static str {
     params(("verbose" = Option<String>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
     responses(
         (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "`unavailable`", body = Readiness),
     ),
 )]

@@ -93,7 +93,7 @@ async fn queue_status(
 /// Pauses the queue: no job starts until it is resumed.
 #[utoipa::path(
     post, path = "/api/v1/queue/pause", tag = "brakes",
-    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT),
+    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the database moves"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),

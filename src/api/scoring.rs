@@ -61,7 +61,7 @@ pub(super) struct ScoreList {
         ("session_id" = Uuid, Path, description = "The session"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
     ),
-    request_body(content = ScoreRequest, description = MAY_BE_LEFT_OUT),
+    request_body(content = ScoreRequest, description = MAY_BE_LEFT_OUT, example = json!({"force_rescore": false})),
     responses(
         (status = 200, description = "The score", body = ScoreView),
         (status = 202, description = "The job that will make the score", body = JobRef, headers(

@@ -231,7 +231,19 @@ pub(super) struct SessionList {
 #[utoipa::path(
     put, path = "/api/v1/sessions/{session_id}", tag = "sessions",
     params(("session_id" = Uuid, Path, description = "The session")),
-    request_body = SessionInput,
+    request_body(content = SessionInput, example = json!({
+        "status": "completed",
+        "alert_type": "PodCrashLooping",
+        "agent": "kubernetes",
+        "alert_data": {"namespace": "shop", "pod": "cart-7d9f"},
+        "conversation": [
+            {"role": "user", "content": "Investigate the alert."},
+            {"role": "tool", "tool_name": "kubectl", "content": "Last State: Terminated, Reason: OOMKilled"},
+            {"role": "assistant", "content": "The container was killed for memory."}
+        ],
+        "final_analysis": "OOMKilled; raise the memory limit.",
+        "tools": ["kubectl", "prometheus"]
+    })),
     responses(
         (status = 200, description = "It was there: updated or unchanged", body = SessionPut),
         (status = 201, description = "It is new", body = SessionPut, headers(("Location" = String, description = "The session"))),

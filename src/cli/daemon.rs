@@ -73,7 +73,8 @@ pub(super) async fn run(
         done
     };
     let all = async {
-        let (served, worked, done) = tokio::join!(serving, working, beside);
+        let (served, worked, done, ()) =
+            tokio::join!(serving, working, beside, announce_queue(app));
         served?;
         worked?;
         done
@@ -106,6 +107,15 @@ async fn part(
     let ended = running.await;
     stop.soft.cancel();
     ended
+}
+
+/// Says that the queue is away, if it is: nothing is lost meanwhile, and everything is slower.
+async fn announce_queue(app: &App) {
+    if let Err(error) = app.ping_queue().await {
+        tracing::warn!(
+            "{error}: check REDIS_URL (redis.url) and that the server runs; requests are taken, and workers look for work in the database meanwhile"
+        );
+    }
 }
 
 /// Says which judge the criteria name, and what to set if it can't be asked.

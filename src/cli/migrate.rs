@@ -1,7 +1,6 @@
 //! `gavel migrate`: the schema, forwards and back.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 
@@ -9,9 +8,9 @@ use super::Global;
 use super::context::{Context, Voice, flag_of};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::app::{App, Migrations, Mode};
+use crate::app::{App, Migrations, Mode, open_store};
 use crate::config::redacted_url;
-use crate::store::{Store, StoreOptions};
+use crate::store::Store;
 
 /// Apply pending database migrations, or take some back
 #[derive(Debug, Args)]
@@ -38,12 +37,7 @@ impl Migrate {
         if database.url.is_empty() {
             return self.embedded(&context).await;
         }
-        let store = Store::connect(StoreOptions {
-            url: database.url.clone(),
-            max_connections: 1,
-            connect_timeout: Duration::from_secs(database.connect_timeout_s),
-        })
-        .await?;
+        let store = open_store(&context.settings, &Mode::Shared).await?;
         let done = self.on(&store, &redacted_url(&database.url)).await;
         store.close().await;
         done

@@ -87,39 +87,24 @@ struct Global {
     log: Option<String>,
 }
 
+// Each command's own doc is its help: one here would take its place, the long one too.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run everything in one process: API, worker, embedded database
     Up(up::Up),
-    /// Score example sessions with a simulated judge, then serve the results
     Demo(demo::Demo),
-    /// Run the API over Postgres and Redis
     Serve(serve::Serve),
-    /// Run a worker over Postgres and Redis
     Worker(worker::Worker),
-    /// Apply pending database migrations, or take some back
     Migrate(migrate::Migrate),
-    /// Score sessions from files or by id, and print the scores
     Score(score::Score),
-    /// Import, list and show sessions
     Sessions(sessions::Sessions),
-    /// List, show, add and check criteria
     Criteria(criteria::CriteriaCommand),
-    /// List, show, cancel and retry jobs
     Jobs(jobs::Jobs),
-    /// List, pause and resume judges
     Judges(judges::Judges),
-    /// Show, pause and resume the queue
     Queue(queue::Queue),
-    /// Check settings, files, database, queue and disk, each fault with its remedy
     Doctor(doctor::Doctor),
-    /// Print the API's OpenAPI 3.1 document
     Openapi(openapi::Openapi),
-    /// Ask a running server whether it is well; for container health checks
     Healthcheck(healthcheck::Healthcheck),
-    /// Run a judge that makes up scores, for trying things out and for load tests
     SimulateJudge(simulate_judge::SimulateJudge),
-    /// Print shell completions
     Completions(completions::Completions),
 }
 

@@ -114,9 +114,13 @@ impl From<StoreError> for CliError {
 
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
+        let mut message = error.to_string();
+        if error.problem() == Some("unauthorized") {
+            message.push_str("\n  give the token with --token (GAVEL_TOKEN)");
+        }
         Self {
             exit: exit_of(&error),
-            message: error.to_string(),
+            message,
         }
     }
 }

@@ -190,10 +190,13 @@ fn row(one: &Judged) -> Vec<String> {
         ],
         Verdict::Failed(job) => note(failure(job)),
         Verdict::Unfinished(job) => note(format!(
-            "job {} is {} {}",
+            "job {} is {}{}",
             cell(job, "/job_id"),
             cell(job, "/state"),
-            scoring::waiting(job)
+            match scoring::waiting(job) {
+                why if why.is_empty() => why,
+                why => format!(": {why}"),
+            }
         )),
         Verdict::Refused { said, .. } => note(said.clone()),
     }
@@ -218,7 +221,7 @@ pub(super) fn failure(job: &Value) -> String {
     match text(job, "/error/class") {
         "" => format!("job {} is {}", cell(job, "/job_id"), cell(job, "/state")),
         class => format!(
-            "job {} failed, {class}: {} {}",
+            "job {} failed, {class}: {}. {}",
             cell(job, "/job_id"),
             cell(job, "/error/message"),
             cell(job, "/error/remedy")

@@ -190,7 +190,17 @@ async fn wait(
 
 /// Why a job waits, and until when.
 pub(super) fn waiting(job: &Value) -> String {
-    let reason = text(job, "/wait/reason");
+    let reason = match text(job, "/wait/reason") {
+        "queued" => "behind other jobs",
+        "no_worker" => "no worker is alive",
+        "paused" => "it is paused",
+        "breaker_open" => "its judge failed too often in a row",
+        "throttled" => "its judge asks for patience",
+        "exhausted" => "its judge's quota is used up",
+        "misconfigured" => "its judge refuses the key or the model",
+        "storage" => "the database was away",
+        other => other,
+    };
     match text(job, "/wait/until") {
         "" => reason.to_owned(),
         until => format!("{reason} until {until}"),

@@ -30,11 +30,9 @@ impl CacheKey {
             &parameters,
             &question.criteria_hash,
             &question.template_hash,
+            &question.evidence_hash,
         ];
-        let parts = fixed
-            .into_iter()
-            .chain(question.evidence.iter().map(String::as_str));
-        for part in parts {
+        for part in fixed {
             // Lengths first, so that no two questions read alike.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part.as_bytes());

@@ -48,8 +48,9 @@ pub struct Question {
     pub template_hash: String,
     /// The criteria's hash.
     pub criteria_hash: String,
-    /// The evidence before fencing; with the hashes above it is what the cache key is made of.
-    pub evidence: Arc<[String]>,
+    /// SHA-256 (hex) of the evidence before fencing; with the hashes above it is what the cache key is made of. The text
+    /// itself stands in the prompt: held twice, a thousand questions in flight would cost a worker that much more.
+    pub evidence_hash: String,
     /// The whole prompt as the model sees it, evidence fenced. One user message: the framework first, for prompt caching.
     pub prompt: Arc<str>,
     /// The reply's name for providers that want one, `[a-z_]+`.

@@ -29,7 +29,9 @@ pub enum Dialect {
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a statement waits for a connection of the general pool.
-const ACQUIRE: Duration = Duration::from_secs(5);
+const ACQUIRE: Duration = Duration::from_secs(2);
+/// How long a pooled connection that was used is believed to be alive.
+const TRUSTED: Duration = Duration::from_millis(500);
 /// How long one statement, or one group's transaction, may take before its connection is given up.
 pub(super) const STATEMENT: Duration = Duration::from_secs(60);
 /// The pause before the second try.
@@ -72,6 +74,14 @@ impl Db {
             let pool = PgPoolOptions::new()
                 .max_connections(options.max_connections.max(1))
                 .acquire_timeout(ACQUIRE)
+                // A connection that answered a moment ago is not asked whether it lives: under load that would be a
+                // round trip for each statement, and a statement that fails for a lost connection is tried twice.
+                .test_before_acquire(false)
+                .before_acquire(|conn, known| {
+                    Box::pin(
+                        async move { Ok(known.idle_for < TRUSTED || conn.ping().await.is_ok()) },
+                    )
+                })
                 .connect_lazy_with(connect.clone());
             return Ok(Self::Postgres {
                 pool,

@@ -33,7 +33,7 @@ impl StoreError {
         if is_passing(error) {
             return Self::Unavailable {
                 attempted,
-                reason: error.to_string(),
+                reason: words(error),
             };
         }
         if is_missing_table(error) {
@@ -43,7 +43,7 @@ impl StoreError {
         }
         Self::Unexpected {
             attempted,
-            reason: error.to_string(),
+            reason: words(error),
         }
     }
 
@@ -52,6 +52,14 @@ impl StoreError {
             attempted,
             reason: "the store is closed".to_owned(),
         }
+    }
+}
+
+/// The database's own words; the driver adds a line of the server's source to them.
+fn words(error: &sqlx::Error) -> String {
+    match error.as_database_error() {
+        Some(said) => said.message().to_owned(),
+        None => error.to_string(),
     }
 }
 

@@ -149,30 +149,33 @@ impl Store {
         if job.state != JobState::Queued {
             return Ok(None);
         }
+        // In the index's order, so that it is read and not the table.
         let mut statement = sql!(
             "select count(*) as ahead from (
-                select 1 from scoring_jobs
-                where finished_at is null and lane = $1 and state = 'queued'
-                  and priority = $2 and (due_at, job_id) < ($3, $4)",
+                select 1 from (
+                    select job_id from scoring_jobs
+                    where finished_at is null and lane = $1 and state = 'queued'
+                      and priority = $2 and (due_at, job_id) < ($3, $4)
+                    order by due_at, job_id limit $5) before_it",
             job.lane.as_str(),
             job.priority.as_str(),
             job.due_at,
-            job.job_id.0
+            job.job_id.0,
+            COUNTED - 1
         );
         match job.priority {
             Priority::Interactive => {}
             // Not an `or`: each half is a range of the index.
             Priority::Bulk => {
                 statement.push(
-                    " union all select 1 from scoring_jobs
-                      where finished_at is null and lane = $1 and state = 'queued' and priority = 'interactive'",
+                    " union all select 1 from (
+                        select job_id from scoring_jobs
+                        where finished_at is null and lane = $1 and state = 'queued' and priority = 'interactive'
+                        order by due_at, job_id limit $5) above_it",
                 );
             }
         }
-        statement
-            .push(" limit ")
-            .push_arg(COUNTED - 1)
-            .push(") ahead_of_it");
+        statement.push(" limit $5) ahead_of_it");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         let ahead: i64 = rows
             .first()

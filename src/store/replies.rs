@@ -14,6 +14,8 @@ use crate::judge::{CacheKey, CachedReply, ReplyCache};
 
 /// How long a reply is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);
+/// How long a worker that isn't heard any more is kept.
+const WORKERS_KEPT: TimeDelta = TimeDelta::days(7);
 /// How many rows one delete takes.
 const SLICE: i64 = 1000;
 
@@ -138,7 +140,8 @@ fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
 }
 
 impl Store {
-    /// Deletes expired replies, and calls older than `calls_before`, in slices; answers how many rows went.
+    /// Deletes expired replies, calls older than `calls_before`, and workers that weren't heard for a week with what they
+    /// knew of judges; in slices. Answers how many rows went.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; what was deleted before stays deleted.
@@ -159,7 +162,24 @@ impl Store {
             calls_before,
             SLICE
         );
-        Ok(self.delete_all(&replies).await? + self.delete_all(&calls).await?)
+        let gone = now - WORKERS_KEPT;
+        let judges = sql!(
+            "delete from judges where (name, worker_id) in (
+                select name, worker_id from judges where updated_at < $1 limit $2)",
+            gone,
+            SLICE
+        );
+        let workers = sql!(
+            "delete from workers where worker_id in (
+                select worker_id from workers where heartbeat_at < $1 limit $2)",
+            gone,
+            SLICE
+        );
+        let mut rows = 0;
+        for slice in [&replies, &calls, &judges, &workers] {
+            rows += self.delete_all(slice).await?;
+        }
+        Ok(rows)
     }
 
     async fn delete_all(&self, slice: &Sql) -> Result<u64, StoreError> {

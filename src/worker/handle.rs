@@ -30,10 +30,12 @@ impl Handler {
             item: job, hold, ..
         } = delivery;
         let started = tokio::time::Instant::now();
+        // Boxed here: a run's future is large, and every layer around it would hold it twice.
+        let run = Box::pin(self.pipeline.process(&job));
         let record = tokio::select! {
             biased;
             () = self.hard.cancelled() => self.pipeline.given_back(&job),
-            run = AssertUnwindSafe(self.pipeline.process(&job)).catch_unwind() => {
+            run = AssertUnwindSafe(run).catch_unwind() => {
                 run.unwrap_or_else(|_| self.pipeline.panicked(&job))
             }
         };

@@ -8,6 +8,7 @@ mod brakes;
 mod handle;
 mod heartbeat;
 pub mod process;
+mod prune;
 mod rescue;
 mod retry;
 
@@ -66,6 +67,8 @@ pub struct WorkerOptions {
     pub max_wait: Duration,
     /// Bulk ids per lane that lie in the queue.
     pub bulk_window: usize,
+    /// How long judge calls and their raw replies are kept.
+    pub calls_kept: chrono::TimeDelta,
 }
 
 /// Why a worker ended other than by being told to.
@@ -107,6 +110,12 @@ pub async fn run(
     // Of its own: a runner that ends by itself leaves `soft` alone.
     let draining = soft.child_token();
     around.spawn(rescue(&parts, &options, brakes.clone()).run(draining.clone()));
+    around.spawn(prune::run(
+        parts.store.clone(),
+        parts.clock.clone(),
+        options.calls_kept,
+        draining.clone(),
+    ));
     around.spawn(harden(
         soft.clone(),
         hard.clone(),

@@ -108,10 +108,13 @@ async fn put(store: &Store, criteria: &Criteria) {
 }
 
 fn failure(ending: Ending) -> (FailureClass, String) {
-    let Ending::Failed(failure) = ending else {
-        panic!("expected a failure, got {ending:?}");
-    };
-    (failure.class, failure.message)
+    match ending {
+        Ending::Failed(failure) => (failure.class, failure.message),
+        other @ (Ending::Scored { .. }
+        | Ending::Waiting { .. }
+        | Ending::Requeued
+        | Ending::NotStarted) => panic!("expected a failure, got {other:?}"),
+    }
 }
 
 #[tokio::test]

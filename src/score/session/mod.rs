@@ -202,7 +202,7 @@ impl Request for SessionRequest {
             template_hash: prompt::template_hash(criteria, &schema),
             criteria_hash: criteria.hash.0.clone(),
             prompt: prompt::fill(&criteria.judge_prompt, &evidence, &schema, nonce).into(),
-            evidence: Arc::new([evidence.conversation, evidence.alert]),
+            evidence_hash: evidence.hash(),
             schema_name: "session_score",
             schema: Arc::new(schema),
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),

@@ -28,6 +28,11 @@ impl Evidence {
             alert: alert(&session.alert_data),
         }
     }
+
+    /// SHA-256 of the evidence before fencing: the same session gives the same digest, whatever the nonce.
+    pub(super) fn hash(&self) -> String {
+        digest(&[&self.conversation, &self.alert])
+    }
 }
 
 /// Fills the template in one pass: a placeholder inside evidence is evidence. The schema isn't fenced.
@@ -80,19 +85,23 @@ pub(super) fn fill(template: &str, evidence: &Evidence, schema: &Value, nonce: &
 
 /// SHA-256 of all that shapes a prompt but the evidence: template, schema with its version, dimensions.
 pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
-    let mut digest = Sha256::new();
     let dimensions: Vec<String> = criteria
         .dimensions
         .iter()
         .map(|dimension| format!("{}={}", dimension.name, dimension.max))
         .collect();
-    for part in [
-        criteria.judge_prompt.as_str(),
+    digest(&[
+        &criteria.judge_prompt,
         &schema.to_string(),
         schema::VERSION,
         &dimensions.join(","),
-    ] {
-        // Each part behind its length: no two lists of parts run together to the same bytes.
+    ])
+}
+
+/// Each part behind its length: no two lists of parts run together to the same bytes.
+fn digest(parts: &[&str]) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part);
     }

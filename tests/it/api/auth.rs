@@ -170,7 +170,7 @@ async fn settings_that_do_not_hold_together_are_refused() {
     };
     let error = router(state(Setup::default().auth, &[], "0.0.0.0:80")).unwrap_err();
     assert!(
-        error.contains("auth.tokens") && error.contains("--insecure-no-auth"),
+        error.contains("auth.tokens") && error.contains("GAVEL_AUTH_INSECURE_NO_AUTH"),
         "{error}"
     );
     assert!(router(state(guarded().auth, &[], "0.0.0.0:80")).is_ok());

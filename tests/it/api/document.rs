@@ -99,6 +99,50 @@ async fn the_router_answers_every_route_of_the_document() {
     }
 }
 
+#[tokio::test]
+async fn every_body_has_an_example_that_is_taken() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let mut bodies = 0;
+    for (method, path, operation) in operations(&document()) {
+        let Some(body) = operation.get("requestBody") else {
+            continue;
+        };
+        bodies += 1;
+        let example = &body["content"]["application/json"]["example"];
+        assert!(example.is_object(), "{method} {path} has no example");
+        let path = path
+            .replace("{session_id}", &session.to_string())
+            .replace("{name}", "judge-a");
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let sent = server.request(method.clone(), &path).json(example);
+        let answer = sent.send().await.unwrap();
+        let status = answer.status();
+        let text = answer.text().await.unwrap();
+        assert!(status.is_success(), "{method} {path}: {status} {text}");
+    }
+    assert_eq!(bodies, 5);
+}
+
+#[tokio::test]
+async fn an_unknown_query_parameter_is_refused_where_the_document_says_so() {
+    let server = Server::with(Setup::default()).await;
+    let id = "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f";
+    for (method, path, operation) in operations(&document()) {
+        if method != "get" {
+            continue;
+        }
+        let asked = path
+            .replace("{session_id}", id)
+            .replace("{job_id}", id)
+            .replace("{criteria_hash}", &"0".repeat(64));
+        let answer = server.get(&format!("{asked}?no_such=1")).send().await;
+        let status = answer.unwrap().status().as_u16().to_string();
+        let documented = operation["responses"].get(&status).is_some();
+        assert!(documented, "get {path}: {status} is not documented");
+    }
+}
+
 #[test]
 fn every_operation_documents_its_parameters_answers_and_scope() {
     let document = document();

@@ -147,6 +147,25 @@ fn score_needs_no_server_and_shows_an_old_score_instead_of_judging_again() {
 }
 
 #[test]
+fn the_second_criteria_file_scores_beside_the_first() {
+    let (place, _simulator) = place_with_judge();
+    let second = include_str!("../../../config/criteria/session_outcome_first.yaml");
+    place.write("second.yaml", second);
+    let id = Uuid::now_v7();
+    place.write("session.json", &session(id, "completed"));
+    place.run(&["score", "session.json"]).ends(0);
+    let added = place.run(&["criteria", "add", "second.yaml", "--json"]);
+    let added = added.ends(0).json();
+    let hash = added["criteria_hash"].as_str().unwrap();
+    let args = ["score", "--criteria-hash", hash, "--json", &id.to_string()];
+    let scored = place.run(&args).ends(0).json();
+    let score = &scored["items"][0]["score"];
+    assert_eq!(score["criteria_hash"], hash, "{scored}");
+    assert_eq!(score["is_current_criteria"], false);
+    assert_eq!(score["score_breakdown"].as_object().unwrap().len(), 5);
+}
+
+#[test]
 fn a_session_that_has_not_ended_is_exit_2_and_one_that_is_unknown_too() {
     let (place, _simulator) = place_with_judge();
     place.write("open.json", &session(Uuid::now_v7(), "in_progress"));

@@ -158,6 +158,26 @@ fn a_public_bind_without_tokens_is_refused_before_anything_is_opened() {
 }
 
 #[test]
+fn the_long_help_of_a_command_says_more_than_its_summary() {
+    let place = Place::new();
+    place.run(&["up", "--help"]).ends(0).prints("SIGHUP");
+    place.run(&["score", "--help"]).ends(0).prints("Exit codes");
+}
+
+#[test]
+fn a_database_that_does_not_answer_is_named_with_the_setting() {
+    let place = Place::new()
+        .with("DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/none")
+        .with("REDIS_URL", "redis://127.0.0.1:1")
+        .with("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "1");
+    for command in ["serve", "worker", "migrate"] {
+        let run = place.run(&[command]).ends(3).says("127.0.0.1:1/none");
+        let run = run.says("DATABASE_URL");
+        assert!(!run.err.contains("hunter2"), "{}", run.err);
+    }
+}
+
+#[test]
 fn what_is_neither_a_file_nor_an_id_is_exit_2() {
     let run = Place::new().run(&["score", "sesion.json"]).ends(2);
     run.says("sesion.json: there is no such file, and it is not the id");

@@ -175,7 +175,7 @@ pub(super) fn question(evidence: &str) -> Question {
         kind: "session",
         template_hash: "t".repeat(64),
         criteria_hash: "c".repeat(64),
-        evidence: Arc::new([evidence.to_owned()]),
+        evidence_hash: evidence.to_owned(),
         prompt: format!("Score this: {evidence}").into(),
         schema_name: "score",
         schema: Arc::new(json!({

@@ -154,18 +154,6 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
 }
 
 #[tokio::test]
-async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
-    for test in support::stores().await {
-        let odd = "insert into brakes (target, reason, message, set_by, since)
-                   values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
-        support::execute(&test.url, odd).await.unwrap();
-        let error = test.store.brakes(now()).await.unwrap_err();
-        assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
-        assert!(error.to_string().contains("column target"), "{error}");
-    }
-}
-
-#[tokio::test]
 async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
     for test in support::stores().await {
         let store = &test.store;
@@ -183,5 +171,17 @@ async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
         assert_eq!(job(store, behind).await.waiting_since, Some(later));
         assert!(job(store, elsewhere).await.waiting_since < Some(now()));
         assert!(!store.release_brake(&judge("main"), later).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
+    for test in support::stores().await {
+        let odd = "insert into brakes (target, reason, message, set_by, since)
+                   values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
+        support::execute(&test.url, odd).await.unwrap();
+        let error = test.store.brakes(now()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
+        assert!(error.to_string().contains("column target"), "{error}");
     }
 }

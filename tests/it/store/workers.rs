@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
+use gavel::judge::gate::{BreakerState, GateSnapshot};
 use gavel::store::WorkerState;
 use uuid::Uuid;
 
@@ -78,6 +80,44 @@ async fn forgotten_workers_are_stopped() {
         assert_eq!(
             (workers[0].state, workers[0].alive),
             (WorkerState::Stopped, false)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let now = chrono::Utc::now();
+        let [old, new] = [1, 2].map(|_| Uuid::now_v7());
+        store.register_worker(old, "old", "0.1").await.unwrap();
+        store.register_worker(new, "new", "0.1").await.unwrap();
+        let known = GateSnapshot {
+            judge: "j".to_owned(),
+            breaker: BreakerState::Closed,
+            failures_in_row: 0,
+            closed: None,
+            in_flight: 0,
+            last_error: None,
+        };
+        store
+            .put_judges(old, std::slice::from_ref(&known), now - TimeDelta::days(8))
+            .await
+            .unwrap();
+        store.put_judges(new, &[known], now).await.unwrap();
+        let aged = "update workers set heartbeat_at = '2020-01-01T00:00:00.000000+00:00' where name = 'old'";
+        support::execute(&test.url, aged).await.unwrap();
+
+        assert_eq!(store.prune(now, now).await.unwrap(), 2);
+        let left = store.workers(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(
+            left.iter().map(|w| w.name.as_str()).collect::<Vec<_>>(),
+            ["new"]
+        );
+        let judges = store.judges(now - TimeDelta::days(30)).await.unwrap();
+        assert_eq!(
+            judges.iter().map(|j| j.worker_id).collect::<Vec<_>>(),
+            [new]
         );
     }
 }

@@ -131,7 +131,7 @@ mod examples {
         ids.dedup();
         assert_eq!(ids.len(), 7);
         for session in &sessions {
-            let bytes: usize = question(session).evidence.iter().map(String::len).sum();
+            let bytes = question(session).prompt.len();
             assert!(
                 (8_000..=100_000).contains(&bytes),
                 "{:?}: {bytes}",

@@ -140,13 +140,14 @@ impl Filler<'_> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let count = properties.map_or(1, Map::len).max(1) as u64;
         for (name, property) in properties.into_iter().flatten() {
-            let value = if depth == 1 && is_bare_number(property) {
-                // A breakdown without maxima: its parts share 100.
-                let shared = json!({ "type": "integer", "minimum": 0, "maximum": 100 / count });
-                number(&shared, draw.at(name))
-            } else {
-                self.fill(property, name, draw.at(name), depth + 1)
-            };
+            let value =
+                if depth == 1 && is_bare_number(property) && told_maximum(property).is_none() {
+                    // A breakdown without maxima: its parts share 100.
+                    let shared = json!({ "type": "integer", "minimum": 0, "maximum": 100 / count });
+                    number(&shared, draw.at(name))
+                } else {
+                    self.fill(property, name, draw.at(name), depth + 1)
+                };
             map.insert(name.clone(), value);
         }
         Value::Object(map)
@@ -167,6 +168,14 @@ impl Filler<'_> {
 
 fn is_bare_number(schema: &Value) -> bool {
     matches!(type_of(schema), "integer" | "number") && schema.get("maximum").is_none()
+}
+
+/// The maximum that a description tells as "from 0 to N": strict providers refuse it as a keyword.
+fn told_maximum(schema: &Value) -> Option<f64> {
+    let description = schema.get("description")?.as_str()?;
+    let (_, told) = description.split_once("from 0 to ")?;
+    let digits = told.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 fn first_real(choices: &[Value]) -> Option<&Value> {
@@ -197,7 +206,8 @@ fn type_of(schema: &Value) -> &str {
 fn number(schema: &Value, draw: Draw) -> Value {
     let bound = |key, default: f64| schema.get(key).and_then(Value::as_f64).unwrap_or(default);
     let minimum = bound("minimum", 0.0);
-    let maximum = bound("maximum", 100.0).max(minimum);
+    let told = told_maximum(schema).unwrap_or(100.0);
+    let maximum = bound("maximum", told).max(minimum);
     if maximum <= 1.0 && type_of(schema) == "number" {
         let percent = (LOWEST + draw.below(HIGHEST - LOWEST + 1)) as f64;
         return json!((maximum * percent / 100.0).max(minimum));
@@ -309,6 +319,34 @@ mod tests {
                 totals.insert(total);
             }
             assert!(totals.len() > 20, "{totals:?}");
+        }
+    }
+
+    #[test]
+    fn a_maximum_that_only_the_description_tells_is_kept() {
+        let maxima = [
+            ("outcome", 40),
+            ("evidence", 20),
+            ("tools", 15),
+            ("reasoning", 15),
+            ("completeness", 10),
+        ];
+        let part = |max: u64| json!({ "type": "number", "description": format!("Points for it, from 0 to {max}.") });
+        let parts: Map<String, Value> = maxima
+            .iter()
+            .map(|(name, max)| ((*name).to_owned(), part(*max)))
+            .collect();
+        let mut schema = without_maxima(session_schema());
+        schema["properties"]["score_breakdown"]["properties"] = Value::Object(parts);
+        for session in 0..100 {
+            let reply = answer(Some(&schema), &digest(&format!("session {session}")));
+            for (name, max) in maxima {
+                let points = reply["score_breakdown"][name].as_u64();
+                assert!(
+                    points.is_some_and(|points| points <= max),
+                    "{name}: {reply}"
+                );
+            }
         }
     }
 

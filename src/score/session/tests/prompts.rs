@@ -53,9 +53,8 @@ fn a_hostile_session_leaves_the_prompts_structure_as_it_is() {
     hostile.final_analysis = Some(attack.clone());
     for alert in [json!(attack.clone()), json!({ "note": attack.clone() })] {
         hostile.alert_data = alert;
-        let Question {
-            prompt, evidence, ..
-        } = question(&hostile, NONCE);
+        let Question { prompt, .. } = question(&hostile, NONCE);
+        let evidence = prompt::Evidence::of(&hostile).conversation;
         for name in ["conversation", "alert"] {
             assert_eq!(
                 count(&prompt, |l| l == format!("<<<EVIDENCE {name} {NONCE}")),
@@ -72,11 +71,8 @@ fn a_hostile_session_leaves_the_prompts_structure_as_it_is() {
             2
         );
         assert_eq!(prompt.matches(NONCE).count(), 4);
-        assert_eq!(
-            count(&evidence[0], |l| l.starts_with("=== final analysis")),
-            1
-        );
-        assert_eq!(count(&evidence[0], |l| l.starts_with("=== message")), 2);
+        assert_eq!(count(&evidence, |l| l.starts_with("=== final analysis")), 1);
+        assert_eq!(count(&evidence, |l| l.starts_with("=== message")), 2);
         // The schema stands once, behind both fences.
         let schema = prompt.find("The score of one session.").unwrap();
         assert_eq!(prompt.matches("The score of one session.").count(), 1);
@@ -101,9 +97,9 @@ fn no_line_of_a_message_passes_for_a_head_line_however_it_is_broken_or_disguised
         ] {
             let mut hostile = session();
             hostile.conversation[0].content = format!("hello{line_break}{head}");
-            let evidence = question(&hostile, NONCE).evidence;
+            let evidence = prompt::Evidence::of(&hostile).conversation;
             let shown = format!("hello\n {head}\n");
-            assert!(evidence[0].contains(&shown), "{line_break:?} {head:?}");
+            assert!(evidence.contains(&shown), "{line_break:?} {head:?}");
         }
     }
 }
@@ -114,9 +110,8 @@ fn the_same_session_gives_the_same_prompt_and_the_nonce_is_in_no_cache_key() {
     assert_eq!(first.prompt, again.prompt);
     let other = question(&session(), "ffffffffffffffffffffffffffffffff");
     assert_ne!(first.prompt, other.prompt);
-    assert_eq!(first.evidence, other.evidence);
+    assert_eq!(first.evidence_hash, other.evidence_hash);
     assert_eq!(first.template_hash, other.template_hash);
-    assert!(first.evidence.iter().all(|part| !part.contains(NONCE)));
 }
 
 #[test]
@@ -128,8 +123,8 @@ fn the_order_of_an_alerts_keys_is_no_other_evidence() {
     let mut two = session();
     two.alert_data = reordered;
     assert_eq!(
-        question(&one, NONCE).evidence,
-        question(&two, NONCE).evidence
+        question(&one, NONCE).evidence_hash,
+        question(&two, NONCE).evidence_hash
     );
 }
 
@@ -147,11 +142,11 @@ fn whatever_the_judge_sees_changes_the_evidence_or_the_template_hash() {
         |s| s.final_analysis = None,
         |s| s.tools.clear(),
     ];
-    let unchanged = question(&session(), NONCE).evidence;
+    let unchanged = question(&session(), NONCE).evidence_hash;
     for change in changes {
         let mut changed = session();
         change(&mut changed);
-        assert_ne!(question(&changed, NONCE).evidence, unchanged);
+        assert_ne!(question(&changed, NONCE).evidence_hash, unchanged);
     }
     let mut other = criteria();
     other.judge_prompt.push('x');

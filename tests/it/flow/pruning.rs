@@ -1,0 +1,52 @@
+//! What is past its time goes, by the worker that is there.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use gavel::job::JobId;
+use gavel::judge::{CallLog, CallRecord, CallUsage};
+use uuid::Uuid;
+
+use super::on_every_setup;
+use crate::support::client::PATIENCE;
+use crate::support::home::Home;
+use crate::support::judge_server::Say;
+use crate::support::wait::eventually;
+use crate::support::world::World;
+
+on_every_setup!(a_worker_prunes_judge_calls_that_are_older_than_they_are_kept);
+
+async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home: Home) {
+    home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
+    let mut world = World::idle(home, Say::Score(70)).await;
+    let store = world.app().store().clone();
+    let [old, young] = [31, 29].map(|days| (JobId::new(), TimeDelta::days(days)));
+    for (job, age) in [old, young] {
+        store.log(CallRecord {
+            call_id: Uuid::now_v7(),
+            asked_for: job.0,
+            judge: "j".to_owned(),
+            model: "m".to_owned(),
+            at: chrono::Utc::now() - age,
+            latency: Duration::from_secs(1),
+            error: None,
+            message: None,
+            status: Some(200),
+            usage: CallUsage::default(),
+            reply: None,
+        });
+        assert_eq!(store.calls_of(job).await.unwrap().len(), 1);
+    }
+    world.work();
+    eventually(PATIENCE, "the old call is gone", || async {
+        store
+            .calls_of(old.0)
+            .await
+            .unwrap()
+            .is_empty()
+            .then_some(())
+    })
+    .await;
+    assert_eq!(store.calls_of(young.0).await.unwrap().len(), 1);
+    world.end().await;
+}
