@@ -161,7 +161,8 @@ fn after_transient(
     let Some(scheduled) = options.delay(attempt.retries_spent) else {
         return Decision::Fail;
     };
-    let after = retry_after.unwrap_or(scheduled);
+    // A date by a clock that runs behind ours has passed already: retries without a pause would be spent in no time.
+    let after = retry_after.map_or(scheduled, |asked| asked.max(options.first_delay));
     if after > options.longest_in_slot {
         return Decision::Wait {
             why: Closed::Throttled,
@@ -271,6 +272,7 @@ mod tests {
             ..FRESH
         };
         assert_eq!(decide(transient, spent, Some(1)), Decision::Fail);
+        assert_eq!(decide(transient, FRESH, Some(0)), retry(1, Spends::ARetry));
     }
 
     #[test]

@@ -322,9 +322,9 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
         );
         failed_jobs.push(id);
     }
-    // The first prepares the statement; the second is one question and one answer.
+    // The first prepares the statement; the second sends its id, and no text.
     store.retry(failed_jobs[0], now()).await.unwrap();
-    wire.swallow_the_answer_to(b"");
+    wire.swallow_the_answer_to(Box::leak(Box::new(*failed_jobs[1].0.as_bytes())));
     let retried = store.retry(failed_jobs[1], now()).await.unwrap();
     assert!(wire.has_swallowed());
     assert_eq!(retried, Some(Accepted::New));
@@ -339,13 +339,14 @@ async fn a_closed_store_answers_everything_as_unavailable() {
         store.close().await;
         let worker = Uuid::now_v7();
         let errors = [
-            store.accept(new_job(None)).await.err(),
-            store.claim(&[id], worker, now()).await.err(),
-            store.retry(id, now()).await.err(),
+            // Before the claim, which leaves it unknown whether it was made.
             store
                 .rescue_lost(Duration::from_secs(5), 3, now())
                 .await
                 .err(),
+            store.accept(new_job(None)).await.err(),
+            store.claim(&[id], worker, now()).await.err(),
+            store.retry(id, now()).await.err(),
             store.job(id).await.err(),
             store.ping().await.err(),
         ];
