@@ -12,6 +12,7 @@ use serde_path_to_error::{Path, Segment};
 use super::ApiState;
 use super::problem::{ApiError, Refusal};
 use crate::config::HttpSettings;
+use crate::history::ingest::shortened;
 
 /// How long a body may take to arrive.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -215,7 +216,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiEr
             | serde_json::error::Category::Eof
             | serde_json::error::Category::Io => String::new(),
         };
-        ApiError::fault(refusal, pointer, error.inner().to_string())
+        ApiError::fault(refusal, pointer, shortened(&error.inner().to_string()))
     })?;
     json.end()
         .map_err(|error| ApiError::fault(refusal, "", error.to_string()))?;

@@ -18,7 +18,7 @@ use super::{StoreError, group};
 
 const READING: &str = "reading what runs need";
 /// Sessions of one statement: each may be some MiB long.
-const SESSIONS: usize = 16;
+const SESSIONS: usize = 64;
 
 /// The columns of a session, as `sessions` decodes them.
 pub(super) const SESSION_COLUMNS: &str = "session_id, source, status, alert_type, agent, author, alert_data, \

@@ -367,7 +367,7 @@ fn depth(value: &Value) -> usize {
 }
 
 /// The parser quotes what it met, which may be a whole conversation: its head names it, and its tail the place.
-fn shortened(message: &str) -> String {
+pub(crate) fn shortened(message: &str) -> String {
     const HALF: usize = 200;
     if message.len() <= 2 * HALF {
         return message.to_owned();

@@ -8,4 +8,5 @@ mod input;
 mod limits;
 
 pub use file::{FileFault, SessionFileError, parse_session_file};
+pub(crate) use input::shortened;
 pub use input::{InvalidSession, SessionFault, SessionInput};

@@ -7,6 +7,7 @@
 mod read;
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,6 +70,39 @@ pub struct Criteria {
     pub judge_prompt: String,
     /// What the breakdown is made of; the maxima sum up to 100.
     pub dimensions: Vec<Dimension>,
+    /// What every question under this definition shares, made by the first.
+    pub frame: Frame,
+}
+
+/// What a kind makes of a definition once: the reply's schema and the template's hash.
+///
+/// It follows from the other fields and says nothing of its own: it equals any other, and a copy, which may be changed,
+/// begins empty.
+#[derive(Debug, Default)]
+pub struct Frame(OnceLock<(Arc<Value>, String)>);
+
+impl Frame {
+    /// The schema and the template's hash, made by `make` the first time.
+    pub(super) fn get(&self, make: impl FnOnce() -> (Value, String)) -> (Arc<Value>, String) {
+        self.0
+            .get_or_init(|| {
+                let (schema, template_hash) = make();
+                (Arc::new(schema), template_hash)
+            })
+            .clone()
+    }
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Frame {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Criteria {
@@ -90,6 +124,7 @@ impl Criteria {
             judge,
             judge_prompt: read.judge_prompt,
             dimensions: read.dimensions,
+            frame: Frame::default(),
         })
     }
 }

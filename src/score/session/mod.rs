@@ -194,17 +194,21 @@ impl Request for SessionRequest {
                     .to_owned(),
             });
         }
-        let schema = schema::of(&criteria.dimensions);
+        let (schema, template_hash) = criteria.frame.get(|| {
+            let schema = schema::of(&criteria.dimensions);
+            let template_hash = prompt::template_hash(criteria, &schema);
+            (schema, template_hash)
+        });
         let evidence = prompt::Evidence::of(self);
         let dimensions = criteria.dimensions.clone();
         Ok(vec![Question {
             kind: "session",
-            template_hash: prompt::template_hash(criteria, &schema),
+            template_hash,
             criteria_hash: criteria.hash.0.clone(),
             prompt: prompt::fill(&criteria.judge_prompt, &evidence, &schema, nonce).into(),
             evidence_hash: evidence.hash(),
             schema_name: "session_score",
-            schema: Arc::new(schema),
+            schema,
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
         }])
     }

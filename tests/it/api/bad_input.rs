@@ -343,3 +343,23 @@ async fn criteria_are_added_and_read_and_variables_are_refused() {
         assert_eq!(pointers(&problem).len(), 1);
     }
 }
+
+#[tokio::test]
+async fn an_answer_to_bad_input_quotes_little_of_it() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let long = "x".repeat(100_000);
+    let response = server
+        .request(
+            Method::POST,
+            &format!("/api/v1/scoring/sessions/{session}/score"),
+        )
+        .json(&json!({ "force_rescore": long }))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 400);
+    let body = response.text().await.unwrap();
+    assert!(body.contains("/force_rescore"), "{body}");
+    assert!(body.len() < 2_000, "{} bytes", body.len());
+}
