@@ -4,6 +4,7 @@ mod data_dir;
 mod files;
 mod health;
 mod metrics;
+mod open;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,22 +18,22 @@ use self::data_dir::DataDir;
 use self::files::Files;
 use self::health::ProcessHealth;
 use self::metrics::MeteredCalls;
+use self::open::{gate_options, judge_check, migrate, open_queue, process_name, retry_options};
 use crate::api;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Settings, redacted_url};
-use crate::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
+use crate::config::Settings;
+use crate::enqueue::{Enqueue, ScoreOnly};
 use crate::job::Lane;
 use crate::judge::gate::Gate;
-use crate::judge::gate::memory::{GateOptions, MemoryGate};
-use crate::judge::{JudgeWiring, Judges, RetryOptions};
-use crate::queue::memory::MemoryQueue;
-use crate::queue::redis::{RedisOptions, RedisQueue};
+use crate::judge::gate::memory::MemoryGate;
+use crate::judge::{JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
-use crate::store::{Store, StoreError, StoreOptions};
+use crate::store::Store;
 use crate::worker::{self, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
+pub use self::open::open_store;
 pub use crate::api::openapi_json;
 pub use crate::judge::Providers;
 pub use crate::judge::provider::simulated;
@@ -355,118 +356,4 @@ impl App {
             bind,
         }
     }
-}
-
-/// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
-pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
-    let url = match mode {
-        Mode::Embedded { data_dir } => format!("sqlite://{}", data_dir.join("gavel.db").display()),
-        Mode::Shared if settings.database.url.is_empty() => {
-            return Err(AppError::Config(
-                "no database: set DATABASE_URL to postgres://user:password@host/name, or run everything in one process with `gavel up`".to_owned(),
-            ));
-        }
-        Mode::Shared => settings.database.url.clone(),
-    };
-    let options = StoreOptions {
-        url,
-        max_connections: settings.database.max_connections,
-        connect_timeout: Duration::from_secs(settings.database.connect_timeout_s),
-    };
-    Store::connect(options).await.map_err(|error| {
-        let said = match mode {
-            Mode::Embedded { .. } => error.to_string(),
-            Mode::Shared => format!(
-                "{}: {error}; check DATABASE_URL (database.url), that the database exists, and that its server runs",
-                redacted_url(&settings.database.url)
-            ),
-        };
-        match error {
-            StoreError::Unavailable { .. } => AppError::Unreachable(said),
-            StoreError::Schema(_) | StoreError::Unexpected { .. } | StoreError::BadCursor(_) => {
-                AppError::Config(said)
-            }
-        }
-    })
-}
-
-async fn migrate(store: &Store, migrations: Migrations) -> Result<(), AppError> {
-    let broken = |error: StoreError| AppError::Broken(error.to_string());
-    match migrations {
-        Migrations::Apply => {
-            let applied = store.migrate().await.map_err(broken)?;
-            if !applied.is_empty() {
-                tracing::info!(?applied, "migrations applied");
-            }
-            Ok(())
-        }
-        Migrations::Require => {
-            let pending = store.pending_migrations().await.map_err(broken)?.len();
-            if pending == 0 {
-                Ok(())
-            } else {
-                Err(AppError::Unmigrated { pending })
-            }
-        }
-    }
-}
-
-async fn open_queue(
-    settings: &Settings,
-    mode: &Mode,
-    clock: Arc<dyn Clock>,
-) -> Result<Arc<dyn Queue>, AppError> {
-    let lease = Duration::from_secs_f64(settings.worker.lease_s);
-    match mode {
-        Mode::Embedded { .. } => Ok(Arc::new(MemoryQueue::new(lease, clock))),
-        Mode::Shared if settings.redis.url.is_empty() => Err(AppError::Config(
-            "no queue: set REDIS_URL to redis://host:6379, or run everything in one process with `gavel up`".to_owned(),
-        )),
-        Mode::Shared => {
-            let options = RedisOptions {
-                url: settings.redis.url.clone(),
-                queue: settings.redis.queue.clone(),
-                lease,
-            };
-            let queue = RedisQueue::connect(options, clock).await
-                .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
-            Ok(Arc::new(queue))
-        }
-    }
-}
-
-fn gate_options(settings: &Settings, providers: &Providers) -> GateOptions {
-    GateOptions {
-        failures_to_open: settings.judge.breaker_failures,
-        cool_down: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),
-        max_concurrency: providers.concurrency(),
-        ..GateOptions::default()
-    }
-}
-
-fn retry_options(settings: &Settings) -> RetryOptions {
-    RetryOptions {
-        max_retries: settings.judge.max_retries,
-        first_delay: Duration::from_secs_f64(settings.judge.retry_base_s),
-        longest_in_slot: Duration::from_secs_f64(settings.judge.max_slot_wait_s),
-        ..RetryOptions::default()
-    }
-}
-
-fn judge_check(providers: Providers) -> JudgeCheck {
-    Arc::new(move |name| {
-        providers.check(name).map_err(|error| JudgeProblem {
-            judge: name.to_owned(),
-            remedy: error.to_string(),
-        })
-    })
-}
-
-/// Host and process: what people call a worker.
-fn process_name() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map(|name| name.trim().to_owned())
-        .or_else(|_| std::env::var("HOSTNAME"))
-        .unwrap_or_else(|_| "localhost".to_owned());
-    format!("{host}:{}", std::process::id())
 }
