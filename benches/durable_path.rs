@@ -24,7 +24,7 @@ const SESSIONS: usize = 4_000;
 const JUDGE_LATENCY: Duration = Duration::from_millis(200);
 const SLOTS: usize = 200;
 /// Clients that post at once.
-const CLIENTS: usize = 32;
+const CLIENTS: usize = 8;
 /// Low load.
 const PER_SECOND: u32 = 40;
 const LOW_LOAD: Duration = Duration::from_secs(10);

@@ -11,6 +11,7 @@ pub mod process;
 mod prune;
 mod rescue;
 mod retry;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +26,12 @@ use self::handle::Handler;
 use self::heartbeat::Heartbeat;
 use self::process::Pipeline;
 use self::rescue::{Rescue, RescueLimits};
+pub use self::turns::Turns;
 use crate::clock::Clock;
 use crate::judge::Judges;
 use crate::judge::gate::Gate;
 use crate::queue::Queue;
-use crate::queue::backend::{self, InHand};
+use crate::queue::backend::{self, Ahead, InHand};
 use crate::store::{Store, StoreError, WorkerState};
 
 /// How long after a hard stop the ends of runs may take to be recorded.
@@ -91,7 +93,7 @@ pub async fn run(
     hard: CancellationToken,
 ) -> Result<(), WorkerError> {
     let worker_id = Uuid::now_v7();
-    let in_hand = InHand::default();
+    let (in_hand, ahead) = (InHand::default(), Ahead::default());
     let brakes = register(&parts, &options, worker_id).await?;
     let heartbeat = Heartbeat::new(
         parts.store.clone(),
@@ -131,6 +133,7 @@ pub async fn run(
             parts.judges.clone(),
             parts.clock.clone(),
             worker_id,
+            Turns::new(options.concurrency, ahead.clone()),
         ),
         store: parts.store.clone(),
         settling: settling.clone(),
@@ -141,6 +144,7 @@ pub async fn run(
             name: options.name.clone(),
             owner: worker_id,
             concurrency: options.concurrency,
+            ahead,
             in_hand,
             shutdown: soft,
         },

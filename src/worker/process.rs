@@ -10,6 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use uuid::Uuid;
 
+use super::Turns;
 use super::retry::ending_of_wait;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
@@ -31,6 +32,7 @@ pub struct Pipeline {
     judges: Arc<Judges>,
     clock: Arc<dyn Clock>,
     worker_id: Uuid,
+    turns: Turns,
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
 }
 
@@ -41,12 +43,14 @@ impl Pipeline {
         judges: Arc<Judges>,
         clock: Arc<dyn Clock>,
         worker_id: Uuid,
+        turns: Turns,
     ) -> Self {
         Self {
             store,
             judges,
             clock,
             worker_id,
+            turns,
             criteria: Mutex::default(),
         }
     }
@@ -123,7 +127,12 @@ impl Pipeline {
         context: AskContext,
         spent: &mut Spent,
     ) -> Result<Answer, Ending> {
-        match judge.ask(question, context).await {
+        let turn = self.turns.next().await;
+        let began = tokio::time::Instant::now();
+        let asked = judge.ask(question, context).await;
+        self.turns.took(began.elapsed());
+        drop(turn);
+        match asked {
             Asked::Answered {
                 answer,
                 retries_spent,

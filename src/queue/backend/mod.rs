@@ -29,7 +29,7 @@ use super::{Claimed, Queue};
 use crate::job::Lane;
 
 pub use lease::{Delivery, Hold, Lease};
-pub use slots::{InHand, Slot};
+pub use slots::{Ahead, InHand, Slot};
 
 use fetcher::Fetcher;
 use lease::Leases;
@@ -78,6 +78,8 @@ pub struct WorkerOptions {
     pub owner: Uuid,
     /// Jobs at once, at least 1. One slot in ten is kept for interactive work; with less than ten, none.
     pub concurrency: usize,
+    /// How many jobs more than that may be made ready meanwhile; 0 to begin with. Bulk work gets none of it.
+    pub ahead: Ahead,
     /// Counts the jobs in hand while the worker runs.
     pub in_hand: InHand,
     /// Starts the drain: nothing more is started, what runs goes on to its end.
@@ -117,7 +119,7 @@ where
     Fut: Future<Output = ()> + Send + 'static,
 {
     let concurrency = options.concurrency.max(1);
-    let (handlers, unstarted) = mpsc::channel(concurrency);
+    let (handlers, unstarted) = mpsc::channel(concurrency + Ahead::MOST);
     let unstarted = Arc::new(Mutex::new(unstarted));
     let stages = Stages {
         stop: options.shutdown.child_token(),
@@ -128,7 +130,7 @@ where
         queue,
         owner: options.owner,
         admit,
-        slots: Arc::new(Slots::new(concurrency, options.in_hand)),
+        slots: Arc::new(Slots::new(concurrency, options.ahead, options.in_hand)),
         leases: Arc::clone(&leases),
         handlers,
         unstarted: Arc::clone(&unstarted),

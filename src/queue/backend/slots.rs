@@ -20,6 +20,26 @@ impl InHand {
     }
 }
 
+/// How many jobs more than slots may be in hand, set while the worker runs: what is made ready ahead of its turn. It is
+/// for the handlers to see that no more than the slots do the work that counts.
+#[derive(Debug, Clone, Default)]
+pub struct Ahead(Arc<AtomicUsize>);
+
+impl Ahead {
+    /// The most that is heeded.
+    pub const MOST: usize = 64;
+
+    /// Sets it; more than [`Ahead::MOST`] is that.
+    pub fn set(&self, jobs: usize) {
+        self.0.store(jobs.min(Self::MOST), Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A place among the jobs that run at once. Dropping it lets the next job in.
 pub struct Slot {
     slots: Arc<Slots>,
@@ -43,6 +63,7 @@ impl Drop for Slot {
 pub(super) struct Slots {
     limit: usize,
     kept: usize,
+    ahead: Ahead,
     used: Mutex<Used>,
     in_hand: InHand,
     /// A slot became free, or a job left the hand. Only the fetcher waits for it.
@@ -64,10 +85,11 @@ pub(super) struct Free {
 
 impl Slots {
     /// One slot in ten is kept for interactive work; with less than ten slots none, as it would cost bulk more than a tenth.
-    pub(super) fn new(limit: usize, in_hand: InHand) -> Self {
+    pub(super) fn new(limit: usize, ahead: Ahead, in_hand: InHand) -> Self {
         Self {
             limit,
             kept: limit / 10,
+            ahead,
             used: Mutex::default(),
             in_hand,
             changed: Notify::new(),
@@ -76,7 +98,7 @@ impl Slots {
 
     pub(super) fn free(&self) -> Free {
         let used = self.used();
-        let all = self.limit.saturating_sub(used.all);
+        let all = (self.limit + self.ahead.get()).saturating_sub(used.all);
         let bulk = (self.limit - self.kept).saturating_sub(used.bulk).min(all);
         Free { all, bulk }
     }

@@ -429,6 +429,7 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
         name: "broken".to_owned(),
         owner: Uuid::now_v7(),
         concurrency: 2,
+        ahead: gavel::queue::backend::Ahead::default(),
         in_hand: gavel::queue::backend::InHand::default(),
         shutdown: tokio_util::sync::CancellationToken::new(),
     };

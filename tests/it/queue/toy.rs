@@ -150,6 +150,7 @@ impl Worker {
             name: "toy".to_owned(),
             owner: Uuid::now_v7(),
             concurrency,
+            ahead: gavel::queue::backend::Ahead::default(),
             in_hand: in_hand.clone(),
             shutdown: shutdown.clone(),
         };

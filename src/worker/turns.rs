@@ -1,0 +1,91 @@
+//! Whose turn it is to ask a judge: as many runs at once as the worker's concurrency says, and how many more may be made
+//! ready meanwhile.
+//!
+//! Claiming a row, reading its session and writing its prompt take some ten milliseconds. While calls are short, that is
+//! time in which a slot asks nobody, so that a few runs more are made ready ahead of their turn. While calls are long it
+//! is nothing, and a job that waited for its turn here could have run in another worker: then none are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::queue::backend::Ahead;
+
+/// Calls of less than this are short.
+const SHORT: Duration = Duration::from_secs(1);
+/// A new call counts for one part in so many of what is typical.
+const PARTS: u64 = 8;
+
+/// The turns of one worker.
+pub struct Turns {
+    permits: Semaphore,
+    concurrency: usize,
+    ahead: Ahead,
+    /// What a call typically takes, microseconds; none was made yet where it is `u64::MAX`.
+    typical_us: AtomicU64,
+}
+
+impl Turns {
+    /// `concurrency` turns at once; `ahead` is what the fetcher looks at.
+    pub fn new(concurrency: usize, ahead: Ahead) -> Self {
+        Self {
+            permits: Semaphore::new(concurrency.max(1)),
+            concurrency,
+            ahead,
+            typical_us: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Waits for a turn; it ends when the permit is dropped.
+    pub(super) async fn next(&self) -> Option<SemaphorePermit<'_>> {
+        // Never closed, so there is always a permit to come.
+        self.permits.acquire().await.ok()
+    }
+
+    /// Learns how long a call took, the waits that it spent in its slot included.
+    pub(super) fn took(&self, call: Duration) {
+        let took = u64::try_from(call.as_micros()).unwrap_or(u64::MAX - 1);
+        let before = self.typical_us.load(Ordering::Relaxed);
+        let typical = if before == u64::MAX {
+            took
+        } else {
+            (before / PARTS) * (PARTS - 1) + took / PARTS
+        };
+        // Two calls that end at once may forget one of them: what is typical stays so.
+        self.typical_us.store(typical, Ordering::Relaxed);
+        let short = Duration::from_micros(typical) < SHORT;
+        self.ahead.set(if short { self.concurrency / 4 } else { 0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn runs_are_made_ready_ahead_while_calls_are_short_and_only_then() {
+        let ahead = Ahead::default();
+        let turns = Turns::new(40, ahead.clone());
+        assert_eq!(ahead.get(), 0, "nobody knows yet");
+        turns.took(Duration::from_millis(200));
+        assert_eq!(ahead.get(), 10);
+        turns.took(Duration::from_secs(60));
+        assert_eq!(ahead.get(), 0, "one long call is enough");
+        for _ in 0..40 {
+            turns.took(Duration::from_millis(200));
+        }
+        assert_eq!(ahead.get(), 10);
+        turns.took(Duration::MAX);
+        assert_eq!(ahead.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn no_more_turns_are_taken_than_there_are() {
+        let turns = Turns::new(2, Ahead::default());
+        let (first, _second) = (turns.next().await, turns.next().await);
+        assert_eq!(turns.permits.available_permits(), 0);
+        drop(first);
+        assert_eq!(turns.permits.available_permits(), 1);
+    }
+}
