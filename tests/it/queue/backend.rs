@@ -71,6 +71,27 @@ async fn one_slot_in_ten_is_kept_for_interactive_work() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn as_many_more_are_made_ready_as_the_worker_says_and_bulk_work_gets_none_of_it() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    queue.push(&bulk(50, "a")).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 20, log.handler());
+    worker.ahead.set(5);
+    eventually(async || log.started().len() == 18).await;
+    queue.push(&interactive(30, "a")).await.unwrap();
+    eventually(async || log.started().len() == 25).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(log.started().len(), 25);
+    // Nothing is ready ahead any more: the next starts when the slots are down to less than twenty.
+    worker.ahead.set(0);
+    log.gate.add_permits(5);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(log.started().len(), 25);
+    log.gate.add_permits(100);
+    eventually(async || log.started().len() == 80).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_id_is_lost_and_none_runs_twice_in_10_000_jobs() {
     let (queue, toy) = (queue(), Toy::with_lanes(&["a", "b"]));
     let runs: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::job::{JobId, Lane};
 use gavel::queue::backend::{
-    Admit, Delivery, InHand, Refused, WorkerDied, WorkerOptions, run_worker,
+    Admit, Ahead, Delivery, InHand, Refused, WorkerDied, WorkerOptions, run_worker,
 };
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use tokio::sync::Semaphore;
@@ -130,6 +130,7 @@ type BoxedHandler = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A worker that runs until it is told to stop.
 pub(super) struct Worker {
     pub(super) in_hand: InHand,
+    pub(super) ahead: Ahead,
     pub(super) shutdown: CancellationToken,
     run: JoinHandle<Result<(), WorkerDied>>,
 }
@@ -146,11 +147,12 @@ impl Worker {
         Fut: Future<Output = ()> + Send + 'static,
     {
         let (in_hand, shutdown) = (InHand::default(), CancellationToken::new());
+        let ahead = Ahead::default();
         let options = WorkerOptions {
             name: "toy".to_owned(),
             owner: Uuid::now_v7(),
             concurrency,
-            ahead: gavel::queue::backend::Ahead::default(),
+            ahead: ahead.clone(),
             in_hand: in_hand.clone(),
             shutdown: shutdown.clone(),
         };
@@ -158,6 +160,7 @@ impl Worker {
         let run = tokio::spawn(run);
         Self {
             in_hand,
+            ahead,
             shutdown,
             run,
         }
