@@ -26,7 +26,7 @@ pub(super) struct Up {
     /// Where the database lies [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Jobs in hand at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
+    /// Judge calls at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N")]
     concurrency: Option<String>,
     /// Allow a bind beyond loopback without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]

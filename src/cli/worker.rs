@@ -19,7 +19,7 @@ use crate::lifecycle::Signals;
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
 )]
 pub(super) struct Worker {
-    /// Jobs in hand at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
+    /// Judge calls at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N")]
     concurrency: Option<String>,
 }

@@ -106,7 +106,7 @@ pub struct AuthSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSettings {
-    /// Jobs in hand at once, 1-10,000.
+    /// Judge calls at once, 1-10,000.
     pub concurrency: usize,
     /// How long a lease lasts, seconds; heartbeats come every third of it.
     pub lease_s: f64,

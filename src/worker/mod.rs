@@ -59,7 +59,7 @@ pub struct WorkerParts {
 pub struct WorkerOptions {
     /// Host and process, for people.
     pub name: String,
-    /// Jobs in hand at once.
+    /// Judge calls at once.
     pub concurrency: usize,
     /// How long a stopping worker lets its jobs finish.
     pub drain_timeout: Duration,
