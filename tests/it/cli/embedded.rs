@@ -87,6 +87,7 @@ fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
         .prints("it is in_progress: only")
         .prints("not_completed")
         .prints("curl -s http://127.0.0.1:");
+    assert!(!first.err.contains(" INFO "), "{}", first.err);
     let second = place.run(&args).ends(0).says("0 of them new");
     let table = |run: &Run| run.out.split("***").next().unwrap().to_owned();
     assert_eq!(
