@@ -120,16 +120,15 @@ async fn throughput(servers: &support::Servers) -> Figure {
 
     let client = client();
     let begun = Instant::now();
-    let posting = concurrently(CLIENTS, &sessions, |session| {
+    let clients = variable("GAVEL_BENCH_CLIENTS").map_or(CLIENTS, |text| text.parse().unwrap());
+    let posting = concurrently(clients, &sessions, |session| {
         let (client, url) = (client.clone(), set_up.score_url(session));
         async move { assert_eq!(client.post(url).send().await.unwrap().status(), 202) }
     });
-    let watching = set_up.until_finished(SESSIONS);
-    let posted = async {
-        posting.await;
-        begun.elapsed()
-    };
-    let (posted, ()) = tokio::join!(posted, watching);
+    posting.await;
+    let posted = begun.elapsed();
+    // Only now: looking costs the database as much as working.
+    set_up.until_finished(SESSIONS).await;
     let took = begun.elapsed();
     let cpu: serde_json::Map<String, Value> = processes
         .iter()
@@ -137,6 +136,10 @@ async fn throughput(servers: &support::Servers) -> Figure {
         .map(|((name, process), before)| ((*name).to_owned(), json!(cpu_of(process) - before)))
         .collect();
     let scored = set_up.number("select count(*) from session_scores").await;
+    // Whole microseconds; what is above the judge's latency was spent on the way, or waiting for a processor.
+    let call_us = set_up
+        .number("select percentile_disc(0.5) within group (order by latency_us) from judge_calls")
+        .await;
     assert_eq!(scored, i64::try_from(SESSIONS).unwrap());
     let ideal = JUDGE_LATENCY.mul_f64(SESSIONS as f64 / SLOTS as f64);
     set_up.remove().await;
@@ -146,7 +149,7 @@ async fn throughput(servers: &support::Servers) -> Figure {
         value: took.as_secs_f64() / ideal.as_secs_f64(),
         unit: "of ideal",
         target: 1.10,
-        details: json!({ "took_s": took.as_secs_f64(), "posted_s": posted.as_secs_f64(), "ideal_s": ideal.as_secs_f64(), "cpu_s": cpu }),
+        details: json!({ "took_s": took.as_secs_f64(), "posted_s": posted.as_secs_f64(), "ideal_s": ideal.as_secs_f64(), "call_ms": call_us as f64 / 1e3, "cpu_s": cpu }),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One question to one model, patiently: cache -> gate -> retry -> provider -> parse -> (repair).
+//! One question to one model, patiently: cache -> turn -> gate -> retry -> provider -> parse -> (repair).
 //!
 //! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives an [`Answer`], or says why to
 //! wait. What it needs to remember elsewhere goes through the traits [`ReplyCache`] and [`CallLog`], which the store
@@ -14,6 +14,7 @@ mod providers;
 mod question;
 mod reply;
 mod retry;
+mod turns;
 
 pub use ask::{AskContext, Asked, Judge, JudgeWiring, Judges};
 pub use cache::{CacheKey, CachedReply, ReplyCache};
@@ -22,3 +23,4 @@ pub use error::{ErrorClass, JudgeError};
 pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply};
 pub use retry::{Jitter, RetryOptions};
+pub use turns::{CallTurns, Turn, Unbounded};

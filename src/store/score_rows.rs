@@ -65,10 +65,12 @@ fn supersede(scored: &[(&Record, &NewSessionScore)]) -> Sql {
         .map(|(record, score)| vec![Arg::from(score.session_id), record.at.into()])
         .collect();
     let mut statement = Sql::of_rows("v_session_id, v_at", rows);
+    // Not joined to v: a plan made while the table was empty would join by reading the whole index of current scores.
     statement.push(
-        "update session_scores set superseded_at = v_at from v
-         where session_id = v_session_id and superseded_at is null and purpose = 'score'",
+        "update session_scores set superseded_at = (select v_at from v where v_session_id = session_id)
+         where superseded_at is null and purpose = 'score' and session_id in ",
     );
+    statement.push_list(scored.iter().map(|(_, score)| score.session_id));
     statement
 }
 

@@ -1,7 +1,8 @@
 //! THE pipeline: one run of one claimed job, from its row to the record of its end.
 //!
 //! No transaction, lock or shared permit spans the judge call: the claim is committed before, the record is written
-//! after. What a run holds meanwhile is its own turn in this worker, which is what concurrency means. Every step may run twice; the fence in the record makes the effect happen once.
+//! after. What a run holds meanwhile is its own turn in this worker, which is what concurrency
+//! means. Every step may run twice; the fence in the record makes the effect happen once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -32,7 +33,7 @@ pub struct Pipeline {
     judges: Arc<Judges>,
     clock: Arc<dyn Clock>,
     worker_id: Uuid,
-    turns: Turns,
+    turns: Arc<Turns>,
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
 }
 
@@ -50,7 +51,7 @@ impl Pipeline {
             judges,
             clock,
             worker_id,
-            turns,
+            turns: Arc::new(turns),
             criteria: Mutex::default(),
         }
     }
@@ -110,6 +111,7 @@ impl Pipeline {
                 asked_for: job.job_id.0,
                 retries_spent: u32::try_from(spent.retries).unwrap_or(0),
                 skip_cache: job.force_rescore,
+                turns: self.turns.clone(),
             };
             answers.push(self.answer(&judge, question, context, spent).await?);
         }
@@ -127,12 +129,7 @@ impl Pipeline {
         context: AskContext,
         spent: &mut Spent,
     ) -> Result<Answer, Ending> {
-        let turn = self.turns.next().await;
-        let began = tokio::time::Instant::now();
-        let asked = judge.ask(question, context).await;
-        self.turns.took(began.elapsed());
-        drop(turn);
-        match asked {
+        match judge.ask(question, context).await {
             Asked::Answered {
                 answer,
                 retries_spent,

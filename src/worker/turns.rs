@@ -5,46 +5,84 @@
 //! time in which a slot asks nobody, so that a few runs more are made ready ahead of their turn. While calls are long it
 //! is nothing, and a job that waited for its turn here could have run in another worker: then none are.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use async_trait::async_trait;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
+use crate::judge::{CallTurns, Turn};
 use crate::queue::backend::Ahead;
 
 /// Calls of less than this are short.
 const SHORT: Duration = Duration::from_secs(1);
 /// A new call counts for one part in so many of what is typical.
 const PARTS: u64 = 8;
+/// While calls are short, one run for so many turns is made ready ahead.
+const TURNS_PER_RUN_AHEAD: usize = 2;
 
 /// The turns of one worker.
+#[derive(Debug)]
 pub struct Turns {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
+    pace: Arc<Pace>,
+}
+
+/// How long calls take, and how many runs are therefore made ready ahead.
+#[derive(Debug)]
+struct Pace {
     concurrency: usize,
     ahead: Ahead,
     /// What a call typically takes, microseconds; none was made yet where it is `u64::MAX`.
     typical_us: AtomicU64,
 }
 
+/// A call that is out, its waits at the gate included.
+struct Out {
+    began: Instant,
+    pace: Arc<Pace>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        self.pace.took(self.began.elapsed());
+    }
+}
+
 impl Turns {
     /// `concurrency` turns at once; `ahead` is what the fetcher looks at.
     pub fn new(concurrency: usize, ahead: Ahead) -> Self {
-        Self {
-            permits: Semaphore::new(concurrency.max(1)),
+        let pace = Pace {
             concurrency,
             ahead,
             typical_us: AtomicU64::new(u64::MAX),
+        };
+        Self {
+            permits: Arc::new(Semaphore::new(concurrency.max(1))),
+            pace: Arc::new(pace),
         }
     }
+}
 
-    /// Waits for a turn; it ends when the permit is dropped.
-    pub(super) async fn next(&self) -> Option<SemaphorePermit<'_>> {
+#[async_trait]
+impl CallTurns for Turns {
+    async fn next(&self) -> Turn {
         // Never closed, so there is always a permit to come.
-        self.permits.acquire().await.ok()
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        Turn::holding(Out {
+            began: Instant::now(),
+            pace: Arc::clone(&self.pace),
+            _permit: permit,
+        })
     }
+}
 
-    /// Learns how long a call took, the waits that it spent in its slot included.
-    pub(super) fn took(&self, call: Duration) {
+impl Pace {
+    /// Learns how long a call took.
+    fn took(&self, call: Duration) {
         let took = u64::try_from(call.as_micros()).unwrap_or(u64::MAX - 1);
         let before = self.typical_us.load(Ordering::Relaxed);
         let typical = if before == u64::MAX {
@@ -55,7 +93,8 @@ impl Turns {
         // Two calls that end at once may forget one of them: what is typical stays so.
         self.typical_us.store(typical, Ordering::Relaxed);
         let short = Duration::from_micros(typical) < SHORT;
-        self.ahead.set(if short { self.concurrency / 4 } else { 0 });
+        let ahead = self.concurrency / TURNS_PER_RUN_AHEAD;
+        self.ahead.set(if short { ahead } else { 0 });
     }
 }
 
@@ -66,17 +105,17 @@ mod tests {
     #[tokio::test]
     async fn runs_are_made_ready_ahead_while_calls_are_short_and_only_then() {
         let ahead = Ahead::default();
-        let turns = Turns::new(40, ahead.clone());
+        let pace = Turns::new(40, ahead.clone()).pace;
         assert_eq!(ahead.get(), 0, "nobody knows yet");
-        turns.took(Duration::from_millis(200));
-        assert_eq!(ahead.get(), 10);
-        turns.took(Duration::from_secs(60));
+        pace.took(Duration::from_millis(200));
+        assert_eq!(ahead.get(), 20);
+        pace.took(Duration::from_secs(60));
         assert_eq!(ahead.get(), 0, "one long call is enough");
         for _ in 0..40 {
-            turns.took(Duration::from_millis(200));
+            pace.took(Duration::from_millis(200));
         }
-        assert_eq!(ahead.get(), 10);
-        turns.took(Duration::MAX);
+        assert_eq!(ahead.get(), 20);
+        pace.took(Duration::MAX);
         assert_eq!(ahead.get(), 0);
     }
 

@@ -1,4 +1,4 @@
-//! `Judge::ask`: cache -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once.
+//! `Judge::ask`: cache -> turn -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once.
 
 mod flights;
 mod run;
@@ -17,7 +17,7 @@ use super::gate::{Closed, Gate};
 use super::provider::{Provider, ProviderMaker};
 use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
-use super::{CacheKey, CallLog, JudgeSpec, NotConfigured, Providers, ReplyCache};
+use super::{CacheKey, CallLog, CallTurns, JudgeSpec, NotConfigured, Providers, ReplyCache};
 use crate::clock::{Clock, SystemClock};
 use flights::{Flights, Seat};
 
@@ -30,6 +30,8 @@ pub struct AskContext {
     pub retries_spent: u32,
     /// Whether the cache is passed over (force_rescore). What comes back is cached all the same.
     pub skip_cache: bool,
+    /// What bounds the asker's calls at once.
+    pub turns: Arc<dyn CallTurns>,
 }
 
 /// How asking ended.
@@ -251,6 +253,7 @@ mod tests {
             asked_for: Uuid::nil(),
             retries_spent,
             skip_cache: false,
+            turns: Arc::new(crate::judge::Unbounded),
         }
     }
 

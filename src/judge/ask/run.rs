@@ -13,7 +13,7 @@ use crate::judge::gate::{CallOutcome, Closed, Permit, Refusal};
 use crate::judge::provider::{CallRequest, Message, ProviderReply, Role, Stop};
 use crate::judge::retry::{self, Attempt, Decision, Spends};
 use crate::judge::{
-    Answer, CacheKey, CachedReply, CallRecord, Fault, JudgeError, Question, Reply, reply,
+    Answer, CacheKey, CachedReply, CallRecord, Fault, JudgeError, Question, Reply, Turn, reply,
 };
 
 /// A reply's text is kept up to this.
@@ -35,9 +35,11 @@ pub(super) async fn run(
         return run.answered(Ok(reply));
     }
     loop {
+        let turn = context.turns.next().await;
         let permit = match run.enter().await {
             Ok(permit) => permit,
             Err(refusal) => {
+                drop(turn);
                 let decision = retry::after_refusal(&judge.wiring.retry, run.attempt(), &refusal);
                 match run.follow(decision).await {
                     Next::Again => continue,
@@ -46,7 +48,7 @@ pub(super) async fn run(
                 }
             }
         };
-        let failed = match run.call(permit).await {
+        let failed = match run.call(permit, turn).await {
             Ok(reply) => {
                 judge.wiring.cache.put(key.clone(), kept(&reply)).await;
                 return run.answered(Ok(reply));
@@ -131,11 +133,13 @@ impl<'a> Run<'a> {
         entered
     }
 
-    async fn call(&mut self, permit: Permit) -> Result<Reply, Failed> {
+    async fn call(&mut self, permit: Permit, turn: Turn) -> Result<Reply, Failed> {
         let wiring = &self.judge.wiring;
         let at = wiring.clock.now();
         let sent = Instant::now();
         let called = self.judge.provider.call(&self.request).await;
+        // The next call goes out before this one's reply is read.
+        drop(turn);
         let latency = sent.elapsed();
         let outcome = match &called {
             Ok(_) => CallOutcome::Alive,

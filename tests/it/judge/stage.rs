@@ -12,6 +12,7 @@ use gavel::judge::gate::memory::{GateOptions, MemoryGate};
 use gavel::judge::{
     AskContext, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass, Fault,
     Judge, JudgeError, JudgeWiring, Judges, Providers, Question, Reply, ReplyCache, RetryOptions,
+    Unbounded,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -167,6 +168,7 @@ pub(super) fn context() -> AskContext {
         asked_for: Uuid::nil(),
         retries_spent: 0,
         skip_cache: false,
+        turns: Arc::new(Unbounded),
     }
 }
 
