@@ -249,8 +249,13 @@ impl SetUp {
     }
 }
 
+/// The binary that is measured: this build's, or the one that `GAVEL_BENCH_BINARY` names, so that two builds can be
+/// compared in turn on a machine that is faster in one minute than in the next.
 fn binary() -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_gavel")).to_owned()
+    std::env::var_os("GAVEL_BENCH_BINARY").map_or_else(
+        || Path::new(env!("CARGO_BIN_EXE_gavel")).to_owned(),
+        PathBuf::from,
+    )
 }
 
 /// Memory of a process, MB of 10^6 bytes.

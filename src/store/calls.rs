@@ -3,12 +3,14 @@
 //! Written behind the caller's back, in groups, together with replies for the cache: logging never blocks and never fails
 //! anybody. What finds the channel full is dropped, counted in `gavel_judge_calls_dropped_total`, and warned about.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::db::{Line, twice};
+use super::group::Spacing;
 use super::replies::{self, KeptReply, Unwritten};
 use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{Store, StoreError, group};
@@ -20,6 +22,8 @@ pub type JudgeCallRow = CallRecord;
 
 /// The calls that may wait to be written.
 const CHANNEL: usize = 8192;
+/// The least time between two groups: nobody waits for a call to be logged, and whoever wants to read one says so.
+const SPACING: Duration = Duration::from_millis(25);
 /// The longest text of a reply that is kept, in bytes.
 const REPLY: usize = 64 * 1024;
 
@@ -33,22 +37,43 @@ pub(super) enum Logged {
 }
 
 /// The call log's end of the channel.
-pub(super) struct CallSender(mpsc::Sender<Logged>);
+pub(super) struct CallSender {
+    channel: mpsc::Sender<Logged>,
+    hurry: Arc<Notify>,
+}
+
+/// The writer's end of the channel.
+pub(super) struct CallReceiver {
+    channel: mpsc::Receiver<Logged>,
+    hurry: Arc<Notify>,
+}
 
 impl CallSender {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Logged>) {
+    pub(super) fn new() -> (Self, CallReceiver) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
-        (Self(sender), receiver)
+        let hurry = Arc::new(Notify::new());
+        let sender = Self {
+            channel: sender,
+            hurry: Arc::clone(&hurry),
+        };
+        let receiver = CallReceiver {
+            channel: receiver,
+            hurry,
+        };
+        (sender, receiver)
     }
 
     /// Hands over a reply for the cache; false if the channel is full or closed.
     pub(super) fn keep(&self, reply: KeptReply) -> bool {
-        self.0.try_send(Logged::Reply(Box::new(reply))).is_ok()
+        self.channel
+            .try_send(Logged::Reply(Box::new(reply)))
+            .is_ok()
     }
 
     pub(super) async fn flush(&self) {
         let (done, written) = oneshot::channel();
-        if self.0.send(Logged::Flush(done)).await.is_ok() {
+        if self.channel.send(Logged::Flush(done)).await.is_ok() {
+            self.hurry.notify_one();
             // The writer answers, or has ended after writing everything.
             let _ = written.await;
         }
@@ -60,7 +85,7 @@ impl CallLog for Store {
         let (call_id, job_id) = (call.call_id, call.asked_for);
         if self
             .call_log
-            .0
+            .channel
             .try_send(Logged::Call(Box::new(call)))
             .is_err()
         {
@@ -94,13 +119,15 @@ impl Store {
 
 /// The writer: one task, one connection.
 pub(super) async fn run(
-    mut receiver: mpsc::Receiver<Logged>,
+    mut receiver: CallReceiver,
     closing: CancellationToken,
     mut line: Line,
     unwritten: Unwritten,
 ) {
+    let mut spacing = Spacing::new(SPACING);
     loop {
-        let group = group::next(&mut receiver, &closing).await;
+        spacing.keep(&receiver.hurry, &closing).await;
+        let group = group::next(&mut receiver.channel, &closing).await;
         if group.is_empty() {
             return line.close().await;
         }
@@ -119,6 +146,7 @@ pub(super) async fn run(
             // Whoever waited may be gone.
             let _ = done.send(());
         }
+        spacing.ended();
     }
 }
 

@@ -1,6 +1,12 @@
-//! What gathers while a commit runs goes into the next one: no timers, and a lone caller waits for nobody.
+//! What gathers while a commit runs goes into the next one: a lone caller waits for nobody.
+//!
+//! Where nobody waits for the commit, groups may also be spaced: under load a few large ones cost a fraction of many
+//! small ones, for each is some round trips and as many wake-ups on both sides.
 
-use tokio::sync::mpsc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The most that goes into one transaction.
@@ -19,5 +25,65 @@ pub(super) async fn next<T>(
             () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
             _ = receiver.recv_many(&mut group, GROUP) => return group,
         }
+    }
+}
+
+/// The least time between the ends of two groups.
+pub(super) struct Spacing {
+    least: Duration,
+    next: Instant,
+}
+
+impl Spacing {
+    pub(super) fn new(least: Duration) -> Self {
+        Self {
+            least,
+            next: Instant::now(),
+        }
+    }
+
+    /// Waits until the next group may be taken. At once after a rest, when somebody is in a hurry, and while closing.
+    pub(super) async fn keep(&self, hurry: &Notify, closing: &CancellationToken) {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(self.next) => {}
+            () = hurry.notified() => {}
+            () = closing.cancelled() => {}
+        }
+    }
+
+    /// A group has ended.
+    pub(super) fn ended(&mut self) {
+        self.next = Instant::now() + self.least;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: Duration = Duration::from_millis(20);
+
+    async fn waited(spacing: &Spacing, hurry: &Notify, closing: &CancellationToken) -> Duration {
+        let began = Instant::now();
+        spacing.keep(hurry, closing).await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn groups_are_spaced_unless_there_was_a_rest_a_hurry_or_an_end() {
+        let (hurry, closing) = (Notify::new(), CancellationToken::new());
+        let mut spacing = Spacing::new(LEAST);
+        assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
+        spacing.ended();
+        assert!(waited(&spacing, &hurry, &closing).await >= LEAST);
+        assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
+        spacing.ended();
+        hurry.notify_one();
+        assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
+        assert!(waited(&spacing, &hurry, &closing).await >= LEAST);
+        spacing.ended();
+        closing.cancel();
+        assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
     }
 }

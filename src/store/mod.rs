@@ -31,6 +31,7 @@ mod scores;
 mod session_list;
 mod sessions;
 mod sql;
+mod view;
 mod workers;
 
 pub use accept::Accepted;
@@ -47,5 +48,6 @@ pub use record::{Ending, Fence, Record, RecordTicket, Recorded};
 pub use rescue::{DueJob, Rescued};
 pub use scores::{NewSessionScore, SessionScoreRow};
 pub use session_list::{Scored, SessionFilter, SessionSummary};
-pub use sessions::{PutOutcome, ScoringView, SessionRecord, SessionStatus};
+pub use sessions::{PutOutcome, SessionRecord, SessionStatus};
+pub use view::ScoringView;
 pub use workers::{WorkerRow, WorkerState};

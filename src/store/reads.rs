@@ -1,4 +1,5 @@
-//! What every run reads, grouped: a session and perhaps a cached reply. What gathers while a statement runs goes into the
+//! What every request and every run reads, grouped: what is known of a session's score, a session, perhaps a cached
+//! reply. What gathers while a statement runs goes into the
 //! next one, on a connection of its own.
 //!
 //! A pool would hand out a connection a job and ask each whether it still lives; at a thousand jobs a second that is most of
@@ -14,9 +15,10 @@ use uuid::Uuid;
 
 use super::db::{Line, twice};
 use super::sql::{Row, Sql, sql};
+use super::view::views_statement;
 use super::{StoreError, group};
 
-const READING: &str = "reading what runs need";
+const READING: &str = "reading what requests and runs need";
 /// Sessions of one statement: each may be some MiB long.
 const SESSIONS: usize = 64;
 
@@ -24,11 +26,12 @@ const SESSIONS: usize = 64;
 pub(super) const SESSION_COLUMNS: &str = "session_id, source, status, alert_type, agent, author, alert_data, \
      conversation, final_analysis, tools, tags, started_at, completed_at";
 
-type Answer = oneshot::Sender<Result<Option<Row>, StoreError>>;
+type Answer = oneshot::Sender<Result<Vec<Row>, StoreError>>;
 
-/// One row that is wanted.
+/// The rows under one key that are wanted.
 pub(super) enum Read {
     Session(Uuid, Answer),
+    View(Uuid, Answer),
     /// By its key, expired or not.
     Reply(String, Answer),
 }
@@ -44,22 +47,29 @@ impl Reader {
 
     /// The row of one session.
     pub(super) async fn session(&self, id: Uuid) -> Result<Option<Row>, StoreError> {
-        self.ask(|answer| Read::Session(id, answer)).await
+        let rows = self.ask(|answer| Read::Session(id, answer)).await?;
+        Ok(rows.into_iter().next())
+    }
+
+    /// What enqueue must know of a session; a row for each job that matters.
+    pub(super) async fn scoring_view(&self, id: Uuid) -> Result<Vec<Row>, StoreError> {
+        self.ask(|answer| Read::View(id, answer)).await
     }
 
     /// The row of one cached reply.
     pub(super) async fn reply(&self, key: &str) -> Result<Option<Row>, StoreError> {
         let key = key.to_owned();
-        self.ask(|answer| Read::Reply(key, answer)).await
+        let rows = self.ask(|answer| Read::Reply(key, answer)).await?;
+        Ok(rows.into_iter().next())
     }
 
-    async fn ask(&self, read: impl FnOnce(Answer) -> Read) -> Result<Option<Row>, StoreError> {
-        let (answer, row) = oneshot::channel();
+    async fn ask(&self, read: impl FnOnce(Answer) -> Read) -> Result<Vec<Row>, StoreError> {
+        let (answer, rows) = oneshot::channel();
         self.0
             .send(read(answer))
             .await
             .map_err(|_| StoreError::closed(READING))?;
-        row.await.map_err(|_| StoreError::closed(READING))?
+        rows.await.map_err(|_| StoreError::closed(READING))?
     }
 }
 
@@ -74,12 +84,18 @@ pub(super) async fn run(
         if group.is_empty() {
             return line.close().await;
         }
-        let (mut sessions, mut replies) = (Wanted::default(), Wanted::default());
+        let (mut views, mut sessions) = (Wanted::default(), Wanted::default());
+        let mut replies = Wanted::default();
         for read in group {
             match read {
+                Read::View(id, answer) => views.add(id, answer),
                 Read::Session(id, answer) => sessions.add(id, answer),
                 Read::Reply(key, answer) => replies.add(key, answer),
             }
+        }
+        while let Some(wanted) = views.take(group::GROUP) {
+            let statement = views_statement(wanted.keys().copied());
+            answer(&mut line, &statement, "viewed_id", wanted).await;
         }
         while let Some(wanted) = sessions.take(SESSIONS) {
             let statement = sessions_statement(wanted.keys().copied());
@@ -92,7 +108,7 @@ pub(super) async fn run(
     }
 }
 
-/// Who wants which row. A row is answered once, so those who want one that is already wanted go into a later statement.
+/// Who wants which rows. A row is answered once, so those who want one that is already wanted go into a later statement.
 struct Wanted<K>(Vec<(K, Answer)>);
 
 impl<K> Default for Wanted<K> {
@@ -140,12 +156,12 @@ fn replies_statement(keys: impl Iterator<Item = String>) -> Sql {
     statement
 }
 
-/// Reads the rows and hands each to who wants it; the rest is told that there is none.
+/// Reads the rows and hands each to who wants it; who wants what isn't there gets none.
 async fn answer<K>(
     line: &mut Line,
     statement: &Sql,
     key_column: &'static str,
-    mut wanted: HashMap<K, Answer>,
+    wanted: HashMap<K, Answer>,
 ) where
     K: Eq + Hash + super::sql::Field,
 {
@@ -158,15 +174,14 @@ async fn answer<K>(
     // Whoever asked may be gone; nobody else wants the row.
     match rows {
         Ok(rows) => {
+            let mut found: HashMap<K, Vec<Row>> = HashMap::with_capacity(wanted.len());
             for row in rows {
-                if let Ok(key) = row.get::<K>(key_column)
-                    && let Some(answer) = wanted.remove(&key)
-                {
-                    let _ = answer.send(Ok(Some(row)));
+                if let Ok(key) = row.get::<K>(key_column) {
+                    found.entry(key).or_default().push(row);
                 }
             }
-            for answer in wanted.into_values() {
-                let _ = answer.send(Ok(None));
+            for (key, answer) in wanted {
+                let _ = answer.send(Ok(found.remove(&key).unwrap_or_default()));
             }
         }
         Err(error) => {

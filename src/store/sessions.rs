@@ -5,11 +5,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::job_row::{job, job_columns};
 use super::reads::SESSION_COLUMNS;
 use super::sql::{Row, Sql, json_without_nul, sql};
 use super::{Dialect, Store, StoreError};
-use crate::job::{Job, text_enum};
+use crate::job::text_enum;
 use crate::score::session::Message;
 
 text_enum! {
@@ -92,21 +91,6 @@ pub enum PutOutcome {
     Unchanged,
 }
 
-/// What enqueue must know of a session, in one read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ScoringView {
-    /// Where the session stands.
-    pub status: SessionStatus,
-    /// Whether there is anything to judge: the conversation has at least one message.
-    pub has_conversation: bool,
-    /// The job that is active for it (purpose `score`), if any.
-    pub active_job: Option<Job>,
-    /// The newest job that failed after the current score was made, if any (for GET's `not-scored`).
-    pub last_failed_job: Option<Job>,
-    /// The current score's id and criteria, if any.
-    pub current_score: Option<(Uuid, String)>,
-}
-
 impl Store {
     /// Inserts or replaces a session; scores and jobs stay.
     ///
@@ -158,71 +142,6 @@ impl Store {
             .transpose()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
-
-    /// Reads what enqueue must know. `None`: no such session.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn scoring_view(&self, id: Uuid) -> Result<Option<ScoringView>, StoreError> {
-        const ATTEMPTED: &str = "reading what is known of a session's score";
-        // One statement, so that the three come from one moment: a score row beside the newest of its jobs.
-        let statement = sql!(
-            concat!(
-                "with known as (
-                    select s.status as session_status, s.message_count, c.score_id as current_score_id,
-                        c.criteria_hash as current_criteria_hash, c.scored_at as current_scored_at
-                    from alert_sessions s
-                    left join session_scores c
-                        on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
-                    where s.session_id = $1
-                 ), active as (
-                    select job_id as shown_id from scoring_jobs
-                    where kind = 'session' and subject_id = $1 and finished_at is null and purpose = 'score'
-                 ), failed as (
-                    select job_id as shown_id from scoring_jobs
-                    where kind = 'session' and subject_id = $1 and purpose = 'score' and state = 'failed'
-                      and finished_at > coalesce((select current_scored_at from known), $2)
-                    order by finished_at desc, job_id desc limit 1
-                 )
-                 select session_status, message_count, current_score_id, current_criteria_hash, ",
-                job_columns!(),
-                " from known left join scoring_jobs
-                    on job_id in (select shown_id from active union all select shown_id from failed)"
-            ),
-            id,
-            DateTime::<Utc>::UNIX_EPOCH
-        );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        view(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
-    }
-}
-
-fn view(rows: &[Row]) -> sqlx::Result<Option<ScoringView>> {
-    let Some(first) = rows.first() else {
-        return Ok(None);
-    };
-    let current_score = first
-        .get::<Option<Uuid>>("current_score_id")?
-        .zip(first.get::<Option<String>>("current_criteria_hash")?);
-    let mut view = ScoringView {
-        status: first.text_enum("session_status")?,
-        has_conversation: first.get::<i64>("message_count")? > 0,
-        active_job: None,
-        last_failed_job: None,
-        current_score,
-    };
-    for row in rows {
-        if row.get::<Option<Uuid>>("job_id")?.is_none() {
-            continue;
-        }
-        let job = job(row)?;
-        if job.state.is_terminal() {
-            view.last_failed_job = Some(job);
-        } else {
-            view.active_job = Some(job);
-        }
-    }
-    Ok(Some(view))
 }
 
 fn put_statement(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError> {

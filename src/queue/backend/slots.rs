@@ -83,6 +83,10 @@ pub(super) struct Free {
     pub(super) bulk: usize,
 }
 
+impl Free {
+    const NOTHING: Self = Self { all: 0, bulk: 0 };
+}
+
 impl Slots {
     /// One slot in ten is kept for interactive work; with less than ten slots none, as it would cost bulk more than a tenth.
     pub(super) fn new(limit: usize, ahead: Ahead, in_hand: InHand) -> Self {
@@ -96,9 +100,15 @@ impl Slots {
         }
     }
 
+    /// What is made ready ahead is claimed by the half, since nothing waits for it: a claim for each job that ends would
+    /// cost several times as much.
     pub(super) fn free(&self) -> Free {
         let used = self.used();
-        let all = (self.limit + self.ahead.get()).saturating_sub(used.all);
+        let ahead = self.ahead.get();
+        let all = (self.limit + ahead).saturating_sub(used.all);
+        if used.all >= self.limit && all < ahead.div_ceil(2) {
+            return Free::NOTHING;
+        }
         let bulk = (self.limit - self.kept).saturating_sub(used.bulk).min(all);
         Free { all, bulk }
     }

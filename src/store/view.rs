@@ -1,0 +1,99 @@
+//! What enqueue must know of a session, in one read of one moment.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::job_row::{job, job_columns};
+use super::sql::{Row, Sql, sql};
+use super::{Dialect, SessionStatus, Store, StoreError};
+use crate::job::Job;
+
+/// What enqueue must know of a session, in one read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoringView {
+    /// Where the session stands.
+    pub status: SessionStatus,
+    /// Whether there is anything to judge: the conversation has at least one message.
+    pub has_conversation: bool,
+    /// The job that is active for it (purpose `score`), if any.
+    pub active_job: Option<Job>,
+    /// The newest job that failed after the current score was made, if any (for GET's `not-scored`).
+    pub last_failed_job: Option<Job>,
+    /// The current score's id and criteria, if any.
+    pub current_score: Option<(Uuid, String)>,
+}
+
+impl Store {
+    /// Reads what enqueue must know. `None`: no such session.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn scoring_view(&self, id: Uuid) -> Result<Option<ScoringView>, StoreError> {
+        const ATTEMPTED: &str = "reading what is known of a session's score";
+        let rows = match self.dialect() {
+            Dialect::Postgres => self.reader.scoring_view(id).await?,
+            Dialect::Sqlite => {
+                let statement = views_statement(std::iter::once(id));
+                self.db.read(ATTEMPTED, &statement).await?
+            }
+        };
+        view(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+/// The sessions of these ids, each beside its current score and the jobs that matter: the active one, and the newest that
+/// failed after the current score. A row for each such job, one without a job where there is none.
+pub(super) fn views_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
+    let mut statement = sql!(
+        "with known as (
+            select s.session_id as viewed_id, s.status as session_status, s.message_count,
+                c.score_id as current_score_id, c.criteria_hash as current_criteria_hash,
+                (select a.job_id from scoring_jobs a
+                 where a.kind = 'session' and a.subject_id = s.session_id and a.finished_at is null
+                   and a.purpose = 'score') as active_id,
+                (select f.job_id from scoring_jobs f
+                 where f.kind = 'session' and f.subject_id = s.session_id and f.purpose = 'score'
+                   and f.state = 'failed' and f.finished_at > coalesce(c.scored_at, $1)
+                 order by f.finished_at desc, f.job_id desc limit 1) as failed_id
+            from alert_sessions s
+            left join session_scores c
+                on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
+            where s.session_id in ",
+        DateTime::<Utc>::UNIX_EPOCH
+    );
+    statement.push_list(ids);
+    statement.push(concat!(
+        ") select viewed_id, session_status, message_count, current_score_id, current_criteria_hash, ",
+        job_columns!(),
+        " from known left join scoring_jobs on job_id in (active_id, failed_id)"
+    ));
+    statement
+}
+
+fn view(rows: &[Row]) -> sqlx::Result<Option<ScoringView>> {
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let current_score = first
+        .get::<Option<Uuid>>("current_score_id")?
+        .zip(first.get::<Option<String>>("current_criteria_hash")?);
+    let mut view = ScoringView {
+        status: first.text_enum("session_status")?,
+        has_conversation: first.get::<i64>("message_count")? > 0,
+        active_job: None,
+        last_failed_job: None,
+        current_score,
+    };
+    for row in rows {
+        if row.get::<Option<Uuid>>("job_id")?.is_none() {
+            continue;
+        }
+        let job = job(row)?;
+        if job.state.is_terminal() {
+            view.last_failed_job = Some(job);
+        } else {
+            view.active_job = Some(job);
+        }
+    }
+    Ok(Some(view))
+}
