@@ -252,12 +252,12 @@ impl Enqueue {
                 .await?;
             current.judge.clone()
         } else {
-            let definition = self
+            let content = self
                 .store
-                .criteria(hash)
+                .criteria_content(hash)
                 .await?
                 .ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
-            Criteria::from_value(&definition.content)
+            Criteria::from_value(&content)
                 .map_err(|error| StoreError::Unexpected {
                     attempted: "reading a stored criteria definition",
                     reason: error.to_string(),

@@ -1,5 +1,7 @@
 //! The reply cache: the same question to the same judge under the same criteria is asked once in 24 h.
 
+use std::fmt::Write as _;
+
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -38,7 +40,12 @@ impl CacheKey {
             hash.update(part.as_bytes());
         }
         let digest: [u8; 32] = hash.finalize().into();
-        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        let mut hex = String::with_capacity(2 * digest.len());
+        for byte in digest {
+            // Writing to a string can't fail.
+            let _ = write!(hex, "{byte:02x}");
+        }
+        Self(hex)
     }
 }
 

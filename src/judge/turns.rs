@@ -11,8 +11,12 @@ use async_trait::async_trait;
 /// Gives turns.
 #[async_trait]
 pub trait CallTurns: fmt::Debug + Send + Sync {
-    /// Waits for a turn.
-    async fn next(&self) -> Turn;
+    /// Waits for the turn of a question that was not asked yet. `None`: none is near, so the question had better be asked
+    /// elsewhere, or later.
+    async fn first(&self) -> Option<Turn>;
+
+    /// Waits for another turn of a question that was asked before.
+    async fn another(&self) -> Turn;
 }
 
 /// A turn; it ends when it is dropped.
@@ -31,7 +35,11 @@ pub struct Unbounded;
 
 #[async_trait]
 impl CallTurns for Unbounded {
-    async fn next(&self) -> Turn {
+    async fn first(&self) -> Option<Turn> {
+        Some(self.another().await)
+    }
+
+    async fn another(&self) -> Turn {
         Turn::holding(())
     }
 }

@@ -79,6 +79,24 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
+    /// The resolved content of one definition: what a run needs of it, without the counts, for which every score would be
+    /// looked at.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn criteria_content(&self, hash: &str) -> Result<Option<Value>, StoreError> {
+        const ATTEMPTED: &str = "reading a criteria definition";
+        let statement = sql!(
+            "select criteria_content from scoring_criteria_definitions where criteria_hash = $1",
+            hash
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.first()
+            .map(content)
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
     /// Lists definitions, newest first; at most 1,000.
     ///
     /// # Errors
@@ -101,11 +119,14 @@ fn definition(row: &Row) -> sqlx::Result<CriteriaDefinition> {
     Ok(CriteriaDefinition {
         criteria_hash: row.get("criteria_hash")?,
         kind: row.text_enum("kind")?,
-        content: row
-            .json("criteria_content")?
-            .ok_or_else(|| decode("criteria_content", "it is null"))?,
+        content: content(row)?,
         created_at: row.get("created_at")?,
         scores: row.get("scores")?,
         mean_total: row.get("mean_total")?,
     })
+}
+
+fn content(row: &Row) -> sqlx::Result<Value> {
+    row.json("criteria_content")?
+        .ok_or_else(|| decode("criteria_content", "it is null"))
 }

@@ -3,8 +3,8 @@
 //! Never calls a judge, never touches the queue, and holds no transaction across an await on anything but the database.
 //!
 //! Three tasks write in groups, each on a connection of its own: what gathered while the previous commit ran goes into
-//! the next one; a fourth reads so. [`Store::close`] lets them finish. Accepting and recording are on the disk when they are answered; a
-//! claim and the call log may be lost in a crash of a Postgres server, since a lost claim only runs again.
+//! the next one; two more read so. [`Store::close`] lets them finish. Accepting and recording are on the disk when they are
+//! answered; a claim and the call log may be lost in a crash of a Postgres server, since a lost claim only runs again.
 //!
 //! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
 

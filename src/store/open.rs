@@ -1,6 +1,6 @@
 //! Opening, migrating and closing a store.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -26,6 +26,8 @@ const PING: Duration = Duration::from_secs(2);
 
 /// How many accepts, and how many records, may wait for their group; the next one waits for a place.
 const CHANNEL: usize = 1024;
+/// Connections that read in groups: one takes what gathers while the other reads.
+const READERS: usize = 2;
 /// The pause between two tries to reach the database at start.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 
@@ -77,7 +79,7 @@ impl Store {
         let (call_log, logged) = CallSender::new();
         let (reader, reads) = Reader::new(CHANNEL);
         let unwritten = Unwritten::default();
-        let tasks = vec![
+        let mut tasks = vec![
             tokio::spawn(accept::run(
                 accepts,
                 closing.clone(),
@@ -94,8 +96,16 @@ impl Store {
                 line(Durability::Lazy),
                 unwritten.clone(),
             )),
-            tokio::spawn(reads::run(reads, closing.clone(), line(Durability::Lazy))),
         ];
+        let reads = Arc::new(tokio::sync::Mutex::new(reads));
+        for _ in 0..READERS {
+            let line = line(Durability::Lazy);
+            tasks.push(tokio::spawn(reads::run(
+                Arc::clone(&reads),
+                closing.clone(),
+                line,
+            )));
+        }
         Ok(Self {
             claimer: Claimer::new(line(Durability::Lazy)),
             rescuer: Rescuer::new(line(Durability::Lazy)),

@@ -8,8 +8,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -73,14 +74,14 @@ impl Reader {
     }
 }
 
-/// The reading task: one connection.
+/// A reading task: one connection. While one reads, another takes what gathers, so that nobody waits for two statements.
 pub(super) async fn run(
-    mut receiver: mpsc::Receiver<Read>,
+    receiver: Arc<Mutex<mpsc::Receiver<Read>>>,
     closing: CancellationToken,
     mut line: Line,
 ) {
     loop {
-        let group = group::next(&mut receiver, &closing).await;
+        let group = group::next(&mut *receiver.lock().await, &closing).await;
         if group.is_empty() {
             return line.close().await;
         }

@@ -9,11 +9,12 @@ use std::str::FromStr;
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+use sqlx::{Arguments as _, AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
 use uuid::Uuid;
 
 /// A value bound to a statement; `None` is a NULL that keeps its type. Has no `Debug`: payloads are never logged.
@@ -22,13 +23,24 @@ pub(super) enum Arg {
     Text(Option<String>),
     Uuid(Option<Uuid>),
     Time(Option<DateTime<Utc>>),
-    Json(Option<Value>),
+    Json(Option<Box<RawValue>>),
     Bool(Option<bool>),
     Int(Option<i64>),
     Float(Option<f64>),
 }
 
 impl Arg {
+    /// About how many bytes it takes on the wire.
+    fn size(&self) -> usize {
+        match self {
+            Self::Text(v) => v.as_ref().map_or(0, String::len),
+            Self::Json(v) => v.as_ref().map_or(0, |json| json.get().len() + 1),
+            Self::Uuid(_) => 16,
+            Self::Time(_) | Self::Int(_) | Self::Float(_) => 8,
+            Self::Bool(_) => 1,
+        }
+    }
+
     /// The NULL of the same type.
     fn null(&self) -> Self {
         match self {
@@ -64,8 +76,8 @@ arg_from! {
     &String, v => without_nul(v).into_owned(), Text;
     Uuid, v => v, Uuid;
     DateTime<Utc>, v => v.trunc_subsecs(6), Time;
-    Value, v => json_without_nul(v), Json;
-    &Value, v => json_without_nul(v.clone()), Json;
+    Value, v => raw_without_nul(&v), Json;
+    &Value, v => raw_without_nul(v), Json;
     bool, v => v, Bool;
     i64, v => v, Int;
     i32, v => i64::from(v), Int;
@@ -171,9 +183,13 @@ impl Sql {
     }
 
     pub(super) fn postgres(&self) -> Query<'static, Postgres, PgArguments> {
+        // A group has thousands: room for all of them at once, each behind its length.
+        let mut room = PgArguments::default();
+        let size = self.args.iter().map(|arg| arg.size() + 4).sum();
+        room.reserve(self.args.len(), size);
         let mut query = match &self.text {
-            Cow::Borrowed(text) => sqlx::query(*text),
-            Cow::Owned(text) => sqlx::query(AssertSqlSafe(text.clone())),
+            Cow::Borrowed(text) => sqlx::query_with(*text, room),
+            Cow::Owned(text) => sqlx::query_with(AssertSqlSafe(text.clone()), room),
         };
         for arg in &self.args {
             query = match arg {
@@ -202,7 +218,7 @@ impl Sql {
                 Arg::Time(v) => {
                     query.bind(v.map(|t| t.to_rfc3339_opts(SecondsFormat::Micros, false)))
                 }
-                Arg::Json(v) => query.bind(v.as_ref().map(Value::to_string)),
+                Arg::Json(v) => query.bind(v.as_ref().map(|json| json.get().to_owned())),
                 Arg::Bool(v) => query.bind(*v),
                 Arg::Int(v) => query.bind(*v),
                 Arg::Float(v) => query.bind(*v),
@@ -309,6 +325,19 @@ pub(super) fn without_nul(text: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(text)
     }
+}
+
+/// A value's text, without NUL characters. The tree is copied only where it may hold one.
+fn raw_without_nul(value: &Value) -> Box<RawValue> {
+    let raw = |value: &Value| {
+        // A value that holds no map with other keys than strings, which JSON can't, is always written.
+        to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    };
+    let text = raw(value);
+    if text.get().contains("\\u0000") {
+        return raw(&json_without_nul(value.clone()));
+    }
+    text
 }
 
 /// Replaces NUL characters by U+FFFD in every string and key.

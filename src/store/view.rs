@@ -41,24 +41,37 @@ impl Store {
     }
 }
 
+macro_rules! current_score {
+    () => {
+        "from session_scores c where c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'"
+    };
+}
+
 /// The sessions of these ids, each beside its current score and the jobs that matter: the active one, and the newest that
 /// failed after the current score. A row for each such job, one without a job where there is none.
 pub(super) fn views_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
+    // Subqueries instead of joins, so that no plan can read a whole index: one made while the tables were empty would.
+    // Materialized, or Postgres would work out both ids anew for every job of the table.
     let mut statement = sql!(
-        "with known as (
-            select s.session_id as viewed_id, s.status as session_status, s.message_count,
-                c.score_id as current_score_id, c.criteria_hash as current_criteria_hash,
-                (select a.job_id from scoring_jobs a
-                 where a.kind = 'session' and a.subject_id = s.session_id and a.finished_at is null
-                   and a.purpose = 'score') as active_id,
-                (select f.job_id from scoring_jobs f
-                 where f.kind = 'session' and f.subject_id = s.session_id and f.purpose = 'score'
-                   and f.state = 'failed' and f.finished_at > coalesce(c.scored_at, $1)
-                 order by f.finished_at desc, f.job_id desc limit 1) as failed_id
-            from alert_sessions s
-            left join session_scores c
-                on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
-            where s.session_id in ",
+        concat!(
+            "with known as materialized (
+                select s.session_id as viewed_id, s.status as session_status, s.message_count,
+                    (select score_id ",
+            current_score!(),
+            ") as current_score_id, (select criteria_hash ",
+            current_score!(),
+            ") as current_criteria_hash,
+                    (select job_id from scoring_jobs
+                     where kind = 'session' and subject_id = s.session_id and finished_at is null
+                       and purpose = 'score') as active_id,
+                    (select job_id from scoring_jobs
+                     where kind = 'session' and subject_id = s.session_id and purpose = 'score' and state = 'failed'
+                       and finished_at > coalesce((select scored_at ",
+            current_score!(),
+            "), $1)
+                     order by finished_at desc, job_id desc limit 1) as failed_id
+                from alert_sessions s where s.session_id in "
+        ),
         DateTime::<Utc>::UNIX_EPOCH
     );
     statement.push_list(ids);

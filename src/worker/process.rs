@@ -154,9 +154,9 @@ impl Pipeline {
         if let Some(known) = self.known_criteria().get(hash) {
             return Ok(known.clone());
         }
-        let definition = self
+        let content = self
             .store
-            .criteria(hash)
+            .criteria_content(hash)
             .await
             .map_err(|error| self.rest(&error))?
             .ok_or_else(|| {
@@ -165,7 +165,7 @@ impl Pipeline {
                     format!("criteria {hash} are not stored"),
                 )
             })?;
-        let criteria = Criteria::from_value(&definition.content)
+        let criteria = Criteria::from_value(&content)
             .map_err(|error| failed(FailureClass::BadInput, format!("criteria {hash}: {error}")))?;
         let criteria = Arc::new(criteria);
         let mut known = self.known_criteria();

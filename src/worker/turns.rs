@@ -3,7 +3,8 @@
 //!
 //! Claiming a row, reading its session and writing its prompt take some ten milliseconds. While calls are short, that is
 //! time in which a slot asks nobody, so that a few runs more are made ready ahead of their turn. While calls are long it
-//! is nothing, and a job that waited for its turn here could have run in another worker: then none are.
+//! is nothing, and a job that waited for its turn here could run in another worker: then none are, and whoever waited in
+//! vain goes back to the queue. Until the first call has ended, calls are taken to be short.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +36,7 @@ pub struct Turns {
 struct Pace {
     concurrency: usize,
     ahead: Ahead,
-    /// What a call typically takes, microseconds; none was made yet where it is `u64::MAX`.
+    /// What a call typically takes, microseconds; none has ended yet where it is `u64::MAX`.
     typical_us: AtomicU64,
 }
 
@@ -55,6 +56,7 @@ impl Drop for Out {
 impl Turns {
     /// `concurrency` turns at once; `ahead` is what the fetcher looks at.
     pub fn new(concurrency: usize, ahead: Ahead) -> Self {
+        ahead.set(concurrency / TURNS_PER_RUN_AHEAD);
         let pace = Pace {
             concurrency,
             ahead,
@@ -69,7 +71,17 @@ impl Turns {
 
 #[async_trait]
 impl CallTurns for Turns {
-    async fn next(&self) -> Turn {
+    async fn first(&self) -> Option<Turn> {
+        match tokio::time::timeout(SHORT, self.another()).await {
+            Ok(turn) => Some(turn),
+            Err(_) => {
+                self.pace.is_long();
+                None
+            }
+        }
+    }
+
+    async fn another(&self) -> Turn {
         // Never closed, so there is always a permit to come.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         Turn::holding(Out {
@@ -90,6 +102,15 @@ impl Pace {
         } else {
             (before / PARTS) * (PARTS - 1) + took / PARTS
         };
+        self.learn(typical);
+    }
+
+    /// Learns that no call ended for as long as a short one takes.
+    fn is_long(&self) {
+        self.learn(u64::try_from(SHORT.as_micros()).unwrap_or(u64::MAX - 1));
+    }
+
+    fn learn(&self, typical: u64) {
         // Two calls that end at once may forget one of them: what is typical stays so.
         self.typical_us.store(typical, Ordering::Relaxed);
         let short = Duration::from_micros(typical) < SHORT;
@@ -106,7 +127,7 @@ mod tests {
     async fn runs_are_made_ready_ahead_while_calls_are_short_and_only_then() {
         let ahead = Ahead::default();
         let pace = Turns::new(40, ahead.clone()).pace;
-        assert_eq!(ahead.get(), 0, "nobody knows yet");
+        assert_eq!(ahead.get(), 20, "nobody knows yet");
         pace.took(Duration::from_millis(200));
         assert_eq!(ahead.get(), 20);
         pace.took(Duration::from_secs(60));
@@ -122,9 +143,25 @@ mod tests {
     #[tokio::test]
     async fn no_more_turns_are_taken_than_there_are() {
         let turns = Turns::new(2, Ahead::default());
-        let (first, _second) = (turns.next().await, turns.next().await);
+        let (first, _second) = (turns.first().await, turns.another().await);
         assert_eq!(turns.permits.available_permits(), 0);
         drop(first);
         assert_eq!(turns.permits.available_permits(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_in_vain_goes_elsewhere_and_nothing_more_is_made_ready() {
+        let ahead = Ahead::default();
+        let turns = Turns::new(2, ahead.clone());
+        let (first, _second) = (turns.first().await, turns.first().await);
+        assert_eq!(ahead.get(), 1);
+        assert!(turns.first().await.is_none());
+        assert_eq!(ahead.get(), 0);
+        let retried = turns.another();
+        tokio::pin!(retried);
+        let waited = tokio::time::timeout(SHORT * 60, &mut retried).await;
+        assert!(waited.is_err(), "a question under way waits on");
+        drop(first);
+        retried.await;
     }
 }

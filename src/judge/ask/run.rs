@@ -35,7 +35,9 @@ pub(super) async fn run(
         return run.answered(Ok(reply));
     }
     loop {
-        let turn = context.turns.next().await;
+        let Some(turn) = run.turn(context).await else {
+            return run.waits(Closed::Busy, None);
+        };
         let permit = match run.enter().await {
             Ok(permit) => permit,
             Err(refusal) => {
@@ -82,6 +84,7 @@ struct Run<'a> {
     cap_raised: bool,
     repaired: bool,
     dropped_fields: u32,
+    calls: u32,
 }
 
 /// A call that gave no good reply.
@@ -121,6 +124,16 @@ impl<'a> Run<'a> {
             cap_raised: false,
             repaired: false,
             dropped_fields: 0,
+            calls: 0,
+        }
+    }
+
+    /// `None`: there is none near, and nothing would be lost by asking elsewhere.
+    async fn turn(&self, context: &AskContext) -> Option<Turn> {
+        if self.calls == 0 {
+            context.turns.first().await
+        } else {
+            Some(context.turns.another().await)
         }
     }
 
@@ -135,6 +148,7 @@ impl<'a> Run<'a> {
 
     async fn call(&mut self, permit: Permit, turn: Turn) -> Result<Reply, Failed> {
         let wiring = &self.judge.wiring;
+        self.calls += 1;
         let at = wiring.clock.now();
         let sent = Instant::now();
         let called = self.judge.provider.call(&self.request).await;

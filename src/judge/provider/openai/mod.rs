@@ -30,7 +30,8 @@ const LONGEST_WORDS: usize = 500;
 /// One entry and model over chat completions.
 pub(in crate::judge) struct OpenAi {
     spec: JudgeSpec,
-    url: String,
+    /// Read once; or what is wrong with it, told at the first call.
+    url: Result<reqwest::Url, String>,
     client: Client,
     learned: Arc<Learned>,
     clock: Arc<dyn Clock>,
@@ -79,7 +80,7 @@ impl OpenAi {
     ) -> Self {
         let entry = spec.entry();
         Self {
-            url: format!("{}/{}", entry.base_url, entry.path.trim_start_matches('/')),
+            url: url(&entry.base_url, &entry.path),
             spec: spec.clone(),
             client,
             learned,
@@ -89,10 +90,11 @@ impl OpenAi {
 
     fn request(&self, body: Vec<u8>) -> Result<reqwest::Request, NoExchange> {
         let entry = self.spec.entry();
+        let url = self.url.as_ref().map_err(|fault| unusable(fault))?;
         let mut request = self
             .client
             .inner()?
-            .post(&self.url)
+            .post(url.clone())
             .header("content-type", "application/json")
             .header("accept", "application/json")
             .body(body);
@@ -170,6 +172,11 @@ impl OpenAi {
     fn may_narrow(&self, field: request::Field) -> bool {
         field != request::Field::ResponseFormat || self.spec.entry().structured == Structured::Auto
     }
+}
+
+fn url(base: &str, path: &str) -> Result<reqwest::Url, String> {
+    let address = format!("{base}/{}", path.trim_start_matches('/'));
+    reqwest::Url::parse(&address).map_err(|error| format!("the address can't be used: {error}"))
 }
 
 #[async_trait]

@@ -145,9 +145,11 @@ pub(super) fn body(
 ) -> Result<Vec<u8>, serde_json::Error> {
     let entry = spec.entry();
     let schema = to_raw_value(&Ordered(request.schema.as_ref()))?;
-    let mut body: BTreeMap<&str, Box<RawValue>> = BTreeMap::new();
-    body.insert("model", to_raw_value(spec.model())?);
-    body.insert("messages", messages(request, shape, &schema)?);
+    let messages = messages(request, shape, &schema);
+    let text: usize = messages.iter().map(|message| message.content.len()).sum();
+    let mut body: BTreeMap<&str, Part<'_>> = BTreeMap::new();
+    body.insert("model", raw(spec.model())?);
+    body.insert("messages", Part::Messages(&messages));
     match shape.format {
         Format::JsonSchema => {
             let format = BySchema {
@@ -158,11 +160,11 @@ pub(super) fn body(
                     schema: &schema,
                 },
             };
-            body.insert("response_format", to_raw_value(&format)?);
+            body.insert("response_format", raw(&format)?);
         }
         Format::JsonObject => {
             let format = json!({ "type": "json_object" });
-            body.insert("response_format", to_raw_value(&format)?);
+            body.insert("response_format", raw(&format)?);
         }
         Format::Prompt => {}
     }
@@ -170,19 +172,38 @@ pub(super) fn body(
         Cap::MaxCompletionTokens => Field::MaxCompletionTokens,
         Cap::MaxTokens => Field::MaxTokens,
     };
-    body.insert(cap.name(), to_raw_value(&request.max_output_tokens)?);
+    body.insert(cap.name(), raw(&request.max_output_tokens)?);
     if let (Some(temperature), Sent::Yes) = (entry.temperature, shape.temperature) {
-        body.insert(Field::Temperature.name(), to_raw_value(&temperature)?);
+        body.insert(Field::Temperature.name(), raw(&temperature)?);
     }
     for (key, value) in &entry.extra_body {
         if key != Field::Seed.name() || shape.seed == Sent::Yes {
-            body.insert(key, to_raw_value(value)?);
+            body.insert(key, raw(value)?);
         }
     }
-    let mut body = serde_json::to_vec(&body)?;
-    // It is held as long as the call lasts, and grew by doubling.
-    body.shrink_to_fit();
-    Ok(body)
+    // Written once, and held as long as the call lasts: neither grown by doubling nor much too large.
+    let escapes = text / 32;
+    let mut bytes = Vec::with_capacity(text + escapes + schema.get().len() + OTHER_FIELDS);
+    serde_json::to_writer(&mut bytes, &body)?;
+    if bytes.capacity() - bytes.len() > escapes + OTHER_FIELDS {
+        bytes.shrink_to_fit();
+    }
+    Ok(bytes)
+}
+
+/// Room for what a body holds besides the conversation and the schema.
+const OTHER_FIELDS: usize = 512;
+
+/// The value of one field.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Part<'a> {
+    Messages(&'a [WireMessage<'a>]),
+    Raw(Box<RawValue>),
+}
+
+fn raw<T: Serialize + ?Sized>(value: &T) -> Result<Part<'static>, serde_json::Error> {
+    to_raw_value(value).map(Part::Raw)
 }
 
 #[derive(Serialize)]
@@ -205,11 +226,7 @@ struct WireMessage<'a> {
     content: Cow<'a, str>,
 }
 
-fn messages(
-    request: &CallRequest,
-    shape: Shape,
-    schema: &RawValue,
-) -> Result<Box<RawValue>, serde_json::Error> {
+fn messages<'a>(request: &'a CallRequest, shape: Shape, schema: &RawValue) -> Vec<WireMessage<'a>> {
     let mut messages: Vec<WireMessage<'_>> = request
         .messages
         .iter()
@@ -229,7 +246,7 @@ fn messages(
             "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
         ));
     }
-    to_raw_value(&messages)
+    messages
 }
 
 #[cfg(test)]
