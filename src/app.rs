@@ -29,7 +29,7 @@ use crate::judge::gate::memory::MemoryGate;
 use crate::judge::{JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
-use crate::store::Store;
+use crate::store::{Store, Use};
 use crate::worker::{self, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
@@ -245,6 +245,7 @@ impl App {
         let bind = listener
             .local_addr()
             .map_err(|error| AppError::Broken(error.to_string()))?;
+        self.store.warm(Use::Requests).await;
         let state = self.api_state(bind, stop.soft.clone());
         tokio::select! {
             served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
@@ -265,6 +266,7 @@ impl App {
             clock: self.clock.clone(),
             judge_names: self.askable_judges(),
         };
+        self.store.warm(Use::Runs).await;
         let worker = &self.settings.worker;
         let options = WorkerOptions {
             name: process_name(),

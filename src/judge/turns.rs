@@ -1,7 +1,8 @@
 //! Whose turn it is to call: whoever asks may bound how many of its calls are out at once.
 //!
-//! A turn is waited for after the cache and before the gate, and ends with the call: neither a look into the cache, nor
-//! the reading of a reply, nor the pause before a retry holds one. Never decides how many there are.
+//! A turn is waited for after the cache and before the gate, and ends when a reply has come: neither a look into the cache
+//! nor the reading of a reply holds one; a wait that is spent in the slot, and the pause before a retry, do. Never decides
+//! how many there are.
 
 use std::any::Any;
 use std::fmt;
@@ -15,7 +16,7 @@ pub trait CallTurns: fmt::Debug + Send + Sync {
     /// elsewhere, or later.
     async fn first(&self) -> Option<Turn>;
 
-    /// Waits for another turn of a question that was asked before.
+    /// Waits for another turn of a question that was answered once, and badly.
     async fn another(&self) -> Turn;
 }
 

@@ -6,7 +6,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::db::{Conn, Line, twice};
+use super::db::{Conn, twice};
+use super::line::Line;
 use super::sql::{Arg, Sql, sql};
 use super::{Store, StoreError, group};
 use crate::job::{JobId, JobState, Kind, NewJob};

@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::db::{Line, twice};
+use super::db::twice;
 use super::group::Spacing;
+use super::line::Line;
 use super::replies::{self, KeptReply, Unwritten};
 use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{Store, StoreError, group};

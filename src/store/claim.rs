@@ -6,8 +6,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::db::{Conn, Line, within};
+use super::db::{Conn, within};
 use super::job_row::{job, job_columns};
+use super::line::Line;
 use super::sql::{Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::{Job, JobId};

@@ -54,15 +54,6 @@ pub(super) enum Db {
     },
 }
 
-/// How durable a line's commits are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Durability {
-    /// A commit is on the disk when it is answered.
-    Full,
-    /// A commit may be lost in a crash of the database (never in one of ours); nothing is torn.
-    Lazy,
-}
-
 impl Db {
     pub(super) fn new(options: &StoreOptions) -> Result<Self, StoreError> {
         let url = options.url.as_str();
@@ -282,68 +273,6 @@ impl Link<'_> {
             Self::Postgres(conn) => sql.postgres().execute(conn).await?.rows_affected(),
             Self::Sqlite(conn) => sql.sqlite().execute(conn).await?.rows_affected(),
         })
-    }
-}
-
-/// A connection that one task keeps for itself: on Postgres a session of its own, opened when first needed and again
-/// after an error; on SQLite a turn of the one writing connection.
-///
-/// On Postgres sequential scans are off here: a plan made while a table was empty must not outlive its emptiness.
-pub(super) struct Line {
-    db: Db,
-    durability: Durability,
-    kept: Option<Conn>,
-}
-
-impl Line {
-    pub(super) fn new(db: Db, durability: Durability) -> Self {
-        Self {
-            db,
-            durability,
-            kept: None,
-        }
-    }
-
-    /// Takes the connection, or opens one. Whoever took it says with [`Line::give_back`] how it went; if
-    /// the caller was cancelled half way, it is dropped.
-    pub(super) async fn take(&mut self) -> sqlx::Result<Conn> {
-        if let Some(conn) = self.kept.take() {
-            return Ok(conn);
-        }
-        match &self.db {
-            Db::Sqlite { .. } => self.db.writer().await,
-            Db::Postgres { options, .. } => {
-                let commit = match self.durability {
-                    Durability::Full => "on",
-                    Durability::Lazy => "off",
-                };
-                let options = options
-                    .as_ref()
-                    .clone()
-                    .options([("enable_seqscan", "off"), ("synchronous_commit", commit)]);
-                connect(options).await
-            }
-        }
-    }
-
-    /// Keeps a connection that is still good: one that worked, or on which the server refused a statement in good order.
-    /// SQLite's goes back to its pool, for the next writer.
-    pub(super) fn give_back<T>(&mut self, conn: Conn, result: &sqlx::Result<T>) {
-        let good = result
-            .as_ref()
-            .err()
-            .is_none_or(|error| error.as_database_error().is_some() && !is_passing(error));
-        if good && matches!(conn, Conn::Own(_)) {
-            self.kept = Some(conn);
-        }
-    }
-
-    /// Closes the connection in good order.
-    pub(super) async fn close(&mut self) {
-        if let Some(Conn::Own(conn)) = self.kept.take() {
-            // It is going away: an error in saying so changes nothing.
-            let _ = conn.close().await;
-        }
     }
 }
 

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::accept::{self, Accepting};
 use super::calls::{self, CallSender};
 use super::claim::Claimer;
-use super::db::{Conn, Db, Durability, Line, connect};
+use super::db::{Conn, Db, connect};
+use super::line::{Durability, Line, Opener};
 use super::reads::{self, Reader};
 use super::record::{self, Recording};
 use super::replies::Unwritten;
@@ -42,6 +43,15 @@ pub struct StoreOptions {
     pub connect_timeout: Duration,
 }
 
+/// What a process will use the store for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Clients' requests.
+    Requests,
+    /// Runs of jobs.
+    Runs,
+}
+
 /// The store.
 pub struct Store {
     pub(super) db: Db,
@@ -52,6 +62,8 @@ pub struct Store {
     pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
     pub(super) rescuer: Rescuer,
+    for_requests: Vec<Opener>,
+    for_runs: Vec<Opener>,
     closing: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -74,40 +86,36 @@ impl Store {
         }
         let closing = CancellationToken::new();
         let line = |durability| Line::new(db.clone(), durability);
+        let (accepting, recording) = (line(Durability::Full), line(Durability::Full));
+        let (logging, claiming) = (line(Durability::Lazy), line(Durability::Lazy));
+        let reading: Vec<Line> = (0..READERS).map(|_| line(Durability::Lazy)).collect();
+        let readers = || reading.iter().map(Line::opener);
+        let for_requests = readers().chain([accepting.opener()]).collect();
+        let for_runs = readers()
+            .chain([claiming.opener(), recording.opener(), logging.opener()])
+            .collect();
         let (accepter, accepts) = mpsc::channel(CHANNEL);
         let (recorder, records) = mpsc::channel(CHANNEL);
         let (call_log, logged) = CallSender::new();
         let (reader, reads) = Reader::new(CHANNEL);
+        let reads = Arc::new(tokio::sync::Mutex::new(reads));
         let unwritten = Unwritten::default();
         let mut tasks = vec![
-            tokio::spawn(accept::run(
-                accepts,
-                closing.clone(),
-                line(Durability::Full),
-            )),
-            tokio::spawn(record::run(
-                records,
-                closing.clone(),
-                line(Durability::Full),
-            )),
+            tokio::spawn(accept::run(accepts, closing.clone(), accepting)),
+            tokio::spawn(record::run(records, closing.clone(), recording)),
             tokio::spawn(calls::run(
                 logged,
                 closing.clone(),
-                line(Durability::Lazy),
+                logging,
                 unwritten.clone(),
             )),
         ];
-        let reads = Arc::new(tokio::sync::Mutex::new(reads));
-        for _ in 0..READERS {
-            let line = line(Durability::Lazy);
-            tasks.push(tokio::spawn(reads::run(
-                Arc::clone(&reads),
-                closing.clone(),
-                line,
-            )));
+        for line in reading {
+            let reads = Arc::clone(&reads);
+            tasks.push(tokio::spawn(reads::run(reads, closing.clone(), line)));
         }
         Ok(Self {
-            claimer: Claimer::new(line(Durability::Lazy)),
+            claimer: Claimer::new(claiming),
             rescuer: Rescuer::new(line(Durability::Lazy)),
             db,
             accepter,
@@ -115,9 +123,21 @@ impl Store {
             call_log,
             reader,
             unwritten,
+            for_requests,
+            for_runs,
             closing,
             tasks: Mutex::new(tasks),
         })
+    }
+
+    /// Opens the connections that will be needed soon, so that the first of many requests or runs don't wait for them.
+    /// What can't be opened now is opened when it is needed.
+    pub async fn warm(&self, use_for: Use) {
+        let openers = match use_for {
+            Use::Requests => &self.for_requests,
+            Use::Runs => &self.for_runs,
+        };
+        futures::future::join_all(openers.iter().map(Opener::open)).await;
     }
 
     /// Which database this is.

@@ -14,7 +14,8 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::db::{Line, twice};
+use super::db::twice;
+use super::line::Line;
 use super::sql::{Row, Sql, sql};
 use super::view::views_statement;
 use super::{StoreError, group};

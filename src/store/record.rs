@@ -12,8 +12,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::db::{Conn, Line, within};
+use super::db::{Conn, within};
 use super::group::Spacing;
+use super::line::Line;
 use super::score_rows;
 use super::sql::{Arg, Sql, sql};
 use super::{NewSessionScore, Store, StoreError, group};

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::db::{Line, twice};
+use super::db::twice;
+use super::line::Line;
 use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{Dialect, Store, StoreError};
 use crate::clock::{Clock as _, SystemClock};

@@ -9,7 +9,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::db::{Line, twice};
+use super::db::twice;
+use super::line::Line;
 use super::sql::{Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::{JobId, JobState, Lane, Priority};

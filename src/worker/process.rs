@@ -35,6 +35,7 @@ pub struct Pipeline {
     worker_id: Uuid,
     turns: Arc<Turns>,
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
+    reading_criteria: tokio::sync::Mutex<()>,
 }
 
 impl Pipeline {
@@ -53,6 +54,7 @@ impl Pipeline {
             worker_id,
             turns: Arc::new(turns),
             criteria: Mutex::default(),
+            reading_criteria: tokio::sync::Mutex::default(),
         }
     }
 
@@ -151,8 +153,13 @@ impl Pipeline {
     }
 
     async fn criteria(&self, hash: &str) -> Result<Arc<Criteria>, Ending> {
-        if let Some(known) = self.known_criteria().get(hash) {
-            return Ok(known.clone());
+        if let Some(known) = self.known(hash) {
+            return Ok(known);
+        }
+        // Read once, however many runs begin together.
+        let _reading = self.reading_criteria.lock().await;
+        if let Some(known) = self.known(hash) {
+            return Ok(known);
         }
         let content = self
             .store
@@ -174,6 +181,10 @@ impl Pipeline {
         }
         known.insert(hash.to_owned(), criteria.clone());
         Ok(criteria)
+    }
+
+    fn known(&self, hash: &str) -> Option<Arc<Criteria>> {
+        self.known_criteria().get(hash).cloned()
     }
 
     fn known_criteria(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Criteria>>> {

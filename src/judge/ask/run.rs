@@ -35,13 +35,12 @@ pub(super) async fn run(
         return run.answered(Ok(reply));
     }
     loop {
-        let Some(turn) = run.turn(context).await else {
+        if !run.has_turn(context).await {
             return run.waits(Closed::Busy, None);
-        };
+        }
         let permit = match run.enter().await {
             Ok(permit) => permit,
             Err(refusal) => {
-                drop(turn);
                 let decision = retry::after_refusal(&judge.wiring.retry, run.attempt(), &refusal);
                 match run.follow(decision).await {
                     Next::Again => continue,
@@ -50,7 +49,7 @@ pub(super) async fn run(
                 }
             }
         };
-        let failed = match run.call(permit, turn).await {
+        let failed = match run.call(permit).await {
             Ok(reply) => {
                 judge.wiring.cache.put(key.clone(), kept(&reply)).await;
                 return run.answered(Ok(reply));
@@ -85,6 +84,7 @@ struct Run<'a> {
     repaired: bool,
     dropped_fields: u32,
     calls: u32,
+    turn: Option<Turn>,
 }
 
 /// A call that gave no good reply.
@@ -125,16 +125,20 @@ impl<'a> Run<'a> {
             repaired: false,
             dropped_fields: 0,
             calls: 0,
+            turn: None,
         }
     }
 
-    /// `None`: there is none near, and nothing would be lost by asking elsewhere.
-    async fn turn(&self, context: &AskContext) -> Option<Turn> {
-        if self.calls == 0 {
-            context.turns.first().await
-        } else {
-            Some(context.turns.another().await)
+    /// Whether a call may go out; if not, nothing was asked yet, and nothing is lost by asking elsewhere.
+    async fn has_turn(&mut self, context: &AskContext) -> bool {
+        if self.turn.is_none() {
+            self.turn = if self.calls == 0 {
+                context.turns.first().await
+            } else {
+                Some(context.turns.another().await)
+            };
         }
+        self.turn.is_some()
     }
 
     async fn enter(&mut self) -> Result<Permit, Refusal> {
@@ -146,15 +150,18 @@ impl<'a> Run<'a> {
         entered
     }
 
-    async fn call(&mut self, permit: Permit, turn: Turn) -> Result<Reply, Failed> {
+    async fn call(&mut self, permit: Permit) -> Result<Reply, Failed> {
         let wiring = &self.judge.wiring;
         self.calls += 1;
         let at = wiring.clock.now();
         let sent = Instant::now();
         let called = self.judge.provider.call(&self.request).await;
-        // The next call goes out before this one's reply is read.
-        drop(turn);
         let latency = sent.elapsed();
+        if called.is_ok() {
+            // The next call goes out before this one's reply is read. A failed call keeps the turn for its retry: a judge
+            // in trouble isn't asked more meanwhile.
+            self.turn = None;
+        }
         let outcome = match &called {
             Ok(_) => CallOutcome::Alive,
             Err(error) => CallOutcome::Failed {

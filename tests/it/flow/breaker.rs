@@ -55,9 +55,12 @@ async fn five_failures_in_a_row_stop_all_calls_until_one_probe_succeeds(mut home
     let world = World::start(home, Say::Held(Box::new(Say::Status(500)))).await;
     let jobs = enqueue_and_fail_five(&world).await;
 
-    let held = eventually(PATIENCE, "five jobs wait", || async {
+    // More than five may: those that were made ready meanwhile.
+    let held = eventually(PATIENCE, "at least five jobs wait", || async {
         let jobs = states(&world, &jobs).await;
-        (jobs.iter().filter(|job| job["state"] == "waiting").count() == 5).then_some(jobs)
+        let none_runs = jobs.iter().all(|job| job["state"] != "running");
+        let waiting = jobs.iter().filter(|job| job["state"] == "waiting").count();
+        (none_runs && waiting >= 5).then_some(jobs)
     })
     .await;
     for job in &held {

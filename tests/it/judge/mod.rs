@@ -6,3 +6,4 @@ mod patience;
 mod replies;
 mod simulated;
 mod stage;
+mod turns;

@@ -1,0 +1,108 @@
+//! Turns: whoever asks bounds its calls at once, and a turn spans a call and nothing else.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use gavel::judge::gate::Closed;
+use gavel::judge::{AskContext, Asked, CallTurns, Turn};
+
+use super::stage::{Stage, context, down, good, question, reply_of, says};
+
+/// Notes when turns begin and end; has none while `taken`.
+#[derive(Debug, Clone, Default)]
+struct Ledger {
+    notes: Arc<Mutex<Vec<&'static str>>>,
+    taken: bool,
+}
+
+struct Noted(Arc<Mutex<Vec<&'static str>>>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push("end");
+    }
+}
+
+impl Ledger {
+    fn note(&self, what: &'static str) {
+        self.notes.lock().unwrap().push(what);
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::holding(Noted(Arc::clone(&self.notes)))
+    }
+
+    async fn ask(&self, stage: &Stage) -> Asked {
+        let context = AskContext {
+            turns: Arc::new(self.clone()),
+            ..context()
+        };
+        stage.judge.ask(&question("evidence"), context).await
+    }
+
+    fn notes(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.notes.lock().unwrap())
+    }
+}
+
+#[async_trait]
+impl CallTurns for Ledger {
+    async fn first(&self) -> Option<Turn> {
+        self.note("first");
+        (!self.taken).then(|| self.turn())
+    }
+
+    async fn another(&self) -> Turn {
+        self.note("another");
+        self.turn()
+    }
+}
+
+#[tokio::test]
+async fn a_call_takes_a_turn_and_a_reply_from_the_cache_none() {
+    let stage = Stage::new(vec![good()]).await;
+    let ledger = Ledger::default();
+    reply_of(ledger.ask(&stage).await);
+    assert_eq!(ledger.notes(), ["first", "end"]);
+    assert!(reply_of(ledger.ask(&stage).await).0.cached);
+    assert!(ledger.notes().is_empty());
+}
+
+#[tokio::test]
+async fn a_failed_call_keeps_its_turn_for_the_retry() {
+    let stage = Stage::new(vec![down(), down(), good()]).await;
+    let ledger = Ledger::default();
+    reply_of(ledger.ask(&stage).await);
+    assert_eq!(ledger.notes(), ["first", "end"]);
+}
+
+#[tokio::test]
+async fn a_bad_reply_ends_the_turn_and_the_repair_takes_another() {
+    let stage = Stage::new(vec![says("hm"), good()]).await;
+    let ledger = Ledger::default();
+    reply_of(ledger.ask(&stage).await);
+    assert_eq!(ledger.notes(), ["first", "end", "another", "end"]);
+}
+
+#[tokio::test]
+async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
+    let stage = Stage::new(vec![good()]).await;
+    let ledger = Ledger {
+        taken: true,
+        ..Ledger::default()
+    };
+    let asked = ledger.ask(&stage).await;
+    assert!(
+        matches!(
+            asked,
+            Asked::Wait {
+                why: Closed::Busy,
+                retry_in: None,
+                retries_spent: 0,
+                ..
+            }
+        ),
+        "{asked:?}"
+    );
+    assert!(stage.requests().await.is_empty());
+}
