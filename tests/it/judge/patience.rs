@@ -10,7 +10,7 @@ use wiremock::ResponseTemplate;
 
 use super::stage::*;
 
-fn down() -> ResponseTemplate {
+pub(super) fn down() -> ResponseTemplate {
     fails(500, json!({ "error": { "message": "boom" } }))
 }
 

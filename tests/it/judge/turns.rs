@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use gavel::judge::gate::Closed;
 use gavel::judge::{AskContext, Asked, CallTurns, Turn};
 
-use super::stage::{Stage, context, down, good, question, reply_of, says};
+use super::patience::down;
+use super::stage::{Stage, context, good, question, reply_of, says};
 
 /// Notes when turns begin and end; has none while `taken`.
 #[derive(Debug, Clone, Default)]

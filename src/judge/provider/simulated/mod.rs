@@ -8,20 +8,23 @@ mod evidence;
 mod faults;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::rejection::JsonRejection;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use faults::Fault;
@@ -40,7 +43,7 @@ const HELD: Duration = Duration::from_secs(3600);
 /// How the simulator behaves.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatorOptions {
-    /// How long each reply takes.
+    /// How long after its question each reply goes out.
     pub latency: Duration,
     /// Which calls go wrong.
     pub faults: FaultRates,
@@ -52,6 +55,8 @@ struct Simulator {
     options: SimulatorOptions,
     calls: AtomicU64,
     shutdown: CancellationToken,
+    /// The response format that was asked for last, read: thousands of questions in a row ask for the same.
+    format: Mutex<Option<(Box<RawValue>, Arc<Value>)>>,
 }
 
 /// Listens with a line that a worker of thousands of slots fits into: it connects all of them at once.
@@ -75,6 +80,7 @@ pub async fn serve(
         options,
         calls: AtomicU64::new(0),
         shutdown: shutdown.clone(),
+        format: Mutex::default(),
     });
     let routes = Router::new()
         .route("/v1/chat/completions", post(complete))
@@ -89,7 +95,7 @@ pub async fn serve(
 #[derive(Deserialize)]
 struct Request {
     messages: Vec<Message>,
-    response_format: Option<Value>,
+    response_format: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -99,28 +105,31 @@ struct Message {
 
 async fn complete(
     State(simulator): State<Arc<Simulator>>,
-    request: Result<Json<Request>, JsonRejection>,
+    body: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let request = match request {
-        Ok(Json(request)) => request,
-        Err(rejection) => {
-            return error(
-                rejection.status(),
-                "invalid_request_error",
-                &rejection.body_text(),
-            );
-        }
+    let due = Instant::now() + simulator.options.latency;
+    let refuse = |status, reason: &str| error(status, "invalid_request_error", reason);
+    let request: Request = match body {
+        Ok(body) => match serde_json::from_slice(&body) {
+            Ok(request) => request,
+            Err(fault) => return refuse(StatusCode::BAD_REQUEST, &fault.to_string()),
+        },
+        Err(rejection) => return refuse(rejection.status(), &rejection.body_text()),
     };
     let call = simulator.calls.fetch_add(1, Ordering::Relaxed);
     let fault = simulator.options.faults.draw(simulator.options.seed, call);
-    if !simulator.hold(simulator.options.latency).await {
+    // Made before the hold: what is held of thousands of calls is their replies, and none is later than it should be.
+    let reply = request.reply(
+        call,
+        fault,
+        simulator.format(request.response_format.as_deref()),
+    );
+    drop(request);
+    if !simulator.hold_until(due).await {
         return shutting_down();
     }
     match fault {
-        None => marked(Json(request.reply(call, None)).into_response()),
-        Some(Fault::Malformed | Fault::Truncated) => {
-            marked(Json(request.reply(call, fault)).into_response())
-        }
+        None | Some(Fault::Malformed | Fault::Truncated) => marked(Json(reply).into_response()),
         Some(Fault::TooManyRequests) => {
             let mut refusal = error(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -138,7 +147,7 @@ async fn complete(
             "SIMULATED server error",
         ),
         Some(Fault::Timeout) => {
-            simulator.hold(HELD).await;
+            simulator.hold_until(Instant::now() + HELD).await;
             shutting_down()
         }
     }
@@ -151,24 +160,37 @@ async fn models() -> Response {
 
 impl Simulator {
     /// Waits; `false` if the simulator is told to stop meanwhile.
-    async fn hold(&self, wait: Duration) -> bool {
-        if wait.is_zero() {
+    async fn hold_until(&self, due: Instant) -> bool {
+        if due <= Instant::now() {
             return true;
         }
         tokio::select! {
-            () = tokio::time::sleep(wait) => true,
+            () = tokio::time::sleep_until(due) => true,
             () = self.shutdown.cancelled() => false,
         }
+    }
+
+    /// A response format, read.
+    fn format(&self, raw: Option<&RawValue>) -> Option<Arc<Value>> {
+        let raw = raw?;
+        let mut last = self.format.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((text, format)) = &*last
+            && text.get() == raw.get()
+        {
+            return Some(Arc::clone(format));
+        }
+        let format: Arc<Value> = Arc::new(serde_json::from_str(raw.get()).ok()?);
+        *last = Some((raw.to_owned(), Arc::clone(&format)));
+        Some(format)
     }
 }
 
 impl Request {
-    fn reply(&self, call: u64, fault: Option<Fault>) -> Value {
+    fn reply(&self, call: u64, fault: Option<Fault>, format: Option<Arc<Value>>) -> Value {
         // A repair turn asks the same question again: its first message decides.
         let prompt = self.messages.first().map_or("", |first| &first.content);
         let digest = evidence::digest(prompt);
-        let schema = self
-            .response_format
+        let schema = format
             .as_ref()
             .and_then(|format| format.pointer("/json_schema/schema"));
         let mut content = answer::answer(schema, &digest).to_string();
