@@ -24,7 +24,7 @@ const SESSIONS: usize = 4_000;
 const JUDGE_LATENCY: Duration = Duration::from_millis(200);
 const SLOTS: usize = 200;
 /// Clients that post at once.
-const CLIENTS: usize = 8;
+const CLIENTS: usize = 32;
 /// Low load.
 const PER_SECOND: u32 = 40;
 const LOW_LOAD: Duration = Duration::from_secs(10);
@@ -68,6 +68,11 @@ async fn measure() {
         }
     }
     write(&figures);
+}
+
+/// Clients that post at once; `GAVEL_BENCH_CLIENTS` names another number.
+fn clients() -> usize {
+    variable("GAVEL_BENCH_CLIENTS").map_or(CLIENTS, |text| text.parse().unwrap())
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -120,15 +125,14 @@ async fn throughput(servers: &support::Servers) -> Figure {
 
     let client = client();
     let begun = Instant::now();
-    let clients = variable("GAVEL_BENCH_CLIENTS").map_or(CLIENTS, |text| text.parse().unwrap());
-    let posting = concurrently(clients, &sessions, |session| {
+    let posting = concurrently(clients(), &sessions, |session| {
         let (client, url) = (client.clone(), set_up.score_url(session));
         async move { assert_eq!(client.post(url).send().await.unwrap().status(), 202) }
     });
     posting.await;
     let posted = begun.elapsed();
     // Only now: looking costs the database as much as working.
-    set_up.until_finished(SESSIONS).await;
+    set_up.until_finished().await;
     let took = begun.elapsed();
     let cpu: serde_json::Map<String, Value> = processes
         .iter()
@@ -177,7 +181,7 @@ async fn latency(servers: &support::Servers) -> Figure {
     for answer in answers {
         assert_eq!(answer.await.unwrap(), 202);
     }
-    set_up.until_finished(posts).await;
+    set_up.until_finished().await;
     let calls = judge.calls();
     assert_eq!(calls.len(), posts);
     let mut took: Vec<f64> = calls
@@ -214,7 +218,7 @@ async fn memory(servers: &support::Servers, characters: usize) -> Figure {
     judge.until_in_flight(IN_FLIGHT).await;
     let in_flight = memory_of(&worker);
     judge.release();
-    set_up.until_finished(IN_FLIGHT).await;
+    set_up.until_finished().await;
     let after = memory_of(&worker);
     set_up.remove().await;
     Figure {

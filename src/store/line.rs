@@ -6,6 +6,7 @@ use sqlx::Connection as _;
 
 use super::db::{Conn, Db, connect};
 use super::error::is_passing;
+use super::sql::sql;
 
 /// How durable a line's commits are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub(super) struct Opener {
     db: Db,
     durability: Durability,
     kept: Kept,
+    tables: &'static [&'static str],
 }
 
 impl Line {
@@ -43,14 +45,18 @@ impl Line {
                 db,
                 durability,
                 kept: Arc::clone(&kept),
+                tables: &[],
             },
             kept,
         }
     }
 
-    /// What can open it from outside.
-    pub(super) fn opener(&self) -> Opener {
-        self.opener.clone()
+    /// What can open it from outside, and make it ready for statements on these tables.
+    pub(super) fn opener(&self, tables: &'static [&'static str]) -> Opener {
+        Opener {
+            tables,
+            ..self.opener.clone()
+        }
     }
 
     /// Takes the connection, or opens one. Whoever took it says with [`Line::give_back`] how it went; if
@@ -91,11 +97,22 @@ impl Opener {
         if matches!(self.db, Db::Sqlite { .. }) || lock(&self.kept).is_some() {
             return;
         }
-        match self.connect().await {
+        match self.ready().await {
             // The line may have opened one meanwhile; either will do.
             Ok(conn) => *lock(&self.kept) = Some(conn),
             Err(error) => tracing::debug!(%error, "a connection couldn't be opened ahead"),
         }
+    }
+
+    async fn ready(&self) -> sqlx::Result<Conn> {
+        let mut conn = self.connect().await?;
+        for table in self.tables {
+            // A new session of Postgres reads the catalogue for each table that it meets, which takes milliseconds.
+            let mut meet = sql!("select 1 as one from ");
+            meet.push(table).push(" limit 0");
+            conn.fetch(&meet).await?;
+        }
+        Ok(conn)
     }
 
     async fn connect(&self) -> sqlx::Result<Conn> {

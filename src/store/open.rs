@@ -29,6 +29,22 @@ const PING: Duration = Duration::from_secs(2);
 const CHANNEL: usize = 1024;
 /// Connections that read in groups: one takes what gathers while the other reads.
 const READERS: usize = 2;
+/// What the lines' statements are about.
+const JOBS: &[&str] = &["scoring_jobs"];
+const READ: &[&str] = &[
+    "alert_sessions",
+    "session_scores",
+    "scoring_jobs",
+    "judge_replies",
+];
+const RECORDED: &[&str] = &[
+    "scoring_jobs",
+    "session_scores",
+    "score_missing_tools",
+    "score_alternative_approaches",
+    "score_alternative_approach_steps",
+];
+const LOGGED: &[&str] = &["judge_calls", "judge_replies"];
 /// The pause between two tries to reach the database at start.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 
@@ -89,11 +105,14 @@ impl Store {
         let (accepting, recording) = (line(Durability::Full), line(Durability::Full));
         let (logging, claiming) = (line(Durability::Lazy), line(Durability::Lazy));
         let reading: Vec<Line> = (0..READERS).map(|_| line(Durability::Lazy)).collect();
-        let readers = || reading.iter().map(Line::opener);
-        let for_requests = readers().chain([accepting.opener()]).collect();
-        let for_runs = readers()
-            .chain([claiming.opener(), recording.opener(), logging.opener()])
-            .collect();
+        let readers = || reading.iter().map(|line| line.opener(READ));
+        let for_requests = readers().chain([accepting.opener(JOBS)]).collect();
+        let writers = [
+            claiming.opener(JOBS),
+            recording.opener(RECORDED),
+            logging.opener(LOGGED),
+        ];
+        let for_runs = readers().chain(writers).collect();
         let (accepter, accepts) = mpsc::channel(CHANNEL);
         let (recorder, records) = mpsc::channel(CHANNEL);
         let (call_log, logged) = CallSender::new();
@@ -137,7 +156,13 @@ impl Store {
             Use::Requests => &self.for_requests,
             Use::Runs => &self.for_runs,
         };
-        futures::future::join_all(openers.iter().map(Opener::open)).await;
+        let pool = async {
+            if let Err(error) = self.criteria_content("").await {
+                tracing::debug!(%error, "a connection couldn't be opened ahead");
+            }
+        };
+        let lines = futures::future::join_all(openers.iter().map(Opener::open));
+        tokio::join!(lines, pool);
     }
 
     /// Which database this is.
