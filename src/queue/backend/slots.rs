@@ -27,7 +27,7 @@ pub struct Ahead(Arc<AtomicUsize>);
 
 impl Ahead {
     /// The most that is heeded.
-    pub const MOST: usize = 64;
+    pub const MOST: usize = 128;
 
     /// Sets it; more than [`Ahead::MOST`] is that.
     pub fn set(&self, jobs: usize) {
