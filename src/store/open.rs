@@ -164,7 +164,8 @@ impl Store {
             }
         };
         let lines = futures::future::join_all(openers.iter().map(Opener::open));
-        let warming = async { tokio::join!(lines, pool) };
+        // Boxed: it would lie in every future around it for as long as that lasts, and the whole service is around it.
+        let warming = Box::pin(async { tokio::join!(lines, pool) });
         if tokio::time::timeout(WARMING, warming).await.is_err() {
             tracing::debug!("connections couldn't be opened ahead in time");
         }
