@@ -132,7 +132,8 @@ pub(super) async fn run(
         if group.is_empty() {
             return line.close().await;
         }
-        let mut calls = Vec::with_capacity(group.len());
+        let taken = group.len();
+        let mut calls = Vec::with_capacity(taken);
         let (mut replies, mut flushed) = (Vec::new(), Vec::new());
         for one in group {
             match one {
@@ -147,7 +148,7 @@ pub(super) async fn run(
             // Whoever waited may be gone.
             let _ = done.send(());
         }
-        spacing.ended();
+        spacing.ended(taken);
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn next<T>(
     }
 }
 
-/// The least time between the ends of two groups.
+/// The least time between the end of a group and the next one.
 pub(super) struct Spacing {
     least: Duration,
     next: Instant,
@@ -52,9 +52,12 @@ impl Spacing {
         }
     }
 
-    /// A group has ended.
-    pub(super) fn ended(&mut self) {
-        self.next = Instant::now() + self.least;
+    /// A group of so many has ended. Behind a full one more may lie, which is taken at once: what is spaced is never the
+    /// work of a backlog.
+    pub(super) fn ended(&mut self, group: usize) {
+        if group < GROUP {
+            self.next = Instant::now() + self.least;
+        }
     }
 }
 
@@ -75,15 +78,25 @@ mod tests {
         let (hurry, closing) = (Notify::new(), CancellationToken::new());
         let mut spacing = Spacing::new(LEAST);
         assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
-        spacing.ended();
+        spacing.ended(1);
         assert!(waited(&spacing, &hurry, &closing).await >= LEAST);
         assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
-        spacing.ended();
+        spacing.ended(1);
         hurry.notify_one();
         assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
         assert!(waited(&spacing, &hurry, &closing).await >= LEAST);
-        spacing.ended();
+        spacing.ended(1);
         closing.cancel();
         assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_group_is_followed_at_once() {
+        let (hurry, closing) = (Notify::new(), CancellationToken::new());
+        let mut spacing = Spacing::new(LEAST);
+        spacing.ended(GROUP);
+        assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
+        spacing.ended(GROUP - 1);
+        assert!(waited(&spacing, &hurry, &closing).await >= LEAST);
     }
 }

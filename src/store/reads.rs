@@ -1,6 +1,5 @@
 //! What every request and every run reads, grouped: what is known of a session's score, a session, perhaps a cached
-//! reply. What gathers while a statement runs goes into the
-//! next one, on a connection of its own.
+//! reply. What gathers while the readers are busy goes into the next statement, on connections of their own.
 //!
 //! A pool would hand out a connection a job and ask each whether it still lives; at a thousand jobs a second that is most of
 //! what Postgres does. SQLite reads in this process and gains nothing: its reads don't come here. Rows are decoded by

@@ -158,12 +158,13 @@ pub(super) async fn run(
         if group.is_empty() {
             return line.close().await;
         }
+        let taken = group.len();
         let mut rest: VecDeque<Recording> = group.into();
         while !rest.is_empty() {
             let batch = take_distinct(&mut rest);
             flush(&mut line, &closing, batch).await;
         }
-        spacing.ended();
+        spacing.ended(taken);
     }
 }
 

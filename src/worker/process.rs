@@ -1,8 +1,8 @@
 //! THE pipeline: one run of one claimed job, from its row to the record of its end.
 //!
 //! No transaction, lock or shared permit spans the judge call: the claim is committed before, the record is written
-//! after. What a run holds meanwhile is its own turn in this worker, which is what concurrency
-//! means. Every step may run twice; the fence in the record makes the effect happen once.
+//! after. What a run holds meanwhile is its own turn in this worker, which is what concurrency means. Every step may run
+//! twice; the fence in the record makes the effect happen once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -24,7 +24,8 @@ pub enum Closed {
     Misconfigured,
     /// An operator said so; until resumed.
     Paused,
-    /// Nothing is wrong: as many calls are out as the entry's `max_concurrency`, or the asker's turns, allow. Closes no lane.
+    /// Nothing is wrong: as many calls are out as the entry's `max_concurrency`, or the asker's turns, allow. Closes no
+    /// lane.
     Busy,
 }
 

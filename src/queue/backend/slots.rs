@@ -149,3 +149,67 @@ impl Drop for JobInHand {
         self.0.changed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(limit: usize, jobs_ahead: usize) -> (Arc<Slots>, Ahead) {
+        let ahead = Ahead::default();
+        ahead.set(jobs_ahead);
+        let slots = Slots::new(limit, ahead.clone(), InHand::default());
+        (Arc::new(slots), ahead)
+    }
+
+    fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<JobInHand>)> {
+        (0..jobs)
+            .map(|_| slots.take(Priority::Interactive))
+            .collect()
+    }
+
+    fn free(all: usize, bulk: usize) -> Free {
+        Free { all, bulk }
+    }
+
+    #[test]
+    fn what_is_made_ready_ahead_is_claimed_by_the_half_and_a_free_slot_at_once() {
+        let (slots, ahead) = slots(20, 10);
+        assert_eq!(slots.free(), free(30, 18));
+        let mut jobs = fill(&slots, 30);
+        assert_eq!(slots.free(), Free::NOTHING);
+        jobs.truncate(26);
+        assert_eq!(slots.free(), Free::NOTHING, "less than half of it is left");
+        jobs.truncate(25);
+        assert_eq!(slots.free().all, 5);
+        ahead.set(0);
+        assert_eq!(slots.free(), Free::NOTHING);
+        jobs.truncate(20);
+        assert_eq!(slots.free(), Free::NOTHING);
+        jobs.truncate(19);
+        assert_eq!(slots.free().all, 1);
+    }
+
+    #[test]
+    fn the_smallest_workers_are_never_without_work_that_they_have_room_for() {
+        for (limit, jobs_ahead) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3)] {
+            let (slots, _ahead) = slots(limit, jobs_ahead);
+            let most = limit + jobs_ahead;
+            for in_hand in 0..=most {
+                let _jobs = fill(&slots, in_hand);
+                let left = most - in_hand;
+                let expected = if in_hand < limit || 2 * left >= jobs_ahead {
+                    left
+                } else {
+                    0
+                };
+                assert_eq!(slots.free().all, expected, "{in_hand} of {limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_is_made_ready_ahead_than_is_heeded() {
+        let (slots, _ahead) = slots(1000, 500);
+        assert_eq!(slots.free().all, 1000 + Ahead::MOST);
+    }
+}

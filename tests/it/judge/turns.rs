@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use gavel::judge::gate::Closed;
 use gavel::judge::{AskContext, Asked, CallTurns, Turn};
+use tokio::sync::Notify;
 
 use super::patience::down;
 use super::stage::{Stage, context, good, question, reply_of, says};
@@ -106,4 +107,56 @@ async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
         "{asked:?}"
     );
     assert!(stage.requests().await.is_empty());
+}
+
+/// Has no turn until it is told so, and says when it is asked.
+#[derive(Debug, Default)]
+struct Withheld {
+    asked: Notify,
+    refused: Notify,
+}
+
+#[async_trait]
+impl CallTurns for Withheld {
+    async fn first(&self) -> Option<Turn> {
+        self.asked.notify_one();
+        self.refused.notified().await;
+        None
+    }
+
+    async fn another(&self) -> Turn {
+        unreachable!("nothing was asked")
+    }
+}
+
+#[tokio::test]
+async fn who_joined_a_question_that_finds_no_turn_goes_back_with_it_and_the_next_asks_anew() {
+    let stage = Stage::new(vec![good()]).await;
+    let withheld = Arc::new(Withheld::default());
+    let ask = || {
+        let context = AskContext {
+            turns: Arc::clone(&withheld) as Arc<dyn CallTurns>,
+            ..context()
+        };
+        async { stage.judge.ask(&question("evidence"), context).await }
+    };
+    let refuse = async {
+        withheld.asked.notified().await;
+        withheld.refused.notify_one();
+    };
+    let (first, joined, ()) = tokio::join!(biased; ask(), ask(), refuse);
+    for asked in [first, joined] {
+        let busy = matches!(
+            asked,
+            Asked::Wait {
+                why: Closed::Busy,
+                ..
+            }
+        );
+        assert!(busy, "{asked:?}");
+    }
+    assert!(stage.requests().await.is_empty());
+    let ledger = Ledger::default();
+    assert!(!reply_of(ledger.ask(&stage).await).0.cached);
+    assert_eq!(ledger.notes(), ["first", "end"]);
 }

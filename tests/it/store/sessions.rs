@@ -3,9 +3,11 @@
 use gavel::job::JobState;
 use gavel::score::session::{Message, Rating};
 use gavel::store::{
-    Cursor, PutOutcome, Scored, SessionFilter, SessionRecord, SessionStatus, Store, StoreError,
+    Cursor, PutOutcome, Scored, SessionFilter, SessionRecord, SessionStatus, Store, StoreError, Use,
 };
 use serde_json::json;
+use sqlx::Connection as _;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::fixtures::{
@@ -546,4 +548,66 @@ async fn more_ids_than_are_looked_up_at_once_are_refused() {
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
         assert!(error.to_string().contains("10001 ids"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn many_readers_at_once_each_get_their_own_row() {
+    for test in support::stores().await {
+        let sessions: Vec<SessionRecord> = (0..40).map(|_| session(Uuid::now_v7())).collect();
+        for one in &sessions {
+            put(&test.store, one).await;
+        }
+        let unknown = Uuid::now_v7();
+        let mut readers = JoinSet::new();
+        // More than fit into one statement, each row wanted ten times.
+        for wanted in (0..10).flat_map(|_| sessions.clone()) {
+            let store = test.store.clone();
+            readers.spawn(async move {
+                let id = wanted.session_id;
+                let (read, view, none) = tokio::join!(
+                    store.session(id),
+                    store.scoring_view(id),
+                    store.session(unknown)
+                );
+                assert_eq!(read.unwrap(), Some(wanted));
+                assert!(view.unwrap().is_some());
+                assert!(none.unwrap().is_none());
+            });
+        }
+        readers.join_all().await;
+        test.store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_warmed_needs_no_further_connection() {
+    for test in support::stores().await {
+        // Twice: a line that has its connection opens no other.
+        for _ in 0..2 {
+            test.store.warm(Use::Requests).await;
+            test.store.warm(Use::Runs).await;
+        }
+        let warm = connections(&test).await;
+        let id = scored_session(&test.store, 61).await;
+        let (read, view) = tokio::join!(test.store.session(id), test.store.scoring_view(id));
+        assert!(read.unwrap().is_some() && view.unwrap().is_some());
+        assert_eq!(connections(&test).await, warm);
+        test.store.close().await;
+    }
+}
+
+/// How many connections a store holds; none is counted on SQLite.
+async fn connections(test: &support::TestStore) -> i64 {
+    if !test.url.starts_with("postgres") {
+        return 0;
+    }
+    let mut conn = sqlx::PgConnection::connect(&test.url).await.unwrap();
+    let count = "select count(*) from pg_stat_activity where application_name = 'gavel' and datname = current_database()";
+    let count = sqlx::query_scalar(count)
+        .fetch_one(&mut conn)
+        .await
+        .unwrap();
+    conn.close().await.unwrap();
+    assert!(count > 1, "a store has more than its pool");
+    count
 }
