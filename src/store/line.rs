@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::Connection as _;
 
-use super::db::{Conn, Db, connect, within};
+use super::db::{Conn, Db, connect};
 use super::error::is_passing;
 use super::sql::sql;
 
@@ -97,7 +97,7 @@ impl Opener {
         if matches!(self.db, Db::Sqlite { .. }) || lock(&self.kept).is_some() {
             return;
         }
-        match within(self.ready()).await {
+        match self.ready().await {
             // The line may have opened one meanwhile; either will do.
             Ok(conn) => *lock(&self.kept) = Some(conn),
             Err(error) => tracing::debug!(%error, "a connection couldn't be opened ahead"),

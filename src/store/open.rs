@@ -46,6 +46,8 @@ const RECORDED: &[&str] = &[
     "score_alternative_approach_steps",
 ];
 const LOGGED: &[&str] = &["judge_calls", "judge_replies"];
+/// How long a start waits for the connections that are opened ahead.
+const WARMING: Duration = Duration::from_secs(5);
 /// The pause between two tries to reach the database at start.
 const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 
@@ -151,7 +153,7 @@ impl Store {
     }
 
     /// Opens the connections that will be needed soon, so that the first of many requests or runs don't wait for them.
-    /// What can't be opened now is opened when it is needed.
+    /// What can't be opened now, within 5 s, is opened when it is needed.
     pub async fn warm(&self, use_for: Use) {
         let openers = match use_for {
             Use::Requests => &self.for_requests,
@@ -163,7 +165,10 @@ impl Store {
             }
         };
         let lines = futures::future::join_all(openers.iter().map(Opener::open));
-        tokio::join!(lines, pool);
+        let warming = async { tokio::join!(lines, pool) };
+        if tokio::time::timeout(WARMING, warming).await.is_err() {
+            tracing::debug!("connections couldn't be opened ahead in time");
+        }
     }
 
     /// Which database this is.
