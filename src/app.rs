@@ -26,7 +26,7 @@ use crate::enqueue::{Enqueue, ScoreOnly};
 use crate::job::Lane;
 use crate::judge::gate::Gate;
 use crate::judge::gate::memory::MemoryGate;
-use crate::judge::{JudgeWiring, Judges};
+use crate::judge::{self, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
 use crate::store::{Store, Use};
@@ -35,8 +35,8 @@ use crate::worker::{self, WorkerOptions, WorkerParts};
 // What the command line shows or runs without a wired process.
 pub use self::open::open_store;
 pub use crate::api::openapi_json;
-pub use crate::judge::Providers;
 pub use crate::judge::provider::simulated;
+pub use crate::judge::{JudgeError, Probed, Providers};
 
 /// Why a process can't run, by its exit code.
 #[derive(Debug, thiserror::Error)]
@@ -233,6 +233,16 @@ impl App {
     /// Whether the queue answers.
     pub async fn ping_queue(&self) -> Result<(), QueueError> {
         self.queue.ping().await
+    }
+
+    /// Asks a judge for one token; `None` if it isn't configured.
+    pub async fn probe_judge(
+        providers: &Providers,
+        name: &str,
+    ) -> Option<Result<Probed, JudgeError>> {
+        let spec = providers.spec(name).ok()?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Some(judge::probe(&spec, &clock).await)
     }
 
     /// Whether the API would serve at that address: a public one needs tokens. Opens nothing.

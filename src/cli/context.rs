@@ -78,7 +78,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CliError>
     })
 }
 
-fn sources(global: &Global, mut flags: Vec<Flag>) -> Sources {
+pub(super) fn sources(global: &Global, mut flags: Vec<Flag>) -> Sources {
     let given = [
         ("--scoring-config", "scoring_config", &global.scoring_config),
         ("--llm-providers", "llm_providers", &global.llm_providers),

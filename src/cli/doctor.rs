@@ -1,8 +1,11 @@
-//! `gavel doctor`: looks at everything that a process would need, and says what to do about each fault. Calls no judge.
+//! `gavel doctor`: looks at everything that a process would need, and says what to do about each fault. Changes nothing.
 
+mod judges;
+mod servers;
+
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -12,36 +15,36 @@ use super::context::{Context, Voice, flag_of};
 use super::criteria;
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::app::{App, AppError, Migrations, Mode, Providers};
+use crate::app::Providers;
 use crate::config::yaml::{FileError, resolve};
-use crate::config::{LLM_PROVIDERS, SCORING_CONFIG, Settings, env_with_default, redacted_url};
+use crate::config::{LLM_PROVIDERS, SCORING_CONFIG, Settings, env_with_default};
 use crate::score::Criteria;
-use crate::store::{Store, StoreOptions};
 
 /// Less free space than this is a fault, bytes.
 const LEAST_SPACE: u64 = 512 * 1024 * 1024;
-/// How long the database may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Check settings, files, database, queue and disk, each fault with its remedy
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Check what a process would need: settings, criteria and judges' files, whether the judge is configured, \
-                  and either database, migrations and Redis (DATABASE_URL is set) or the data folder and its disk. No judge \
-                  is called. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
-    after_help = "Example:\n  gavel doctor --json"
+    long_about = "Check what a process would need: settings, criteria and judges' files, every configured judge (one call \
+                  of one token each), and either database, migrations, clock and Redis (DATABASE_URL is set) or the data \
+                  folder and its disk. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
+    after_help = "Examples:\n  gavel doctor --json\n  gavel doctor --no-probe    # calls no judge"
 )]
 pub(super) struct Doctor {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Call no judge
+    #[arg(long)]
+    no_probe: bool,
     /// Data folder, when no database is set [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
 }
 
 struct Check {
-    what: &'static str,
+    what: Cow<'static, str>,
     found: Result<String, String>,
 }
 
@@ -51,7 +54,7 @@ impl Doctor {
         let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
         let settings = &context.settings;
         let mut checks = vec![Check {
-            what: "settings",
+            what: "settings".into(),
             found: Ok(global.config.as_ref().map_or_else(
                 || "defaults and environment".to_owned(),
                 |path| path.display().to_string(),
@@ -59,7 +62,7 @@ impl Doctor {
         }];
         let criteria = criteria_of(settings);
         checks.push(Check {
-            what: "criteria file",
+            what: "criteria file".into(),
             found: criteria
                 .as_ref()
                 .map(|c| format!("hash {}", c.hash))
@@ -67,25 +70,24 @@ impl Doctor {
         });
         let providers = providers_of(settings);
         checks.push(Check {
-            what: "judges' file",
+            what: "judges' file".into(),
             found: providers
                 .as_ref()
                 .map(|p| p.names().join(", "))
                 .map_err(Clone::clone),
         });
         if let (Ok(criteria), Ok(providers)) = (&criteria, &providers) {
-            checks.push(Check {
-                what: "judge",
-                found: providers
-                    .check(&criteria.judge)
-                    .map(|()| format!("{} is configured (not called)", criteria.judge))
-                    .map_err(|error| error.to_string()),
-            });
+            let calls = if self.no_probe {
+                judges::Calls::None
+            } else {
+                judges::Calls::OneToken
+            };
+            checks.extend(judges::check(providers, &criteria.judge, calls).await);
         }
         if settings.database.url.is_empty() {
             checks.extend(data_folder(Path::new(&settings.data_dir)));
         } else {
-            checks.extend(servers(settings).await);
+            checks.extend(servers::check(settings).await);
         }
         print(&checks, self.json)?;
         Ok(if checks.iter().all(|check| check.found.is_ok()) {
@@ -181,11 +183,11 @@ fn data_folder(path: &Path) -> Vec<Check> {
     };
     vec![
         Check {
-            what: "data folder",
+            what: "data folder".into(),
             found: writable,
         },
         Check {
-            what: "disk",
+            what: "disk".into(),
             found: space,
         },
     ]
@@ -200,75 +202,4 @@ fn probe(folder: &Path) -> std::io::Result<()> {
     let written = file.write_all(b"doctor");
     std::fs::remove_file(&path)?;
     written
-}
-
-async fn servers(settings: &Settings) -> Vec<Check> {
-    let name = redacted_url(&settings.database.url);
-    let store = Store::connect(StoreOptions {
-        url: settings.database.url.clone(),
-        max_connections: 1,
-        connect_timeout: PATIENCE,
-    })
-    .await;
-    let mut checks = Vec::new();
-    let migrated = match &store {
-        Err(error) => {
-            checks.push(Check {
-                what: "database",
-                found: Err(format!(
-                    "{name}: {error}; check DATABASE_URL (database.url) and that the server runs"
-                )),
-            });
-            false
-        }
-        Ok(store) => {
-            checks.push(Check {
-                what: "database",
-                found: Ok(format!("{name} answers")),
-            });
-            let found = match store.pending_migrations().await {
-                Ok(pending) if pending.is_empty() => Ok("up to date".to_owned()),
-                Ok(pending) => Err(format!("{} pending: run `gavel migrate`", pending.len())),
-                Err(error) => Err(error.to_string()),
-            };
-            let migrated = found.is_ok();
-            checks.push(Check {
-                what: "migrations",
-                found,
-            });
-            migrated
-        }
-    };
-    if let Ok(store) = store {
-        store.close().await;
-    }
-    checks.push(Check {
-        what: "redis",
-        found: redis(settings, migrated).await,
-    });
-    checks
-}
-
-async fn redis(settings: &Settings, migrated: bool) -> Result<String, String> {
-    let name = redacted_url(&settings.redis.url);
-    if settings.redis.url.is_empty() {
-        return Err(
-            "not set: `serve` and `worker` need REDIS_URL (redis.url), such as redis://host:6379/0"
-                .to_owned(),
-        );
-    }
-    if !migrated {
-        return Err("not looked at: the database comes first".to_owned());
-    }
-    let fault = |error: String| {
-        format!("{name}: {error}; check REDIS_URL (redis.url) and that the server runs")
-    };
-    let app = App::open(settings.clone(), Mode::Shared, Migrations::Require)
-        .await
-        .map_err(|error: AppError| fault(error.to_string()))?;
-    let answered = app.ping_queue().await;
-    app.close().await;
-    answered
-        .map(|()| format!("{name} answers"))
-        .map_err(|error| fault(error.to_string()))
 }

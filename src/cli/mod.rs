@@ -2,6 +2,7 @@
 //! went. Holds no rule of scoring: commands talk to the service, theirs or a remote one, through `client`.
 
 mod completions;
+mod config_show;
 mod context;
 mod criteria;
 mod daemon;
@@ -102,6 +103,7 @@ enum Command {
     Judges(judges::Judges),
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
+    Config(config_show::ConfigCommand),
     Openapi(openapi::Openapi),
     Healthcheck(healthcheck::Healthcheck),
     SimulateJudge(simulate_judge::SimulateJudge),
@@ -145,6 +147,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Judges(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,
+        Command::Config(command) => command.run(&global),
         Command::Openapi(command) => command.run(),
         Command::Healthcheck(command) => command.run(&global).await,
         Command::SimulateJudge(command) => command.run(&global).await,

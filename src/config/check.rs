@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use config::ValueKind;
+use serde_json::Value;
+
 use super::load::Origin;
 use super::settings::Settings;
 
@@ -26,6 +29,24 @@ pub(super) fn shown(key: &str, value: &str) -> String {
         "database.url" | "redis.url" => redacted_url(value),
         "auth.tokens" => "[hidden]".to_owned(),
         _ => value.to_owned(),
+    }
+}
+
+/// A value without secrets.
+pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
+    match value {
+        ValueKind::String(text) => shown(key, text).into(),
+        ValueKind::Array(items) => items
+            .iter()
+            .map(|item| shown_value(key, &item.kind))
+            .collect(),
+        ValueKind::Boolean(switch) => (*switch).into(),
+        ValueKind::I64(number) => (*number).into(),
+        ValueKind::U64(number) => (*number).into(),
+        ValueKind::Float(number) => (*number).into(),
+        ValueKind::Nil | ValueKind::I128(_) | ValueKind::U128(_) | ValueKind::Table(_) => {
+            value.to_string().into()
+        }
     }
 }
 

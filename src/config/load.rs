@@ -42,6 +42,19 @@ pub struct Loaded {
     pub settings: Settings,
     /// What looks like a mistake but stops nothing; to be logged.
     pub warnings: Vec<String>,
+    /// Every key, in the order of their names, with where its value came from.
+    pub values: Vec<Shown>,
+}
+
+/// One setting as it may be shown: passwords and tokens are left out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The dotted key.
+    pub key: String,
+    /// The value: a text, a number, a switch, or a list of texts. Its JSON is TOML too.
+    pub value: serde_json::Value,
+    /// The flag, the variable, the file and its line, or `default`.
+    pub origin: String,
 }
 
 /// Every fault that was found, one sentence each: the key, the value, what is wrong, and what would be right.
@@ -71,6 +84,16 @@ pub(super) enum Origin {
 }
 
 impl Origin {
+    /// Where it is set.
+    fn place(&self) -> String {
+        match self {
+            Self::Flag(flag) => (*flag).to_owned(),
+            Self::Variable(variable) => variable.clone(),
+            Self::File { path, line } => Place(path, *line).to_string(),
+            Self::Default => "default".to_owned(),
+        }
+    }
+
     /// The key as the person who set it knows it.
     pub(super) fn name(&self, key: &str) -> String {
         match self {
@@ -119,25 +142,38 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
             .set_override(&key, value)
             .map_err(|error| ConfigError::one(format!("{key}: {error}")))?;
     }
-    let mut settings: Settings =
-        layered
-            .build()
-            .and_then(Config::try_deserialize)
-            .map_err(|error| {
-                let mut faults = std::mem::take(&mut faults);
-                faults.push(error.to_string());
-                ConfigError { faults }
-            })?;
-    faults.extend(check::check(&mut settings, &|key| {
-        origins.get(key).cloned().unwrap_or(Origin::Default)
-    }));
+    let origin = |key: &str| origins.get(key).cloned().unwrap_or(Origin::Default);
+    let read = layered.build().and_then(|built| {
+        let values = shown(built.collect()?, &origin);
+        Ok((values, built.try_deserialize::<Settings>()?))
+    });
+    let (values, mut settings) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            faults.push(error.to_string());
+            return Err(ConfigError { faults });
+        }
+    };
+    faults.extend(check::check(&mut settings, &origin));
     if !faults.is_empty() {
         return Err(ConfigError { faults });
     }
     Ok(Loaded {
         settings,
         warnings: unknown_variables(&sources.env, &keys),
+        values,
     })
+}
+
+fn shown(table: Map<String, Value>, origin: &dyn Fn(&str) -> Origin) -> Vec<Shown> {
+    flatten(table)
+        .into_iter()
+        .map(|(key, value)| Shown {
+            value: check::shown_value(&key, &value),
+            origin: origin(&key).place(),
+            key,
+        })
+        .collect()
 }
 
 /// The environment's values, the alias of a key before its `GAVEL_` name, so that the latter wins.

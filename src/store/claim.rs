@@ -186,15 +186,12 @@ impl Claiming {
 fn sorted(rows: &[Row]) -> (Vec<Job>, Vec<JobId>) {
     let (mut claimed, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
-        let id = row.get("job_id").map(JobId);
-        match (job(row), id) {
-            (Ok(job), _) => claimed.push(job),
-            (Err(error), Ok(job_id)) => {
-                tracing::error!(%job_id, %error, "a claimed row can't be read; it goes back for a while");
-                unreadable.push(job_id);
-            }
-            (Err(error), Err(_)) => {
-                tracing::error!(%error, "a claimed row has no id that can be read")
+        let id = row.get("job_id").map(JobId).ok();
+        match job(row) {
+            Ok(job) => claimed.push(job),
+            Err(error) => {
+                tracing::error!(job_id = ?id, %error, "a claimed row can't be read; it goes back for a while");
+                unreadable.extend(id);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use sqlx::pool::PoolConnection;
 use sqlx::{ConnectOptions as _, PgConnection, Sqlite, SqliteConnection};
 use tokio::sync::mpsc;
@@ -234,6 +235,25 @@ impl Store {
                 reason: format!("no answer within {} s", PING.as_secs()),
             }),
         }
+    }
+
+    /// The database's clock, by which workers are called alive or dead. `None`: SQLite has this machine's.
+    ///
+    /// # Errors
+    /// `Unavailable` if it doesn't answer.
+    pub async fn database_time(&self) -> Result<Option<DateTime<Utc>>, StoreError> {
+        const ATTEMPTED: &str = "asking the database for its time";
+        if self.dialect() == Dialect::Sqlite {
+            return Ok(None);
+        }
+        let rows = self
+            .db
+            .read(ATTEMPTED, &sql!("select clock_timestamp() as at"))
+            .await?;
+        rows.first()
+            .map(|row| row.get("at"))
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
     /// Writes what the groupers hold, ends their tasks and closes the pool. Later calls fail as unavailable.

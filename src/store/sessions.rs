@@ -223,12 +223,10 @@ fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -
 
 /// JSON for a text column, NUL characters replaced as in every other value.
 fn json_text(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    const ATTEMPTED: &str = "writing a session as JSON";
     serde_json::to_value(value)
         .map(|value| json_without_nul(value).to_string())
-        .map_err(|e| StoreError::Unexpected {
-            attempted: "writing a session as JSON",
-            reason: e.to_string(),
-        })
+        .map_err(|e| StoreError::of(ATTEMPTED, &sqlx::Error::Encode(Box::new(e))))
 }
 
 fn session(row: &Row) -> sqlx::Result<SessionRecord> {

@@ -353,3 +353,27 @@ pub(super) fn json_without_nul(value: Value) -> Value {
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_padded_with_its_last_and_an_empty_one_matches_nothing() {
+        let mut three = sql!("in ");
+        three.push_list([1_i64, 2, 3]);
+        assert_eq!(three.text, "in ($1, $2, $3, $4)");
+        let mut none = sql!("in ");
+        none.push_list(Vec::<i64>::new());
+        assert_eq!((none.text.as_ref(), none.args.len()), ("in (null)", 0));
+    }
+
+    #[test]
+    fn json_is_copied_only_to_lose_its_nul_characters() {
+        let plain = serde_json::json!({ "a\\u0000": ["b", 1, null] });
+        assert_eq!(raw_without_nul(&plain).get(), plain.to_string());
+        let with_nul = serde_json::json!({ "a\u{0}": ["b\u{0}", 1] });
+        let read: Value = serde_json::from_str(raw_without_nul(&with_nul).get()).unwrap();
+        assert_eq!(read, serde_json::json!({ "a\u{fffd}": ["b\u{fffd}", 1] }));
+    }
+}

@@ -47,39 +47,39 @@ macro_rules! current_score {
     };
 }
 
+/// Subqueries instead of joins, so that no plan can read a whole index: one made while the tables were empty would.
+/// Materialized, or Postgres would work out both ids anew for every job of the table.
+const KNOWN: &str = concat!(
+    "with known as materialized (
+        select s.session_id as viewed_id, s.status as session_status, s.message_count,
+            (select score_id ",
+    current_score!(),
+    ") as current_score_id, (select criteria_hash ",
+    current_score!(),
+    ") as current_criteria_hash,
+            (select job_id from scoring_jobs
+             where kind = 'session' and subject_id = s.session_id and finished_at is null
+               and purpose = 'score') as active_id,
+            (select job_id from scoring_jobs
+             where kind = 'session' and subject_id = s.session_id and purpose = 'score' and state = 'failed'
+               and finished_at > coalesce((select scored_at ",
+    current_score!(),
+    "), $1)
+             order by finished_at desc, job_id desc limit 1) as failed_id
+        from alert_sessions s where s.session_id in "
+);
+const WITH_JOBS: &str = concat!(
+    ") select viewed_id, session_status, message_count, current_score_id, current_criteria_hash, ",
+    job_columns!(),
+    " from known left join scoring_jobs on job_id in (active_id, failed_id)"
+);
+
 /// The sessions of these ids, each beside its current score and the jobs that matter: the active one, and the newest that
 /// failed after the current score. A row for each such job, one without a job where there is none.
 pub(super) fn views_statement(ids: impl Iterator<Item = Uuid>) -> Sql {
-    // Subqueries instead of joins, so that no plan can read a whole index: one made while the tables were empty would.
-    // Materialized, or Postgres would work out both ids anew for every job of the table.
-    let mut statement = sql!(
-        concat!(
-            "with known as materialized (
-                select s.session_id as viewed_id, s.status as session_status, s.message_count,
-                    (select score_id ",
-            current_score!(),
-            ") as current_score_id, (select criteria_hash ",
-            current_score!(),
-            ") as current_criteria_hash,
-                    (select job_id from scoring_jobs
-                     where kind = 'session' and subject_id = s.session_id and finished_at is null
-                       and purpose = 'score') as active_id,
-                    (select job_id from scoring_jobs
-                     where kind = 'session' and subject_id = s.session_id and purpose = 'score' and state = 'failed'
-                       and finished_at > coalesce((select scored_at ",
-            current_score!(),
-            "), $1)
-                     order by finished_at desc, job_id desc limit 1) as failed_id
-                from alert_sessions s where s.session_id in "
-        ),
-        DateTime::<Utc>::UNIX_EPOCH
-    );
+    let mut statement = sql!(KNOWN, DateTime::<Utc>::UNIX_EPOCH);
     statement.push_list(ids);
-    statement.push(concat!(
-        ") select viewed_id, session_status, message_count, current_score_id, current_criteria_hash, ",
-        job_columns!(),
-        " from known left join scoring_jobs on job_id in (active_id, failed_id)"
-    ));
+    statement.push(WITH_JOBS);
     statement
 }
 

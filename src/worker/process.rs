@@ -175,11 +175,7 @@ impl Pipeline {
         let criteria = Criteria::from_value(&content)
             .map_err(|error| failed(FailureClass::BadInput, format!("criteria {hash}: {error}")))?;
         let criteria = Arc::new(criteria);
-        let mut known = self.known_criteria();
-        if known.len() >= CRITERIA_KEPT {
-            known.clear();
-        }
-        known.insert(hash.to_owned(), criteria.clone());
+        keep(&mut self.known_criteria(), hash, criteria.clone());
         Ok(criteria)
     }
 
@@ -273,6 +269,14 @@ impl Pipeline {
     }
 }
 
+/// Keeps a definition; with too many kept, those are let go of.
+fn keep(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Criteria>) {
+    if known.len() >= CRITERIA_KEPT {
+        known.clear();
+    }
+    known.insert(hash.to_owned(), criteria);
+}
+
 /// What a run has used so far.
 struct Spent {
     retries: i32,
@@ -355,6 +359,22 @@ fn class_of(class: ErrorClass) -> FailureClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn definitions_are_kept_and_never_too_many() {
+        let file = json!({
+            "scoring": { "llm_provider": "openai-default" },
+            "judge_prompt": "{{SESSION_CONVERSATION}} {{ALERT_DATA}} {{OUTPUT_SCHEMA}}",
+        });
+        let criteria = Arc::new(Criteria::from_value(&file).unwrap());
+        let mut known = HashMap::new();
+        for n in 0..CRITERIA_KEPT + 2 {
+            keep(&mut known, &n.to_string(), criteria.clone());
+            assert!(known.contains_key(&n.to_string()));
+            assert!(known.len() <= CRITERIA_KEPT);
+        }
+        assert_eq!(known.len(), 2);
+    }
 
     #[test]
     fn a_judges_class_keeps_its_name_as_the_jobs() {

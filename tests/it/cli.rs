@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+mod doctor;
 mod embedded;
 mod servers;
 mod settings;

@@ -160,10 +160,9 @@ fn content(read: &read::Definition) -> Value {
 }
 
 fn hash(content: &Value) -> Result<CriteriaHash, CriteriaError> {
-    let canonical = serde_json_canonicalizer::to_vec(content).map_err(|error| CriteriaError {
-        path: ".".to_owned(),
-        message: format!("can't be written as canonical JSON: {error}"),
-    })?;
+    let unwritable =
+        |error| read::fault(".", format!("can't be written as canonical JSON: {error}"));
+    let canonical = serde_json_canonicalizer::to_vec(content).map_err(unwritable)?;
     Ok(CriteriaHash(hex(&Sha256::digest(canonical))))
 }
 

@@ -304,7 +304,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn fault(path: impl Into<String>, message: impl Into<String>) -> CriteriaError {
+pub(super) fn fault(path: impl Into<String>, message: impl Into<String>) -> CriteriaError {
     CriteriaError {
         path: path.into(),
         message: message.into(),

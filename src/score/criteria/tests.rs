@@ -44,6 +44,7 @@ fn equal_resolved_values_give_equal_hashes() {
         with(|f| f["scoring"] = json!({ "llm_provider": "openai-default" })),
         with(|f| f["scoring"]["enabled"] = json!(false)),
         with(|f| f["scoring"]["enabled"] = json!("no")),
+        with(|f| f["scoring"]["enabled"] = json!(0)),
         with(|f| f["scoring"]["llm_model"] = Value::Null),
         with(|f| f["dimensions"] = json!(default_dimensions())),
         with(|f| {

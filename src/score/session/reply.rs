@@ -237,16 +237,9 @@ fn items<T>(
     let mut all = Vec::new();
     for (index, item) in list(parent, at, key, faults).iter().enumerate() {
         let pointer = format!("{at}/{key}/{index}");
-        match item {
-            Value::Object(map) => all.extend(read(map, &pointer, faults)),
-            other @ (Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_)) => faults.add(
-                pointer,
-                format!("is {}; an object is expected", kind(other)),
-            ),
+        match item.as_object() {
+            Some(map) => all.extend(read(map, &pointer, faults)),
+            None => faults.add(pointer, format!("is {}; an object is expected", kind(item))),
         }
     }
     all

@@ -54,7 +54,11 @@ async fn a_worker_without_a_judge_is_exit_2_with_the_remedy() {
     place.run(&["migrate"]).ends(0);
     place.run(&["worker"]).ends(2).says("OPENAI_API_KEY");
     let run = place.run(&["doctor"]).ends(3).prints("ok     redis");
-    drop(run.prints("ok     migrations").prints("FAULT  judge"));
+    drop(
+        run.prints("ok     migrations")
+            .prints("ok     clock")
+            .prints("FAULT  judge"),
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::job::{JobState, WaitReason};
-use gavel::store::{Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions};
+use gavel::store::{Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, Use};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -371,4 +371,22 @@ async fn an_address_that_cant_be_read_is_said_to_be_one() {
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
         assert!(error.to_string().contains("database url"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn connections_that_could_not_be_opened_ahead_are_opened_when_they_are_needed() {
+    let Some(wire) = Wire::new().await else {
+        return;
+    };
+    wire.cut();
+    for use_for in [Use::Requests, Use::Runs] {
+        wire.store.warm(use_for).await;
+    }
+    wire.mend();
+    let nobody = wire.store.scoring_view(Uuid::now_v7()).await.unwrap();
+    assert_eq!(nobody, None);
+    let (_, job) = session_with_job(&wire.store).await;
+    let claimed = claim(&wire.store, job, Uuid::now_v7()).await;
+    assert_eq!(claimed.state, JobState::Running);
+    wire.store.close().await;
 }

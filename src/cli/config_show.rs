@@ -1,0 +1,72 @@
+//! `gavel config show`: the settings that a command would run with, and where each came from. Shows no secret.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Global;
+use super::context::sources;
+use super::outcome::{CliError, Exit};
+use super::output;
+use crate::config::{self, Shown};
+
+/// Show the settings in force
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Example:\n  gavel config show --origin"
+)]
+pub(super) struct ConfigCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Show(Show),
+}
+
+/// Print every setting with its value
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Print every setting with its value, passwords and tokens left out. With --origin each line says where \
+                  the value came from: a flag, a variable of the environment or of .env, a line of the settings file, or \
+                  the built-in default. Exit 2: settings don't load.",
+    after_help = "Examples:\n  gavel config show --origin\n  gavel config show --json | jq '.items[] | select(.origin != \"default\")'"
+)]
+struct Show {
+    /// Say where each value came from
+    #[arg(long)]
+    origin: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ConfigCommand {
+    pub(super) fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let Action::Show(show) = &self.action;
+        let loaded = config::load(&sources(global, Vec::new()))?;
+        for warning in &loaded.warnings {
+            output::note(&format!("warning: {warning}"));
+        }
+        if show.json {
+            let items: Vec<Value> = loaded.values.iter().map(as_json).collect();
+            output::json(&json!({ "items": items }))?;
+            return Ok(Exit::Done);
+        }
+        for one in &loaded.values {
+            let line = format!("{} = {}", one.key, one.value);
+            let line = if show.origin {
+                format!("{line}  # {}", one.origin)
+            } else {
+                line
+            };
+            output::line(&output::clean(&line))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn as_json(one: &Shown) -> Value {
+    json!({ "key": one.key, "value": one.value, "origin": one.origin })
+}

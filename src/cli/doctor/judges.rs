@@ -1,0 +1,55 @@
+//! Every configured judge, asked for one token.
+
+use super::Check;
+use crate::app::{App, Providers};
+use crate::job::FailureClass;
+
+/// Whether judges are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calls {
+    /// Once each, for one token.
+    OneToken,
+    /// Not at all.
+    None,
+}
+
+/// The judge of the criteria, which must be configured, and every other entry that is. The simulator's own entry needs no
+/// key and is always there: it is asked only where the criteria name it.
+pub(super) async fn check(providers: &Providers, judge: &str, calls: Calls) -> Vec<Check> {
+    let mut names = vec![judge.to_owned()];
+    names.extend(providers.names().into_iter().filter(|name| {
+        let real = providers.spec(name).is_ok_and(|spec| !spec.simulated());
+        // Other models of an entry share its address and key.
+        name != judge && !name.contains(':') && real
+    }));
+    let checks = names.into_iter().map(|name| async move {
+        Check {
+            found: one(providers, &name, calls).await,
+            what: format!("judge {name}").into(),
+        }
+    });
+    futures::future::join_all(checks).await
+}
+
+async fn one(providers: &Providers, name: &str, calls: Calls) -> Result<String, String> {
+    providers.check(name).map_err(|error| error.to_string())?;
+    match calls {
+        Calls::None => Ok("is configured (not called)".to_owned()),
+        Calls::OneToken => match App::probe_judge(providers, name).await {
+            None => Ok("is configured (not called)".to_owned()),
+            Some(Ok(probed)) => Ok(format!(
+                "{} answers in {:.1} s{}",
+                probed.model,
+                probed.took.as_secs_f64(),
+                if probed.simulated { " (simulated)" } else { "" }
+            )),
+            Some(Err(error)) => {
+                let class = error.class.as_str();
+                // The words for it are those of a job that fails so.
+                let remedy = class.parse().map_or("", FailureClass::remedy);
+                let remedy = remedy.replace(", then retry the job", "");
+                Err(format!("{} ({class}); {remedy}", error.message))
+            }
+        },
+    }
+}

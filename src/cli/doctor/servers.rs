@@ -1,0 +1,111 @@
+//! Database, migrations, clock and Redis.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use super::Check;
+use crate::app::{App, AppError, Migrations, Mode};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{Settings, redacted_url};
+use crate::store::{Store, StoreOptions};
+
+/// How long the database may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How far this machine's clock may be from the database's.
+const MOST_APART: TimeDelta = TimeDelta::seconds(2);
+
+pub(super) async fn check(settings: &Settings) -> Vec<Check> {
+    let name = redacted_url(&settings.database.url);
+    let store = Store::connect(StoreOptions {
+        url: settings.database.url.clone(),
+        max_connections: 1,
+        connect_timeout: PATIENCE,
+    })
+    .await;
+    let mut checks = Vec::new();
+    let migrated = match &store {
+        Err(error) => {
+            checks.push(Check {
+                what: "database".into(),
+                found: Err(format!(
+                    "{name}: {error}; check DATABASE_URL (database.url) and that the server runs"
+                )),
+            });
+            false
+        }
+        Ok(store) => {
+            checks.push(Check {
+                what: "database".into(),
+                found: Ok(format!("{name} answers")),
+            });
+            let found = match store.pending_migrations().await {
+                Ok(pending) if pending.is_empty() => Ok("up to date".to_owned()),
+                Ok(pending) => Err(format!("{} pending: run `gavel migrate`", pending.len())),
+                Err(error) => Err(error.to_string()),
+            };
+            let migrated = found.is_ok();
+            checks.push(Check {
+                what: "migrations".into(),
+                found,
+            });
+            checks.push(Check {
+                what: "clock".into(),
+                found: clock(store).await,
+            });
+            migrated
+        }
+    };
+    if let Ok(store) = store {
+        store.close().await;
+    }
+    checks.push(Check {
+        what: "redis".into(),
+        found: redis(settings, migrated).await,
+    });
+    checks
+}
+
+/// Due times are this machine's, heartbeats are the database's: far apart, jobs come early, late, or twice.
+async fn clock(store: &Store) -> Result<String, String> {
+    let theirs = store
+        .database_time()
+        .await
+        .map_err(|error| error.to_string())?;
+    let Some(theirs) = theirs else {
+        return Ok("the database is on this machine".to_owned());
+    };
+    let apart = (SystemClock.now() - theirs).abs();
+    let shown = format!("{:.1} s apart from the database's", apart.as_seconds_f64());
+    if apart > MOST_APART {
+        return Err(format!(
+            "{shown}; at most {} s are well: let both machines follow a time server (NTP)",
+            MOST_APART.num_seconds()
+        ));
+    }
+    Ok(shown)
+}
+
+async fn redis(settings: &Settings, migrated: bool) -> Result<String, String> {
+    let name = redacted_url(&settings.redis.url);
+    if settings.redis.url.is_empty() {
+        return Err(
+            "not set: `serve` and `worker` need REDIS_URL (redis.url), such as redis://host:6379/0"
+                .to_owned(),
+        );
+    }
+    if !migrated {
+        return Err("not looked at: the database comes first".to_owned());
+    }
+    let fault = |error: String| {
+        format!("{name}: {error}; check REDIS_URL (redis.url) and that the server runs")
+    };
+    let app = App::open(settings.clone(), Mode::Shared, Migrations::Require)
+        .await
+        .map_err(|error: AppError| fault(error.to_string()))?;
+    let answered = app.ping_queue().await;
+    app.close().await;
+    answered
+        .map(|()| format!("{name} answers"))
+        .map_err(|error| fault(error.to_string()))
+}
