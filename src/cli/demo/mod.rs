@@ -37,7 +37,7 @@ const SIMULATED: &str = "simulated";
     long_about = "Start everything in one process, store the example sessions, score those that have ended, print the \
                   scores, and stay up with the API until Ctrl-C. The judge is simulated, unless --judge names one of \
                   llm_providers.yaml. Data lies in ./gavel-demo; a second run shows what is scored already.",
-    after_help = "Examples:\n  gavel demo\n  OPENAI_API_KEY=sk-... gavel demo --judge openai-default"
+    after_help = "Examples:\n  gavel demo\n  OPENAI_API_KEY=sk-... gavel demo --judge openai-default\n  GOOGLE_API_KEY=... gavel demo --judge google-default"
 )]
 pub(super) struct Demo {
     /// Ask this judge instead of the simulated one

@@ -1,10 +1,20 @@
 //! Providers and their wire types: one folder each.
 //!
 //! A provider makes one HTTP call and says how it ended, in terms that don't name the provider. It never retries, never
-//! waits for a gate and never keeps a reply.
+//! waits for a gate and never keeps a reply. What families have in common is `endpoint`; a family's folder holds its wire
+//! types and the words of its errors, and nothing that another family needs.
 
+mod anthropic;
+mod body;
+mod endpoint;
+mod gemini;
+mod headers;
 mod http;
-pub(in crate::judge) mod openai;
+mod openai;
+mod refusal;
+mod reply;
+mod schema;
+mod shape;
 pub mod simulated;
 
 use std::collections::BTreeMap;
@@ -86,7 +96,7 @@ pub(in crate::judge) struct Tokens {
 #[derive(Default)]
 pub(in crate::judge) struct ProviderMaker {
     clients: BTreeMap<http::Route, http::Client>,
-    learned: Arc<openai::Learned>,
+    learned: Arc<shape::Learned>,
 }
 
 impl ProviderMaker {
@@ -102,13 +112,21 @@ impl ProviderMaker {
             .entry(route)
             .or_insert_with(|| http::Client::new(route))
             .clone();
-        match spec.entry().entry_type {
-            EntryType::OpenAi => Arc::new(openai::OpenAi::new(
-                spec,
-                client,
-                Arc::clone(&self.learned),
-                Arc::clone(clock),
-            )),
-        }
+        Arc::new(endpoint::Endpoint::new(
+            dialect_of(spec.entry().entry_type),
+            spec,
+            client,
+            Arc::clone(&self.learned),
+            Arc::clone(clock),
+        ))
+    }
+}
+
+/// The words of each family.
+fn dialect_of(family: EntryType) -> &'static dyn endpoint::Dialect {
+    match family {
+        EntryType::OpenAi => &openai::OpenAi,
+        EntryType::Anthropic => &anthropic::Anthropic,
+        EntryType::Gemini => &gemini::Gemini,
     }
 }

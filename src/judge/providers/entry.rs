@@ -37,10 +37,56 @@ const KEYS: &[&str] = &[
 ];
 
 /// What an entry speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::judge) enum EntryType {
     /// Chat completions: OpenAI and every compatible server.
     OpenAi,
+    /// Anthropic messages.
+    Anthropic,
+    /// Gemini, by generateContent.
+    Gemini,
+}
+
+impl EntryType {
+    const ALL: [(&str, Self); 3] = [
+        ("openai", Self::OpenAi),
+        ("anthropic", Self::Anthropic),
+        ("gemini", Self::Gemini),
+    ];
+
+    /// What is appended to the address.
+    const fn path(self) -> &'static str {
+        match self {
+            Self::OpenAi => "/chat/completions",
+            Self::Anthropic => "/v1/messages",
+            Self::Gemini => "/v1beta/models/{model}:generateContent",
+        }
+    }
+
+    /// The header that holds the key.
+    const fn auth_header(self) -> &'static str {
+        match self {
+            Self::OpenAi => "Authorization",
+            Self::Anthropic => "x-api-key",
+            Self::Gemini => "x-goog-api-key",
+        }
+    }
+
+    /// What stands before the key.
+    const fn auth_prefix(self) -> &'static str {
+        match self {
+            Self::OpenAi => "Bearer ",
+            Self::Anthropic | Self::Gemini => "",
+        }
+    }
+
+    /// The ways in which the reply's shape can be asked for.
+    const fn structured(self) -> &'static [(&'static str, Structured)] {
+        match self {
+            Self::OpenAi | Self::Gemini => Structured::WITH_OBJECT,
+            Self::Anthropic => Structured::WITH_TOOL,
+        }
+    }
 }
 
 /// How calls prove who they are.
@@ -59,15 +105,22 @@ pub(in crate::judge) enum Structured {
     Auto,
     /// By schema, always.
     JsonSchema,
+    /// As the input of a tool, always.
+    Tool,
     /// As any JSON object, always.
     JsonObject,
 }
 
 impl Structured {
-    const ALL: [(&str, Self); 3] = [
+    const WITH_OBJECT: &[(&str, Self)] = &[
         (Self::Auto.as_str(), Self::Auto),
         (Self::JsonSchema.as_str(), Self::JsonSchema),
         (Self::JsonObject.as_str(), Self::JsonObject),
+    ];
+    const WITH_TOOL: &[(&str, Self)] = &[
+        (Self::Auto.as_str(), Self::Auto),
+        (Self::JsonSchema.as_str(), Self::JsonSchema),
+        (Self::Tool.as_str(), Self::Tool),
     ];
 
     /// The name in the file.
@@ -75,6 +128,7 @@ impl Structured {
         match self {
             Self::Auto => "auto",
             Self::JsonSchema => "json_schema",
+            Self::Tool => "tool",
             Self::JsonObject => "json_object",
         }
     }
@@ -136,9 +190,10 @@ impl Entry {
             });
         }
         let fields = Fields::new(name, value, KEYS)?;
-        let entry_type = fields
-            .word("type", &[("openai", EntryType::OpenAi)])?
-            .ok_or_else(|| fields.fault("type", "is missing; known: openai"))?;
+        let entry_type = fields.word("type", &EntryType::ALL)?.ok_or_else(|| {
+            let known = EntryType::ALL.map(|(name, _)| name).join(", ");
+            fields.fault("type", format!("is missing; known: {known}"))
+        })?;
         let custom = fields.text("custom_base_url")?;
         let (base_url_key, base_url) = match &custom {
             Some(url) => ("custom_base_url", url.clone()),
@@ -154,7 +209,7 @@ impl Entry {
             base_url: base_url.trim_end_matches('/').to_owned(),
             path: fields
                 .text("path")?
-                .unwrap_or_else(|| "/chat/completions".to_owned()),
+                .unwrap_or_else(|| entry_type.path().to_owned()),
             model: fields.required("model")?,
             models,
             any_model,
@@ -164,8 +219,8 @@ impl Entry {
             auth: fields
                 .word("auth", &[("bearer", Auth::Bearer), ("none", Auth::None)])?
                 .unwrap_or(Auth::Bearer),
-            auth_header: auth_header(&fields)?,
-            auth_prefix: auth_prefix(&fields)?,
+            auth_header: auth_header(&fields, entry_type)?,
+            auth_prefix: auth_prefix(&fields, entry_type)?,
             headers: headers(&fields)?,
             extra_body: extra_body(&fields)?,
             prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
@@ -175,7 +230,7 @@ impl Entry {
             temperature: temperature(&fields)?,
             timeout: timeout(&fields)?,
             structured: fields
-                .word("structured", &Structured::ALL)?
+                .word("structured", entry_type.structured())?
                 .unwrap_or(Structured::Auto),
             simulated: fields.flag("simulated")?.unwrap_or(false),
         })
@@ -259,10 +314,10 @@ fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, P
     Ok(SecretString::from(key.to_owned()))
 }
 
-fn auth_header(fields: &Fields<'_>) -> Result<String, ProvidersError> {
+fn auth_header(fields: &Fields<'_>, entry_type: EntryType) -> Result<String, ProvidersError> {
     let name = fields
         .text("auth_header")?
-        .unwrap_or_else(|| "Authorization".to_owned());
+        .unwrap_or_else(|| entry_type.auth_header().to_owned());
     if is_header_name(&name) {
         Ok(name)
     } else {
@@ -293,12 +348,12 @@ fn is_header_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-fn auth_prefix(fields: &Fields<'_>) -> Result<String, ProvidersError> {
+fn auth_prefix(fields: &Fields<'_>, entry_type: EntryType) -> Result<String, ProvidersError> {
     // `auth_prefix: ""` is a setting (Azure), not an absence.
     match fields.raw("auth_prefix") {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(fields.fault("auth_prefix", "expected text")),
-        None => Ok("Bearer ".to_owned()),
+        None => Ok(entry_type.auth_prefix().to_owned()),
     }
 }
 

@@ -52,11 +52,17 @@ fn substitute(value: &mut Value, set: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_shipped_file_needs_a_key_for_openai_and_none_for_the_simulator() {
+fn the_shipped_file_needs_a_key_for_each_family_and_none_for_the_simulator() {
     let providers = shipped(&[]);
     assert_eq!(
         providers.names(),
         [
+            "anthropic-default",
+            "anthropic-default:claude-opus-5",
+            "anthropic-default:claude-haiku-4-5",
+            "google-default",
+            "google-default:gemini-2.5-flash",
+            "google-default:gemini-2.5-pro",
             "openai-default",
             "openai-default:gpt-4o",
             "openai-default:gpt-4.1",
@@ -64,8 +70,14 @@ fn the_shipped_file_needs_a_key_for_openai_and_none_for_the_simulator() {
             "simulated"
         ]
     );
-    let missing = providers.check("openai-default").unwrap_err().to_string();
-    assert!(missing.contains("set OPENAI_API_KEY"), "{missing}");
+    for (entry, remedy) in [
+        ("openai-default", "set OPENAI_API_KEY"),
+        ("anthropic-default", "set ANTHROPIC_API_KEY"),
+        ("google-default:gemini-2.5-pro", "set GOOGLE_API_KEY"),
+    ] {
+        let missing = providers.check(entry).unwrap_err().to_string();
+        assert!(missing.contains(remedy), "{missing}");
+    }
     let simulated = providers.spec("simulated").unwrap();
     assert!(simulated.simulated());
     assert_eq!(simulated.max_concurrency(), None);
@@ -137,6 +149,40 @@ fn what_an_entry_leaves_out_has_documented_defaults() {
 }
 
 #[test]
+fn path_and_key_header_are_those_of_the_family() {
+    let table = [
+        ("openai", "/chat/completions", "Authorization", "Bearer "),
+        ("anthropic", "/v1/messages", "x-api-key", ""),
+        (
+            "gemini",
+            "/v1beta/models/{model}:generateContent",
+            "x-goog-api-key",
+            "",
+        ),
+    ];
+    for (family, path, header, prefix) in table {
+        let spec = read(entry_with(json!({ "type": family }))).unwrap();
+        let spec = spec.spec("j").unwrap();
+        let entry = spec.entry();
+        let read = (&*entry.path, &*entry.auth_header, &*entry.auth_prefix);
+        assert_eq!(read, (path, header, prefix));
+    }
+}
+
+#[test]
+fn each_shipped_model_of_the_other_families_has_a_price() {
+    let keys = [("ANTHROPIC_API_KEY", "sk-1"), ("GOOGLE_API_KEY", "g-1")];
+    let providers = shipped(&keys);
+    for name in providers.names() {
+        if name.starts_with("anthropic-default") || name.starts_with("google-default") {
+            let spec = providers.spec(&name).unwrap();
+            let price = price_of(&spec.entry().prices, spec.model());
+            assert!(price.is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
 fn each_fault_is_named_with_its_path() {
     let table = [
         (
@@ -145,7 +191,26 @@ fn each_fault_is_named_with_its_path() {
             "did you mean \"model\"?",
         ),
         (json!({ "zzzzzzzz": "x" }), "j.zzzzzzzz", "known: type"),
-        (json!({ "type": "claude" }), "j.type", "known: openai"),
+        (
+            json!({ "type": "claude" }),
+            "j.type",
+            "known: openai, anthropic, gemini",
+        ),
+        (
+            json!({ "type": "" }),
+            "j.type",
+            "is missing; known: openai, anthropic, gemini",
+        ),
+        (
+            json!({ "type": "anthropic", "structured": "json_object" }),
+            "j.structured",
+            "known: auto, json_schema, tool",
+        ),
+        (
+            json!({ "type": "gemini", "structured": "tool" }),
+            "j.structured",
+            "known: auto, json_schema, json_object",
+        ),
         (json!({ "auth": "basic" }), "j.auth", "known: bearer, none"),
         (
             json!({ "structured": "xml" }),

@@ -3,6 +3,7 @@
 mod calls;
 mod memory;
 mod patience;
+mod providers;
 mod replies;
 mod simulated;
 mod stage;

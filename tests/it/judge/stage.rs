@@ -84,15 +84,7 @@ impl Stage {
     }
 
     pub(super) async fn with(staging: Staging, answers: Vec<ResponseTemplate>) -> Self {
-        let server = MockServer::start().await;
-        let given = AtomicUsize::new(0);
-        Mock::given(any())
-            .respond_with(move |_: &Request| {
-                let at = given.fetch_add(1, Ordering::Relaxed);
-                answers[at.min(answers.len() - 1)].clone()
-            })
-            .mount(&server)
-            .await;
+        let server = serving(answers).await;
         let base_url = format!("{}/v1", server.uri());
         Self::at(server, &base_url, staging)
     }
@@ -131,6 +123,20 @@ impl Stage {
     pub(super) fn classes(&self) -> Vec<Option<ErrorClass>> {
         self.calls().iter().map(|call| call.error).collect()
     }
+}
+
+/// A server that gives these answers in order, the last one for ever.
+pub(super) async fn serving(answers: Vec<ResponseTemplate>) -> MockServer {
+    let server = MockServer::start().await;
+    let given = AtomicUsize::new(0);
+    Mock::given(any())
+        .respond_with(move |_: &Request| {
+            let at = given.fetch_add(1, Ordering::Relaxed);
+            answers[at.min(answers.len() - 1)].clone()
+        })
+        .mount(&server)
+        .await;
+    server
 }
 
 pub(super) fn judges(

@@ -1,127 +1,30 @@
-//! What a refusal means: from status and error body to a class.
+//! What the errors of chat completions mean, beyond their status; servers word them differently.
 
-use serde_json::Value;
-
-use super::request::{Field, Shape};
 use crate::judge::error::ErrorClass;
+use crate::judge::provider::refusal::Said;
 
-/// What a server said in an error's body; servers differ in where they put it.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
-    message: String,
-    /// `code` and `type`, whichever there are.
-    codes: Vec<String>,
-    param: Option<String>,
+/// Whether a 429 says that waiting won't help.
+pub(super) fn used_up(said: &Said) -> bool {
+    said.is("insufficient_quota")
+        || said.is("billing_hard_limit_reached")
+        || said.is("budget_exceeded")
+        // A limit per day is named in words alone.
+        || said.mentions(&["exceeded your current quota", "per day", "(rpd)", "(tpd)"])
 }
 
-/// What a refusal means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// A class, and what follows from it.
-    Class(ErrorClass),
-    /// This field isn't wanted.
-    Capability(Field),
-}
-
-impl Said {
-    /// Reads `{"error": {..}}`, `[{"error": {..}}]`, `{"error": ".."}`, `{"detail": ..}`, and bodies that are flat or no JSON.
-    pub(super) fn read(body: &str) -> Self {
-        let Ok(value) = serde_json::from_str::<Value>(body) else {
-            return Self {
-                message: without_markup(body),
-                ..Self::default()
-            };
-        };
-        let value = value.get(0).unwrap_or(&value);
-        let error = match value.get("error") {
-            Some(error) if !error.is_null() => error,
-            _ => value,
-        };
-        let message = match error {
-            Value::String(message) => message.clone(),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => ["message", "detail", "error_description"]
-                .into_iter()
-                .find_map(|key| error.get(key).or_else(|| value.get(key)))
-                .map_or_else(String::new, words_of),
-        };
-        Self {
-            message,
-            codes: ["code", "type", "status"]
-                .into_iter()
-                .filter_map(|key| error.get(key))
-                .map(words_of)
-                .collect(),
-            param: error
-                .get("param")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-        }
-    }
-
-    /// The server's words, for people.
-    pub(super) fn words(&self) -> String {
-        let message = self.message.trim();
-        match (message, self.codes.first()) {
-            ("", None) => "no reason given".to_owned(),
-            ("", Some(code)) => code.clone(),
-            (message, _) => message.to_owned(),
-        }
-    }
-
-    fn is(&self, code: &str) -> bool {
-        self.codes.iter().any(|said| said == code)
-    }
-
-    fn mentions(&self, words: &[&str]) -> bool {
-        let message = self.message.to_ascii_lowercase();
-        words.iter().any(|word| message.contains(word))
-    }
-}
-
-/// The class of a refusal of a request of shape `sent`.
-pub(super) fn classify(status: u16, said: &Said, sent: Shape) -> Verdict {
-    let class = match status {
-        // A gateway's 200 with an error inside: its code may be the status that it got.
-        200..=299 => {
-            let inner = said.codes.iter().find_map(|code| code.parse().ok());
-            match inner.filter(|inner| (400..=599).contains(inner)) {
-                Some(inner) => return classify(inner, said, sent),
-                None => ErrorClass::Rejected,
-            }
-        }
-        401 | 403 | 404 => ErrorClass::Misconfigured,
-        402 => ErrorClass::Exhausted,
-        408 | 409 | 425 | 500 | 502 | 503 | 504 | 529 => ErrorClass::Transient,
-        413 => ErrorClass::TooLarge,
-        429 if quota_used_up(said) => ErrorClass::Exhausted,
-        429 => ErrorClass::Throttled,
-        400 | 422 => return bad_request(said, sent),
-        _ => ErrorClass::Rejected,
-    };
-    Verdict::Class(class)
-}
-
-fn bad_request(said: &Said, sent: Shape) -> Verdict {
+/// The class of a 400 or 422 that is known by its words.
+pub(super) fn bad_request(said: &Said) -> Option<ErrorClass> {
     if too_large(said) {
-        return Verdict::Class(ErrorClass::TooLarge);
+        return Some(ErrorClass::TooLarge);
     }
     if said.is("content_filter") || said.is("content_policy_violation") {
-        return Verdict::Class(ErrorClass::Refused);
+        return Some(ErrorClass::Refused);
     }
     if said.is("model_not_found") || said.is("invalid_api_key") {
-        return Verdict::Class(ErrorClass::Misconfigured);
+        return Some(ErrorClass::Misconfigured);
     }
-    if said.is("insufficient_quota") || said.is("budget_exceeded") {
-        return Verdict::Class(ErrorClass::Exhausted);
-    }
-    match refused_field(said, sent) {
-        Some(field) => Verdict::Capability(field),
-        None => Verdict::Class(ErrorClass::Rejected),
-    }
+    let spent = said.is("insufficient_quota") || said.is("budget_exceeded");
+    spent.then_some(ErrorClass::Exhausted)
 }
 
 fn too_large(said: &Said) -> bool {
@@ -135,87 +38,3 @@ fn too_large(said: &Said) -> bool {
             "prompt is too long",
         ])
 }
-
-fn quota_used_up(said: &Said) -> bool {
-    said.is("insufficient_quota")
-        || said.is("billing_hard_limit_reached")
-        || said.is("budget_exceeded")
-        // A limit per day is named in words alone.
-        || said.mentions(&["exceeded your current quota", "per day", "(rpd)", "(tpd)"])
-}
-
-/// The field that the server names, if we sent it: by `param`, else the first that its message names.
-fn refused_field(said: &Said, sent: Shape) -> Option<Field> {
-    // A cap that is known and too high keeps its name: renaming it would be remembered, and help nobody.
-    let too_high = said.mentions(&["too large", "too high", "at most", "less than or equal"]);
-    let ours = Field::ALL.into_iter().filter(|field| match field {
-        Field::MaxCompletionTokens | Field::MaxTokens => sent.has(*field) && !too_high,
-        Field::Temperature | Field::ResponseFormat | Field::Seed => sent.has(*field),
-    });
-    if let Some(param) = &said.param {
-        return ours
-            .into_iter()
-            .find(|field| param.split(['.', '[']).next() == Some(field.name()));
-    }
-    ours.filter_map(|field| named_at(&said.message, field).map(|at| (at, field)))
-        .min_by_key(|(at, _)| *at)
-        .map(|(_, field)| field)
-}
-
-fn named_at(message: &str, field: Field) -> Option<usize> {
-    let aliases: &[&str] = match field {
-        Field::ResponseFormat => &["response_format", "json_schema", "json_object"],
-        Field::Temperature | Field::MaxCompletionTokens | Field::MaxTokens | Field::Seed => &[],
-    };
-    std::iter::once(&field.name())
-        .chain(aliases)
-        .filter_map(|name| whole_word(message, name))
-        .min()
-}
-
-fn whole_word(message: &str, name: &str) -> Option<usize> {
-    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
-    message.match_indices(name).map(|(at, _)| at).find(|at| {
-        let before = message.get(..*at).and_then(|text| text.chars().next_back());
-        let after = message
-            .get(at + name.len()..)
-            .and_then(|text| text.chars().next());
-        !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
-    })
-}
-
-fn words_of(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        // Validators list faults and echo the input, which is the prompt: only their words are taken.
-        Value::Array(list) => list.iter().map(words_of).collect::<Vec<_>>().join("; "),
-        Value::Object(map) => ["msg", "message"]
-            .into_iter()
-            .find_map(|key| map.get(key).and_then(Value::as_str))
-            .unwrap_or_default()
-            .to_owned(),
-    }
-}
-
-/// A proxy's error page, read without its tags.
-fn without_markup(body: &str) -> String {
-    let mut text = String::new();
-    let mut in_tag = false;
-    for c in body.chars().take(4_000) {
-        match c {
-            '<' => in_tag = true,
-            '>' => {
-                in_tag = false;
-                text.push(' ');
-            }
-            c if !in_tag => text.push(c),
-            _ => {}
-        }
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,86 +1,28 @@
-//! How long a server asks to wait.
+//! How long a server asks to wait: `retry-after`, or the reset of a limit that has nothing left.
 
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
-/// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+use crate::judge::error::ErrorClass;
+use crate::judge::provider::headers::{at_least_a_second, duration, retry_after, spent_limits};
 
-/// `retry-after-ms`, else `retry-after` in seconds or as an HTTP date.
-pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
-    if let Some(millis) = text(headers, "retry-after-ms").and_then(number) {
-        return seconds(millis / 1000.0);
+/// How long a refusal of `class` asks to wait; for a quota, when it comes back.
+pub(super) fn wait(class: ErrorClass, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let asked = retry_after(headers, now);
+    if class != ErrorClass::Exhausted {
+        return asked;
     }
-    let value = text(headers, "retry-after")?;
-    if let Some(number) = number(value) {
-        return seconds(number);
-    }
-    let wait = (http_date(value)? - now).to_std();
-    Some(wait.unwrap_or(Duration::ZERO).min(LONGEST))
-}
-
-/// When a quota comes back: what was asked for, else the reset of the limit that has nothing left. At least a second: a
-/// quota that is said to be back at once would be asked for without a pause.
-pub(super) fn known_reset(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
-    let reset = retry_after(headers, now).or_else(|| {
-        ["requests", "tokens"].into_iter().find_map(|limit| {
-            let left = text(headers, &format!("x-ratelimit-remaining-{limit}"))?;
-            let reset = text(headers, &format!("x-ratelimit-reset-{limit}"))?;
-            (left == "0").then(|| duration(reset)).flatten()
-        })
+    let names = ["requests", "tokens"].map(|limit| {
+        (
+            format!("x-ratelimit-remaining-{limit}"),
+            format!("x-ratelimit-reset-{limit}"),
+        )
     });
-    reset.map(|wait| wait.max(Duration::from_secs(1)))
-}
-
-/// The date of today's servers, and the two older forms that a reader of HTTP has to know.
-fn http_date(text: &str) -> Option<DateTime<Utc>> {
-    if let Ok(at) = DateTime::parse_from_rfc2822(text) {
-        return Some(at.with_timezone(&Utc));
-    }
-    ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
-        .into_iter()
-        .find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())
-        .map(|at| at.and_utc())
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok().map(str::trim)
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.parse::<f64>().ok().filter(|number| number.is_finite())
-}
-
-fn seconds(number: f64) -> Option<Duration> {
-    let wait = Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(LONGEST);
-    Some(wait.min(LONGEST))
-}
-
-/// "12ms", "6m0s", "1h2m3.5s".
-fn duration(text: &str) -> Option<Duration> {
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (amount, tail) = rest.split_at(digits);
-        let unit = tail
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit);
-        let factor = match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            "d" => 86_400.0,
-            _ => return None,
-        };
-        total += number(amount)? * factor;
-        rest = tail;
-    }
-    (!text.is_empty()).then(|| seconds(total)).flatten()
+    asked
+        .or_else(|| spent_limits(headers, &names, duration))
+        .map(at_least_a_second)
 }
 
 #[cfg(test)]
@@ -99,40 +41,9 @@ mod tests {
             .collect()
     }
 
-    fn now() -> DateTime<Utc> {
-        "2026-11-06T08:49:30Z".parse().unwrap()
-    }
-
-    #[test]
-    fn retry_after_is_read_in_each_of_its_forms() {
-        type Case<'a> = (&'a [(&'static str, &'a str)], Option<u64>);
-        let table: &[Case<'_>] = &[
-            (&[], None),
-            (&[("retry-after", "3")], Some(3_000)),
-            (&[("retry-after", "0.5")], Some(500)),
-            (&[("retry-after", "-4")], Some(0)),
-            (&[("retry-after", "soon")], None),
-            (&[("retry-after", "NaN")], None),
-            (
-                &[("retry-after", "Fri, 06 Nov 2026 08:49:37 GMT")],
-                Some(7_000),
-            ),
-            (&[("retry-after", "Fri, 06 Nov 2020 08:49:37 GMT")], Some(0)),
-            (
-                &[("retry-after", "Friday, 06-Nov-26 08:49:37 GMT")],
-                Some(7_000),
-            ),
-            (&[("retry-after", "Fri Nov  6 08:49:37 2026")], Some(7_000)),
-            (
-                &[("retry-after", "9"), ("retry-after-ms", "250")],
-                Some(250),
-            ),
-            (&[("retry-after", "1e300")], Some(604_800_000)),
-        ];
-        for (pairs, millis) in table {
-            let read = retry_after(&headers(pairs), now());
-            assert_eq!(read, millis.map(Duration::from_millis), "{pairs:?}");
-        }
+    fn known_reset(headers: &HeaderMap) -> Option<Duration> {
+        let now = "2026-11-06T08:49:30Z".parse().unwrap();
+        wait(ErrorClass::Exhausted, headers, now)
     }
 
     #[test]
@@ -143,36 +54,20 @@ mod tests {
             ("x-ratelimit-remaining-tokens", "0"),
             ("x-ratelimit-reset-tokens", "6m0s"),
         ];
-        let reset = known_reset(&headers(&limits), now());
+        let reset = known_reset(&headers(&limits));
         assert_eq!(reset, Some(Duration::from_secs(360)));
-        assert_eq!(known_reset(&headers(&limits[..2]), now()), None);
+        assert_eq!(known_reset(&headers(&limits[..2])), None);
     }
 
     #[test]
     fn a_reset_that_is_said_to_be_now_is_still_a_pause() {
         let second = Some(Duration::from_secs(1));
         let zero = headers(&[("retry-after", "0")]);
-        assert_eq!(known_reset(&zero, now()), second);
+        assert_eq!(known_reset(&zero), second);
         let millis = headers(&[
             ("x-ratelimit-remaining-requests", "0"),
             ("x-ratelimit-reset-requests", "12ms"),
         ]);
-        assert_eq!(known_reset(&millis, now()), second);
-    }
-
-    #[test]
-    fn durations_are_read_with_their_units() {
-        let table = [
-            ("12ms", Some(12)),
-            ("6m0s", Some(360_000)),
-            ("1h2m3.5s", Some(3_723_500)),
-            ("1d", Some(86_400_000)),
-            ("", None),
-            ("7", None),
-            ("3 weeks", None),
-        ];
-        for (text, millis) in table {
-            assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
-        }
+        assert_eq!(known_reset(&millis), second);
     }
 }

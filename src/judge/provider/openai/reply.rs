@@ -2,15 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::judge::provider::reply::{self, Unreadable, count};
 use crate::judge::provider::{ProviderReply, Stop, Tokens};
 use crate::judge::providers::JudgeSpec;
-
-/// Model ids that begin so are simulated, whoever serves them.
-const SIMULATED_PREFIX: &str = "simulated-";
-/// A model's reported name is kept up to this many characters.
-const LONGEST_MODEL: usize = 255;
-/// No call uses more; a count beyond it is a server's mistake, and sums of such would overflow.
-const MOST_TOKENS: i64 = 1_000_000_000;
 
 #[derive(Deserialize)]
 struct Completion {
@@ -58,54 +52,29 @@ struct PromptDetails {
     cached_tokens: Option<i64>,
 }
 
-/// Why a body of status 200 isn't a completion.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
-    /// Some gateways answer 200 and put the error inside.
-    ErrorInside,
-    /// The JSON ends too soon.
-    BrokenOff,
-    /// Something else, in words that follow the judge's name.
-    Other(&'static str),
-}
-
 /// Reads a body of status 200.
 pub(super) fn read(
     body: &[u8],
     status: u16,
     spec: &JudgeSpec,
 ) -> Result<ProviderReply, Unreadable> {
-    let completion: Completion = match serde_json::from_slice(body) {
-        Ok(completion) => completion,
-        Err(error) if error.is_eof() && !body.is_empty() => return Err(Unreadable::BrokenOff),
-        Err(_) => {
-            return Err(Unreadable::Other(
-                "answered 200 with a body that is no chat completion; check base_url",
-            ));
-        }
-    };
+    let completion: Completion = reply::parse(
+        body,
+        "answered 200 with a body that is no chat completion; check base_url",
+    )?;
     let choices = completion.choices.unwrap_or_default();
     let Some(choice) = choices.into_iter().next() else {
-        return Err(if completion.error.is_some_and(|error| !error.is_null()) {
-            Unreadable::ErrorInside
-        } else {
-            Unreadable::Other("answered 200 with no choices")
-        });
+        let error = completion.error.as_ref();
+        return Err(reply::without_answer(error, "answered 200 with no choices"));
     };
     let (content, refusal) = choice
         .message
         .map_or((None, None), |message| (message.content, message.refusal));
-    let model = completion
-        .model
-        .map(|model| model.chars().take(LONGEST_MODEL).collect::<String>())
-        .filter(|model| !model.is_empty())
-        .unwrap_or_else(|| spec.model().to_owned());
+    let model = reply::model(completion.model.as_deref(), spec);
     Ok(ProviderReply {
         text: text(content),
         stop: stop(choice.finish_reason, refusal),
-        simulated: spec.simulated()
-            || model.starts_with(SIMULATED_PREFIX)
-            || completion.simulated == Some(serde_json::Value::Bool(true)),
+        simulated: reply::simulated(spec, &model, completion.simulated.as_ref()),
         model,
         usage: completion.usage.and_then(tokens),
         status,
@@ -134,7 +103,6 @@ fn stop(finish_reason: Option<String>, refusal: Option<String>) -> Stop {
 }
 
 fn tokens(usage: Usage) -> Option<Tokens> {
-    let count = |reported: Option<i64>| reported.unwrap_or(0).clamp(0, MOST_TOKENS);
     Some(Tokens {
         input: count(Some(usage.prompt_tokens?)),
         cached: count(

@@ -2,7 +2,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::judge::providers::Providers;
+use crate::judge::provider::dialect_of;
+use crate::judge::providers::{EntryType, Providers};
 
 fn sent() -> Shape {
     let entry = json!({"j": {
@@ -13,7 +14,12 @@ fn sent() -> Shape {
 }
 
 fn of(status: u16, body: &str) -> Verdict {
-    classify(status, &Said::read(body), sent())
+    classify(
+        dialect_of(EntryType::OpenAi),
+        status,
+        &Said::read(body),
+        sent(),
+    )
 }
 
 #[test]
@@ -65,11 +71,11 @@ fn a_bad_request_that_names_one_of_our_fields_is_a_capability() {
         ),
         (
             r#"{"error": {"message": "Invalid schema for response_format 'x'", "param": "response_format.json_schema"}}"#,
-            Field::ResponseFormat,
+            Field::Format,
         ),
         (
             r#"{"message": "json_schema is not supported by this model"}"#,
-            Field::ResponseFormat,
+            Field::Format,
         ),
         (
             r#"{"detail": [{"loc": ["body", "max_completion_tokens"], "msg": "max_completion_tokens: extra fields not permitted", "input": "SECRET PROMPT"}]}"#,

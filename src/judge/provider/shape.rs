@@ -1,0 +1,245 @@
+//! Which fields a request has, and what servers turned out to refuse. It never calls.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::judge::providers::{Entry, EntryType, JudgeSpec, Structured};
+
+/// How the reply's shape is asked for, the strictest way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rung {
+    /// The server holds the model to the schema.
+    JsonSchema,
+    /// The model must call one tool, whose input has the schema.
+    Tool,
+    /// The server holds the model to JSON; the schema stands in the prompt.
+    JsonObject,
+    /// The schema stands in the prompt.
+    Prompt,
+}
+
+/// Fields that some servers or models refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Temperature,
+    /// The output cap under its new name, where it has two.
+    MaxCompletionTokens,
+    /// The output cap, which every request has.
+    MaxTokens,
+    /// Whatever asks for the reply's shape.
+    Format,
+    Seed,
+}
+
+impl Field {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Temperature,
+        Self::MaxCompletionTokens,
+        Self::MaxTokens,
+        Self::Format,
+        Self::Seed,
+    ];
+}
+
+/// Which fields a request has. Narrower shapes compare greater, so that what two calls learned adds up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) rung: Rung,
+    pub(super) cap: Cap,
+    pub(super) temperature: Sent,
+    pub(super) seed: Sent,
+}
+
+/// What the output cap is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cap {
+    MaxCompletionTokens,
+    MaxTokens,
+}
+
+/// Whether a field is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sent {
+    Yes,
+    No,
+}
+
+impl Shape {
+    /// What is tried first.
+    pub(super) fn start(entry: &Entry) -> Self {
+        let sent = |yes| if yes { Sent::Yes } else { Sent::No };
+        Self {
+            rung: match entry.structured {
+                Structured::Auto | Structured::JsonSchema => Rung::JsonSchema,
+                Structured::Tool => Rung::Tool,
+                Structured::JsonObject => Rung::JsonObject,
+            },
+            cap: match entry.entry_type {
+                EntryType::OpenAi => Cap::MaxCompletionTokens,
+                EntryType::Anthropic | EntryType::Gemini => Cap::MaxTokens,
+            },
+            temperature: sent(entry.temperature.is_some()),
+            // There is one only where the entry's extra_body says so.
+            seed: sent(entry.extra_body.contains_key("seed")),
+        }
+    }
+
+    /// What both can do without.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            rung: self.rung.max(other.rung),
+            cap: self.cap.max(other.cap),
+            temperature: self.temperature.max(other.temperature),
+            seed: self.seed.max(other.seed),
+        }
+    }
+
+    /// Whether a request of this shape holds the field.
+    pub(super) fn has(self, field: Field) -> bool {
+        match field {
+            Field::Temperature => self.temperature == Sent::Yes,
+            Field::MaxCompletionTokens => self.cap == Cap::MaxCompletionTokens,
+            Field::MaxTokens => self.cap == Cap::MaxTokens,
+            Field::Format => self.rung != Rung::Prompt,
+            Field::Seed => self.seed == Sent::Yes,
+        }
+    }
+
+    /// The next shape, with the field dropped, renamed or one rung down `ladder`; `None` if nothing is left to try.
+    pub(super) fn without(self, field: Field, ladder: &[Rung]) -> Option<Self> {
+        if !self.has(field) {
+            return None;
+        }
+        match field {
+            Field::Temperature => Some(Self {
+                temperature: Sent::No,
+                ..self
+            }),
+            Field::Seed => Some(Self {
+                seed: Sent::No,
+                ..self
+            }),
+            Field::MaxCompletionTokens => Some(Self {
+                cap: Cap::MaxTokens,
+                ..self
+            }),
+            // It was renamed to this one already, or has no other name.
+            Field::MaxTokens => None,
+            Field::Format => {
+                let rung = ladder.iter().copied().find(|rung| *rung > self.rung)?;
+                Some(Self { rung, ..self })
+            }
+        }
+    }
+}
+
+/// Request fields that servers turned out to refuse, by (base_url, model); kept as long as the process lives.
+#[derive(Default)]
+pub(super) struct Learned {
+    shapes: Mutex<BTreeMap<Learner, Shape>>,
+}
+
+/// Two families at one address are told apart: what one refuses says nothing of the other.
+type Learner = (EntryType, String, String);
+
+impl Learned {
+    /// Models of an entry that takes any are named by whoever asks: what is learned of them is bounded.
+    const MOST: usize = 1024;
+
+    /// What is sent next.
+    pub(super) fn shape(&self, spec: &JudgeSpec) -> Shape {
+        let start = Shape::start(spec.entry());
+        let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        shapes
+            .get(&Self::key(spec))
+            .map_or(start, |learned| learned.and(start))
+    }
+
+    /// Remembers what can be done without.
+    pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: Shape) {
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        if shapes.len() >= Self::MOST {
+            shapes.clear();
+        }
+        shapes
+            .entry(Self::key(spec))
+            .and_modify(|shape| *shape = shape.and(narrower))
+            .or_insert(narrower);
+    }
+
+    fn key(spec: &JudgeSpec) -> Learner {
+        let entry = spec.entry();
+        (
+            entry.entry_type,
+            entry.base_url.clone(),
+            spec.model().to_owned(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::judge::provider::dialect_of;
+    use crate::judge::providers::Providers;
+
+    fn spec(family: &str, structured: &str) -> JudgeSpec {
+        let entry = json!({ "j": {
+            "type": family, "base_url": "http://h", "model": "m", "auth": "none", "structured": structured,
+        }});
+        let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
+        providers.spec("j").unwrap()
+    }
+
+    #[test]
+    fn a_request_gets_narrower_a_few_times_and_then_no_more() {
+        // Temperature, the cap's other name where it has one, and two rungs of the format.
+        for (family, most) in [("openai", 4), ("anthropic", 3), ("gemini", 3)] {
+            let spec = spec(family, "auto");
+            let ladder = dialect_of(spec.entry().entry_type).ladder();
+            let mut shape = Shape::start(spec.entry());
+            let mut steps = 0;
+            while let Some(narrower) = Field::ALL
+                .into_iter()
+                .find_map(|field| shape.without(field, ladder))
+            {
+                assert_eq!(shape.and(narrower), narrower);
+                shape = narrower;
+                steps += 1;
+            }
+            assert_eq!(steps, most, "{family}");
+            assert_eq!(shape.rung, Rung::Prompt);
+        }
+    }
+
+    #[test]
+    fn what_two_calls_learned_adds_up() {
+        let start = Shape::start(spec("openai", "auto").entry());
+        let cool = start.without(Field::Temperature, &[]).unwrap();
+        let old = start.without(Field::MaxCompletionTokens, &[]).unwrap();
+        let both = cool.and(old);
+        assert_eq!(both, old.and(cool));
+        assert!(!both.has(Field::Temperature) && both.has(Field::MaxTokens));
+    }
+
+    #[test]
+    fn an_entry_may_begin_further_down() {
+        let object = Shape::start(spec("gemini", "json_object").entry());
+        assert_eq!(object.rung, Rung::JsonObject);
+        let tool = Shape::start(spec("anthropic", "tool").entry());
+        assert_eq!(tool.rung, Rung::Tool);
+        assert_eq!(object.without(Field::Seed, &[]), None);
+    }
+
+    #[test]
+    fn what_is_learned_holds_for_one_family_address_and_model() {
+        let learned = Learned::default();
+        let (one, other) = (spec("anthropic", "auto"), spec("gemini", "auto"));
+        let cool = learned.shape(&one).without(Field::Temperature, &[]);
+        learned.narrow(&one, cool.unwrap());
+        assert!(!learned.shape(&one).has(Field::Temperature));
+        assert!(learned.shape(&other).has(Field::Temperature));
+    }
+}

@@ -1,0 +1,139 @@
+//! The cases as chat completions word them.
+
+use serde_json::{Value, json};
+
+use super::super::stage::KEY;
+use super::{Family, MODEL, Refusal, Reply, Told};
+
+pub(super) struct OpenAi;
+
+fn error(message: &str, code: &str, param: Option<&str>) -> Value {
+    json!({ "error": {
+        "message": format!("SERVER WORDS: {message}"), "type": "t", "param": param, "code": code,
+    }})
+}
+
+impl Family for OpenAi {
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+
+    fn base(&self) -> &'static str {
+        "/v1"
+    }
+
+    fn path(&self) -> &'static str {
+        "/v1/chat/completions"
+    }
+
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        vec![("authorization", format!("Bearer {KEY}"))]
+    }
+
+    fn request(&self, prompt: &str, schema: &Value) -> Value {
+        json!({
+            "model": MODEL,
+            "messages": [{ "role": "user", "content": prompt }],
+            "response_format": { "type": "json_schema", "json_schema": {
+                "name": "score", "strict": true, "schema": schema,
+            }},
+            "max_completion_tokens": 8192,
+            "temperature": 0.0,
+        })
+    }
+
+    fn reply(&self, reply: Reply<'_>) -> Value {
+        let mut message = json!({ "role": "assistant", "content": null });
+        let (mut model, mut finish_reason) = (MODEL, "stop");
+        match reply {
+            Reply::Says(text) => message["content"] = json!(text),
+            Reply::AfterThoughts(text) => {
+                message["reasoning_content"] = json!("{\"total\": 1}");
+                message["content"] = json!(text);
+            }
+            Reply::CutOff(text) => {
+                message["content"] = json!(text);
+                finish_reason = "length";
+            }
+            Reply::Declines => message["refusal"] = json!("SERVER WORDS"),
+            Reply::StopsFor(reason) => {
+                message["content"] = json!(super::GOOD);
+                finish_reason = reason;
+            }
+            Reply::By(name) => {
+                message["content"] = json!(super::GOOD);
+                model = name;
+            }
+        }
+        json!({
+            "model": model,
+            "choices": [{ "message": message, "finish_reason": finish_reason }],
+            "usage": {
+                "prompt_tokens": 1000, "completion_tokens": 100,
+                "prompt_tokens_details": { "cached_tokens": 400 },
+                "completion_tokens_details": { "reasoning_tokens": 40 },
+            },
+        })
+    }
+
+    fn refusal(&self, refusal: Refusal) -> Told {
+        match refusal {
+            Refusal::Overloaded => Told::bare(503, error("overloaded", "overloaded", None)),
+            Refusal::Throttled => Told(
+                429,
+                vec![("retry-after-ms", "17000".to_owned())],
+                error("slow down", "rate_limit_exceeded", None),
+            ),
+            Refusal::UsedUp => Told::bare(429, error("quota", "insufficient_quota", None)),
+            Refusal::WrongKey => Told::bare(
+                401,
+                error(&format!("bad key {KEY}"), "invalid_api_key", None),
+            ),
+            Refusal::NoSuchModel => Told::bare(404, error("no model", "model_not_found", None)),
+            Refusal::Temperature => Told::bare(
+                400,
+                error("only the default", "unsupported_value", Some("temperature")),
+            ),
+            Refusal::Schema => Told::bare(400, error("response_format json_schema", "x", None)),
+            Refusal::NextRung => {
+                Told::bare(422, error("json_object", "x", Some("response_format")))
+            }
+            Refusal::TooLong => Told::bare(400, error("too long", "context_length_exceeded", None)),
+            Refusal::Odd => Told::bare(400, error("odd", "odd", None)),
+        }
+    }
+
+    fn ladder(&self) -> [&'static str; 3] {
+        ["json_schema", "json_object", "prompt"]
+    }
+
+    fn rung(&self, request: &Value) -> &'static str {
+        match request["response_format"]["type"].as_str() {
+            Some("json_schema") => "json_schema",
+            Some("json_object") => "json_object",
+            Some(_) => "?",
+            None => "prompt",
+        }
+    }
+
+    fn has_temperature(&self, request: &Value) -> bool {
+        request.get("temperature").is_some()
+    }
+
+    fn spoken(&self, request: &Value) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let messages = request["messages"].as_array().unwrap();
+        messages
+            .iter()
+            .map(|message| (text(&message["role"]), text(&message["content"])))
+            .collect()
+    }
+
+    fn model_role(&self) -> &'static str {
+        "assistant"
+    }
+
+    fn in_a_list(&self, _body: &Value) -> Result<Value, &'static str> {
+        Err("chat completions never put an error into a list")
+    }
+}
