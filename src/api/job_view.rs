@@ -169,6 +169,8 @@ pub(super) struct JobView {
     pub(super) error: Option<JobErrorView>,
     /// What it came to; null until it has.
     pub(super) result: Option<JobResult>,
+    /// About how many tokens of evidence were left out so that it fit the judge's context window; null for none.
+    pub(super) trimmed_tokens: Option<u64>,
     /// Whether a simulated judge made the result.
     pub(super) simulated: bool,
     /// What its judge calls used so far.
@@ -208,6 +210,11 @@ impl JobView {
                 Some(score) => Some(JobResult::Session(Box::new(score))),
                 None => job.result.clone().map(JobResult::Kept),
             },
+            trimmed_tokens: job
+                .result
+                .as_ref()
+                .and_then(|kept| kept.get("trimmed_tokens"))
+                .and_then(Value::as_u64),
             simulated: job.simulated,
             usage: job.usage.into(),
             priority: job.priority,

@@ -58,7 +58,7 @@ impl FailureClass {
                 "Choose a model that accepts structured replies, or remove the refused parameter from llm_providers.yaml."
             }
             Self::TooLarge => {
-                "Choose a judge with a larger context window, or send a shorter session."
+                "Choose a judge with a larger context window, correct context_window in llm_providers.yaml, let the criteria trim (judge.trim: auto), or send a shorter session."
             }
             Self::Truncated => {
                 "Raise the judge's max_output_tokens in llm_providers.yaml, then retry the job."

@@ -15,7 +15,7 @@ pub enum ErrorClass {
     Misconfigured,
     /// A 400/422 that names a request field: dropped or renamed once.
     Capability,
-    /// The prompt doesn't fit.
+    /// The prompt doesn't fit: once more with a smaller one where the kind can make one.
     TooLarge,
     /// Cut off by the output cap: once more with a larger one.
     Truncated,

@@ -15,6 +15,7 @@ mod providers;
 mod question;
 mod reply;
 mod retry;
+mod tokens;
 mod turns;
 
 pub use ask::{AskContext, Asked, Judge, JudgeWiring, Judges};
@@ -23,6 +24,7 @@ pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
 pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
-pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply};
+pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink};
 pub use retry::{Jitter, RetryOptions};
+pub use tokens::ModelFamily;
 pub use turns::{CallTurns, Turn, Unbounded};

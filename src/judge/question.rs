@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::error::JudgeError;
+use super::tokens::ModelFamily;
 
 /// A fault in a reply: where, and what is wrong, in words that the model can act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,28 @@ pub struct Limits {
     pub context_window: u32,
     /// Tokens kept for the reply.
     pub max_output_tokens: u32,
+    /// How the model's tokens are estimated.
+    pub family: ModelFamily,
 }
+
+impl Limits {
+    /// Tokens left for what is asked: the window without the reply's tokens and without the margin.
+    pub fn for_the_question(&self) -> u64 {
+        let window = u64::from(self.context_window);
+        window
+            .saturating_sub(u64::from(self.max_output_tokens))
+            .saturating_sub(self.margin())
+    }
+
+    /// Tokens kept free for what providers wrap around a prompt, and for the estimate's error: a fiftieth of the window.
+    pub fn margin(&self) -> u64 {
+        u64::from(self.context_window) / 50
+    }
+}
+
+/// Makes a smaller question of one that turned out too large; `None` if nothing more may go. It is given the question, so
+/// that it needn't hold what the prompt holds already.
+pub type Shrink = Arc<dyn Fn(&Question) -> Option<Question> + Send + Sync>;
 
 /// One question to one model. Cheap to clone: a worker holds a thousand of them.
 #[derive(Clone)]
@@ -59,6 +81,17 @@ pub struct Question {
     pub schema: Arc<Value>,
     /// Checks beyond the schema.
     pub check: Check,
+    /// About how many tokens of evidence were left out of the prompt to make it fit; 0 for none.
+    pub trimmed_tokens: u64,
+    /// What to do when the provider says that it doesn't fit; `None`: it may not be made smaller.
+    pub shrink: Option<Shrink>,
+}
+
+impl Question {
+    /// A smaller question about the same, with an evidence hash of its own; `None` if there is none.
+    pub fn shrink(&self) -> Option<Self> {
+        self.shrink.as_ref().and_then(|shrink| shrink(self))
+    }
 }
 
 impl fmt::Debug for Question {
@@ -88,6 +121,8 @@ pub struct Reply {
     pub repaired: bool,
     /// Whether it came from the cache, so that nothing was spent.
     pub cached: bool,
+    /// About how many tokens of evidence were left out of the question that it answers; 0 for none.
+    pub trimmed_tokens: u64,
 }
 
 /// The end of a question: a reply, or an error that no patience helps.

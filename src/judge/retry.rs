@@ -74,6 +74,8 @@ pub(super) struct Attempt {
     pub(super) repair_left: bool,
     /// Whether the provider may still be asked with fewer fields.
     pub(super) fields_left: bool,
+    /// Whether the question may be made smaller, and hasn't been in this run.
+    pub(super) can_shrink: bool,
 }
 
 /// What happens next.
@@ -99,6 +101,8 @@ pub(super) enum Decision {
     RepairTurn,
     /// Again with a larger output cap, once.
     LargerCap,
+    /// Again with a smaller question, once.
+    Shrink,
     /// Again without the field that the server refused.
     DropField,
     /// It ends here.
@@ -137,10 +141,8 @@ pub(super) fn after_error(
         ErrorClass::Capability => once(attempt.fields_left, Decision::DropField),
         ErrorClass::Truncated => once(attempt.cap_can_grow, Decision::LargerCap),
         ErrorClass::Unparsable => once(attempt.repair_left, Decision::RepairTurn),
-        ErrorClass::Misconfigured
-        | ErrorClass::TooLarge
-        | ErrorClass::Refused
-        | ErrorClass::Rejected => Decision::Fail,
+        ErrorClass::TooLarge => once(attempt.can_shrink, Decision::Shrink),
+        ErrorClass::Misconfigured | ErrorClass::Refused | ErrorClass::Rejected => Decision::Fail,
     }
 }
 
@@ -211,6 +213,7 @@ mod tests {
         cap_can_grow: true,
         repair_left: true,
         fields_left: true,
+        can_shrink: true,
     };
 
     fn secs(seconds: u64) -> Duration {
@@ -345,6 +348,7 @@ mod tests {
             cap_can_grow: false,
             repair_left: false,
             fields_left: false,
+            can_shrink: false,
             ..FRESH
         };
         let table = [
@@ -352,7 +356,7 @@ mod tests {
             (ErrorClass::Truncated, Decision::LargerCap),
             (ErrorClass::Unparsable, Decision::RepairTurn),
             (ErrorClass::Misconfigured, Decision::Fail),
-            (ErrorClass::TooLarge, Decision::Fail),
+            (ErrorClass::TooLarge, Decision::Shrink),
             (ErrorClass::Refused, Decision::Fail),
             (ErrorClass::Rejected, Decision::Fail),
         ];

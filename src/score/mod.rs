@@ -6,16 +6,22 @@ mod template;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
-pub use criteria::{Criteria, CriteriaError, CriteriaHash};
+pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 
 /// A subject that can't be judged as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {message}")]
-pub struct BadRequest {
-    /// JSON pointer into the subject.
-    pub pointer: String,
-    /// What is wrong, and the remedy.
-    pub message: String,
+pub enum BadRequest {
+    /// Something is wrong with it.
+    #[error("{pointer}: {message}")]
+    Invalid {
+        /// JSON pointer into the subject.
+        pointer: String,
+        /// What is wrong, and the remedy.
+        message: String,
+    },
+    /// It doesn't fit into the judge's context window: the sizes, and the remedy.
+    #[error("{0}")]
+    TooLarge(String),
 }
 
 /// What one kind of work must say about itself.

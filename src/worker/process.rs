@@ -19,7 +19,7 @@ use crate::judge::{
     Answer, AskContext, Asked, CallUsage, ErrorClass, Judge, JudgeError, Judges, Nonce,
 };
 use crate::score::session::{Rating, SessionRequest, SessionScore};
-use crate::score::{Criteria, Request, Scorecard};
+use crate::score::{BadRequest, Criteria, Request, Scorecard};
 use crate::store::{Ending, Fence, NewSessionScore, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
@@ -105,7 +105,7 @@ impl Pipeline {
         let nonce = Nonce::draw(&mut fastrand::Rng::new());
         let questions = request
             .questions(&criteria, &judge.limits(), &nonce)
-            .map_err(|error| failed(FailureClass::BadInput, error.to_string()))?;
+            .map_err(|error| failed(class_of_bad(&error), error.to_string()))?;
 
         let mut answers = Vec::with_capacity(questions.len());
         for question in &questions {
@@ -117,8 +117,9 @@ impl Pipeline {
             };
             answers.push(self.answer(&judge, question, context, spent).await?);
         }
+        let trimmed = answers.iter().flatten().map(|a| a.trimmed_tokens).sum();
         Ok(match request.score(&criteria, &answers) {
-            Scorecard::Session(score) => scored_session(job, score)?,
+            Scorecard::Session(score) => scored_session(job, score, trimmed)?,
             Scorecard::Unscored(error) => judge_failed(&error),
         })
     }
@@ -312,14 +313,18 @@ fn session_id(job: &Job) -> Result<Uuid, Ending> {
     })
 }
 
-fn scored_session(job: &Job, score: SessionScore) -> Result<Ending, Ending> {
+/// The ending of a session that has a score, made of evidence without `trimmed` tokens of it.
+fn scored_session(job: &Job, score: SessionScore, trimmed: u64) -> Result<Ending, Ending> {
     let score_id = Uuid::now_v7();
-    let result = json!({
+    let mut result = json!({
         "score_id": score_id,
         "total_score": score.total_score,
         "rating": Rating::of(score.total_score),
         "flags": score.flags,
     });
+    if trimmed > 0 {
+        result["trimmed_tokens"] = json!(trimmed);
+    }
     Ok(Ending::Scored {
         score: Box::new(NewSessionScore {
             score_id,
@@ -338,6 +343,14 @@ fn judge_failed(error: &JudgeError) -> Ending {
 
 fn failed(class: FailureClass, message: String) -> Ending {
     Ending::Failed(Failure { class, message })
+}
+
+/// The job's word for a subject that can't be judged.
+fn class_of_bad(error: &BadRequest) -> FailureClass {
+    match error {
+        BadRequest::Invalid { .. } => FailureClass::BadInput,
+        BadRequest::TooLarge(_) => FailureClass::TooLarge,
+    }
 }
 
 /// The job's word for a judge's class.

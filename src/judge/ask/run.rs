@@ -29,8 +29,9 @@ pub(super) async fn run(
     key: &CacheKey,
 ) -> Asked {
     let mut run = Run::new(judge, question, context);
+    let mut key = key.clone();
     if !context.skip_cache
-        && let Some(reply) = cached(judge, question, key).await
+        && let Some(reply) = cached(judge, question, &key).await
     {
         return run.answered(Ok(reply));
     }
@@ -60,6 +61,19 @@ pub(super) async fn run(
         if decision == Decision::RepairTurn {
             run.show_faults(&failed);
         }
+        if decision == Decision::Shrink {
+            if !run.shrink() {
+                let error = run.last_words(failed.error);
+                return run.answered(Err(error));
+            }
+            // Another question: it may have been answered before, and is kept under a key of its own.
+            key = CacheKey::of(&judge.spec, &run.question);
+            if !context.skip_cache
+                && let Some(reply) = cached(judge, &run.question, &key).await
+            {
+                return run.answered(Ok(reply));
+            }
+        }
         match run.follow(decision).await {
             Next::Again => {}
             Next::Wait { why, retry_in } => return run.waits(why, retry_in),
@@ -74,7 +88,7 @@ pub(super) async fn run(
 /// A run's state between calls.
 struct Run<'a> {
     judge: &'a Inner,
-    question: &'a Question,
+    question: Question,
     asked_for: Uuid,
     request: CallRequest,
     retries_spent: u32,
@@ -83,6 +97,7 @@ struct Run<'a> {
     cap_raised: bool,
     repaired: bool,
     dropped_fields: u32,
+    shrunk: bool,
     calls: u32,
     turn: Option<Turn>,
 }
@@ -106,7 +121,7 @@ impl<'a> Run<'a> {
     fn new(judge: &'a Inner, question: &'a Question, context: &AskContext) -> Self {
         Self {
             judge,
-            question,
+            question: question.clone(),
             asked_for: context.asked_for,
             request: CallRequest {
                 messages: vec![Message {
@@ -124,6 +139,7 @@ impl<'a> Run<'a> {
             cap_raised: false,
             repaired: false,
             dropped_fields: 0,
+            shrunk: false,
             calls: 0,
             turn: None,
         }
@@ -251,6 +267,7 @@ impl<'a> Run<'a> {
                 simulated: reply.simulated,
                 repaired: self.repaired,
                 cached: false,
+                trimmed_tokens: self.question.trimmed_tokens,
             }),
             Err(faults) => {
                 let what = format!(
@@ -293,6 +310,7 @@ impl<'a> Run<'a> {
             cap_can_grow: !self.cap_raised && self.request.max_output_tokens < window,
             repair_left: !self.repaired,
             fields_left: self.dropped_fields < MOST_DROPPED_FIELDS,
+            can_shrink: !self.shrunk && self.question.shrink.is_some(),
         }
     }
 
@@ -329,6 +347,7 @@ impl<'a> Run<'a> {
                 self.dropped_fields += 1;
                 Next::Again
             }
+            Decision::Shrink => Next::Again,
             Decision::Fail => Next::Fail,
         }
     }
@@ -338,6 +357,19 @@ impl<'a> Run<'a> {
             Spends::ARetry => self.retries_spent = self.retries_spent.saturating_add(1),
             Spends::Nothing => {}
         }
+    }
+
+    /// Puts a smaller question in the place of the one that didn't fit; false if there is none. A repair turn under way stays.
+    fn shrink(&mut self) -> bool {
+        self.shrunk = true;
+        let Some(smaller) = self.question.shrink() else {
+            return false;
+        };
+        if let Some(first) = self.request.messages.first_mut() {
+            first.content = Arc::clone(&smaller.prompt);
+        }
+        self.question = smaller;
+        true
     }
 
     /// The repair turn: the model sees its own reply and what is wrong with it.
@@ -361,11 +393,22 @@ impl<'a> Run<'a> {
             ErrorClass::Unparsable => {
                 error.message = format!("{}, also after a repair turn", error.message);
             }
+            ErrorClass::TooLarge => {
+                let limits = self.judge.spec.limits();
+                let prompt = limits.family.tokens(&self.question.prompt);
+                let trimmed = match self.question.trimmed_tokens {
+                    0 => "untrimmed".to_owned(),
+                    tokens => format!("after about {tokens} tokens were left out"),
+                };
+                error.message = format!(
+                    "{}; the prompt is about {prompt} tokens, {trimmed}, for a context_window of {} as configured; set it to the model's own in llm_providers.yaml",
+                    error.message, limits.context_window
+                );
+            }
             ErrorClass::Throttled
             | ErrorClass::Exhausted
             | ErrorClass::Misconfigured
             | ErrorClass::Capability
-            | ErrorClass::TooLarge
             | ErrorClass::Truncated
             | ErrorClass::Refused
             | ErrorClass::Rejected => {}
@@ -402,6 +445,7 @@ async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -> Option<Re
         simulated: kept.simulated || judge.spec.simulated(),
         repaired: kept.repaired,
         cached: true,
+        trimmed_tokens: question.trimmed_tokens,
     })
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::question::Limits;
+use super::tokens::ModelFamily;
 pub(in crate::judge) use entry::{Auth, Entry, EntryType, Structured};
 pub(in crate::judge) use prices::price_of;
 
@@ -89,6 +90,7 @@ impl JudgeSpec {
         Limits {
             context_window: self.entry.context_window,
             max_output_tokens: self.entry.max_output_tokens,
+            family: ModelFamily::of(&self.model),
         }
     }
 

@@ -2,6 +2,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::judge::ModelFamily;
 
 fn no_file(_: &str) -> Result<String, String> {
     Err("no such file".to_owned())
@@ -116,6 +117,7 @@ fn numbers_and_booleans_may_be_text() {
     let limits = Limits {
         context_window: 4096,
         max_output_tokens: 512,
+        family: ModelFamily::Other,
     };
     assert_eq!(spec.limits(), limits);
     assert_eq!(spec.entry().temperature, Some(0.5));
@@ -130,6 +132,7 @@ fn what_an_entry_leaves_out_has_documented_defaults() {
     let limits = Limits {
         context_window: 128_000,
         max_output_tokens: 8192,
+        family: ModelFamily::Other,
     };
     assert_eq!(spec.limits(), limits);
     assert_eq!(spec.max_concurrency(), Some(64));

@@ -54,13 +54,22 @@ pub struct Dimension {
     pub max: u32,
 }
 
+/// What happens to a session that is larger than the judge's context window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trim {
+    /// It is made smaller, and its score is flagged `input_trimmed`.
+    Auto,
+    /// Its job fails as `too_large`.
+    Never,
+}
+
 /// A definition, read and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criteria {
     /// Identity of the content.
     pub hash: CriteriaHash,
-    /// The content that is stored: every value in its typed form, defaults written out, an empty `llm_model` and
-    /// `scoring.enabled` left out. [`Criteria::from_value`] reads it back to the same hash.
+    /// The content that is stored: every value in its typed form, defaults written out, an empty `llm_model`, a
+    /// `judge.trim` of `auto` and `scoring.enabled` left out. [`Criteria::from_value`] reads it back to the same hash.
     pub content: Value,
     /// `scoring.enabled`; true for a definition read back from the store.
     pub enabled: bool,
@@ -70,6 +79,8 @@ pub struct Criteria {
     pub judge_prompt: String,
     /// What the breakdown is made of; the maxima sum up to 100.
     pub dimensions: Vec<Dimension>,
+    /// `judge.trim`: whether a session may be made smaller to fit.
+    pub trim: Trim,
     /// What every question under this definition shares, made by the first.
     pub frame: Frame,
 }
@@ -124,6 +135,7 @@ impl Criteria {
             judge,
             judge_prompt: read.judge_prompt,
             dimensions: read.dimensions,
+            trim: read.trim,
             frame: Frame::default(),
         })
     }
@@ -156,7 +168,14 @@ fn content(read: &read::Definition) -> Value {
         .iter()
         .map(|d| json!({ "name": d.name, "max": d.max }))
         .collect();
-    json!({ "scoring": scoring, "judge_prompt": read.judge_prompt, "dimensions": dimensions })
+    let mut content =
+        json!({ "scoring": scoring, "judge_prompt": read.judge_prompt, "dimensions": dimensions });
+    match read.trim {
+        // Left out, so that criteria from before there was such a key keep their hash.
+        Trim::Auto => {}
+        Trim::Never => content["judge"] = json!({ "trim": "never" }),
+    }
+    content
 }
 
 fn hash(content: &Value) -> Result<CriteriaHash, CriteriaError> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{CriteriaError, Dimension, PLACEHOLDERS, default_dimensions};
+use super::{CriteriaError, Dimension, PLACEHOLDERS, Trim, default_dimensions};
 use crate::score::template::{Segment, segments};
 
 /// The longest judge prompt, in bytes.
@@ -17,11 +17,16 @@ pub(super) struct Definition {
     pub(super) llm_model: Option<String>,
     pub(super) judge_prompt: String,
     pub(super) dimensions: Vec<Dimension>,
+    pub(super) trim: Trim,
 }
 
 pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
     let file = object(value, ".")?;
-    known_keys(file, &["scoring", "judge_prompt", "dimensions"], "")?;
+    known_keys(
+        file,
+        &["scoring", "judge_prompt", "dimensions", "judge"],
+        "",
+    )?;
     let scoring = object(
         file.get("scoring")
             .ok_or_else(|| fault("scoring", "is missing: a map with llm_provider"))?,
@@ -45,7 +50,33 @@ pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
         llm_model: judge_part(scoring.get("llm_model"), "scoring.llm_model")?,
         judge_prompt: judge_prompt(file.get("judge_prompt"))?,
         dimensions: dimensions(file.get("dimensions"))?,
+        trim: trim(file.get("judge"))?,
     })
+}
+
+/// `judge.trim`; `auto` where nothing is said.
+fn trim(judge: Option<&Value>) -> Result<Trim, CriteriaError> {
+    const PATH: &str = "judge.trim";
+    let judge = match judge {
+        None | Some(Value::Null) => return Ok(Trim::Auto),
+        Some(judge) => object(judge, "judge")?,
+    };
+    known_keys(judge, &["trim"], "judge.")?;
+    let text = match judge.get("trim") {
+        None | Some(Value::Null) => return Ok(Trim::Auto),
+        Some(Value::String(text)) => text.trim(),
+        Some(other) => {
+            return Err(fault(
+                PATH,
+                format!("must be auto or never, not {}", kind(other)),
+            ));
+        }
+    };
+    match text {
+        "" | "auto" => Ok(Trim::Auto),
+        "never" => Ok(Trim::Never),
+        _ => Err(fault(PATH, format!("must be auto or never, not {text:?}"))),
+    }
 }
 
 fn judge_prompt(value: Option<&Value>) -> Result<String, CriteriaError> {

@@ -47,6 +47,9 @@ fn equal_resolved_values_give_equal_hashes() {
         with(|f| f["scoring"]["enabled"] = json!(0)),
         with(|f| f["scoring"]["llm_model"] = Value::Null),
         with(|f| f["dimensions"] = json!(default_dimensions())),
+        with(|f| f["judge"] = Value::Null),
+        with(|f| f["judge"] = json!({ "trim": "" })),
+        with(|f| f["judge"] = json!({ "trim": "auto" })),
         with(|f| {
             f["dimensions"] = json!([
                 { "max": "25", "name": "logical_flow" }, { "max": 25.0, "name": "consistency" },
@@ -67,6 +70,7 @@ fn every_value_changes_the_hash() {
         hash_of(&with(|f| f["scoring"]["llm_provider"] = json!("other"))),
         hash_of(&with(|f| f["scoring"]["llm_model"] = json!("gpt-4o-mini"))),
         hash_of(&with(|f| f["judge_prompt"] = json!(format!("{PROMPT}\n")))),
+        hash_of(&with(|f| f["judge"] = json!({ "trim": "never" }))),
         hash_of(&with(|f| {
             f["dimensions"] = json!([{ "name": "outcome", "max": 100 }]);
         })),
@@ -88,6 +92,7 @@ fn the_stored_content_reads_back_to_the_same_criteria() {
     for value in [
         file(),
         with(|f| f["scoring"]["llm_model"] = json!("gpt-4o-mini")),
+        with(|f| f["judge"] = json!({ "trim": " never " })),
         with(|f| f["dimensions"] = json!([{ "name": "outcome", "max": "100" }])),
     ] {
         let first = Criteria::from_value(&value).unwrap();
@@ -128,7 +133,7 @@ fn a_fault_names_the_key_and_the_remedy() {
         (
             with(|f| f["zzz"] = json!("x")),
             "zzz",
-            "known: scoring, judge_prompt, dimensions",
+            "known: scoring, judge_prompt, dimensions, judge",
         ),
         (
             with(|f| f["scoring"]["llm_provder"] = json!("x")),
@@ -194,6 +199,26 @@ fn a_fault_names_the_key_and_the_remedy() {
             with(|f| f["judge_prompt"] = json!("x".repeat(300_000))),
             "judge_prompt",
             "at most 262144",
+        ),
+        (
+            with(|f| f["judge"] = json!("never")),
+            "judge",
+            "must be a map",
+        ),
+        (
+            with(|f| f["judge"] = json!({ "trim": "nevr" })),
+            "judge.trim",
+            "auto or never, not \"nevr\"",
+        ),
+        (
+            with(|f| f["judge"] = json!({ "trim": false })),
+            "judge.trim",
+            "not a boolean",
+        ),
+        (
+            with(|f| f["judge"] = json!({ "trm": "never" })),
+            "judge.trm",
+            "did you mean trim?",
         ),
         (
             with(|f| f["dimensions"] = json!("four")),

@@ -26,6 +26,15 @@ pub(super) fn append(prompt: &mut String, name: &str, evidence: &str, nonce: &st
     prompt.push_str(&format!("EVIDENCE {name} {nonce}>>>"));
 }
 
+/// Where the evidence of a name stands in a filled prompt, as a range of bytes: between the two lines, its last line's end
+/// included. A nonce that evidence can't hold makes both lines certain.
+pub(super) fn find(prompt: &str, name: &str, nonce: &str) -> Option<(usize, usize)> {
+    let opening = format!("<<<EVIDENCE {name} {nonce}\n");
+    let from = prompt.find(&opening)? + opening.len();
+    let length = prompt[from..].find(&format!("EVIDENCE {name} {nonce}>>>"))?;
+    Some((from, from + length))
+}
+
 /// Takes the fence's shapes out of evidence. Lines are cut at `\n` alone: a line that a model may see as several is
 /// treated as one, and loses more.
 fn defuse(evidence: &str, nonce: &str) -> String {

@@ -1,12 +1,14 @@
 //! Kind `session`: an agent's investigation of an alert, 0-100, by one question to one judge.
 //!
-//! `prompt` renders the evidence and fills the template, `fence` keeps evidence from passing for instructions,
+//! `prompt` renders the evidence and fills the template, `fit` and `trim` bring it into the judge's context window, `fence` keeps evidence from passing for instructions,
 //! `schema` says what is asked back, `reply` checks what came. Whatever a session or a reply holds, nothing here panics.
 
 mod fence;
+mod fit;
 mod prompt;
 mod reply;
 mod schema;
+mod trim;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -180,15 +182,16 @@ impl Rating {
 }
 
 impl Request for SessionRequest {
-    /// One question. The context window isn't looked at: a judge that can't take the prompt says so (`too_large`).
+    /// One question, within the judge's context window by an estimate of tokens: a larger session is trimmed as the rules
+    /// say, or is [`BadRequest::TooLarge`] under `judge.trim: never` and where even the smallest one doesn't fit.
     fn questions(
         &self,
         criteria: &Criteria,
-        _limits: &Limits,
+        limits: &Limits,
         nonce: &Nonce,
     ) -> Result<Vec<Question>, BadRequest> {
         if self.conversation.is_empty() {
-            return Err(BadRequest {
+            return Err(BadRequest::Invalid {
                 pointer: "/conversation".to_owned(),
                 message: "is empty, so there is nothing to judge; put the session again with its messages"
                     .to_owned(),
@@ -199,17 +202,19 @@ impl Request for SessionRequest {
             let template_hash = prompt::template_hash(criteria, &schema);
             (schema, template_hash)
         });
-        let evidence = prompt::Evidence::of(self);
+        let fitted = fit::fit(self, criteria, &schema, limits, nonce)?;
         let dimensions = criteria.dimensions.clone();
         Ok(vec![Question {
             kind: "session",
             template_hash,
             criteria_hash: criteria.hash.0.clone(),
-            prompt: prompt::fill(&criteria.judge_prompt, &evidence, &schema, nonce).into(),
-            evidence_hash: evidence.hash(),
+            prompt: fitted.prompt.into(),
+            evidence_hash: fitted.evidence_hash,
             schema_name: "session_score",
             schema,
             check: Arc::new(move |value| reply::read(value, &dimensions).map(drop)),
+            trimmed_tokens: fitted.trimmed_tokens,
+            shrink: fit::shrink(criteria.trim, limits.family, nonce),
         }])
     }
 
@@ -237,6 +242,9 @@ impl SessionRequest {
         let mut flags = Vec::new();
         if !self.completed {
             flags.push(Flag::NotCompleted);
+        }
+        if answer.trimmed_tokens > 0 {
+            flags.push(Flag::InputTrimmed);
         }
         if parsed.sum_differs() {
             flags.push(Flag::BreakdownMismatch);

@@ -13,6 +13,9 @@ use crate::score::Criteria;
 use crate::score::criteria::{self, hex};
 use crate::score::template::{Segment, segments};
 
+/// How the line above a message begins; its number follows. Only such lines begin with `===`, whatever messages hold.
+pub(super) const MESSAGE: &str = "=== message ";
+
 /// A session as the judge reads it, before fencing: the same session gives the same text.
 pub(super) struct Evidence {
     /// Facts, messages and the final analysis.
@@ -99,7 +102,7 @@ pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
 }
 
 /// Each part behind its length: no two lists of parts run together to the same bytes.
-fn digest(parts: &[&str]) -> String {
+pub(super) fn digest(parts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
         digest.update((part.len() as u64).to_be_bytes());
@@ -149,7 +152,7 @@ fn conversation(session: &SessionRequest) -> String {
 }
 
 fn head(message: &Message, number: usize, all: usize) -> String {
-    let mut head = format!("=== message {number}/{all} | {}", one_line(&message.role));
+    let mut head = format!("{MESSAGE}{number}/{all} | {}", one_line(&message.role));
     if let Some(tool) = &message.tool_name {
         let _ = write!(head, " | tool {}", one_line(tool));
     }

@@ -1,14 +1,17 @@
 //! The tests of the kind `session`.
+mod fitting;
 mod prompts;
 mod replies;
 
 use serde_json::json;
 
 use super::*;
+use crate::judge::ModelFamily;
 
 pub(super) const LIMITS: Limits = Limits {
     context_window: 128_000,
     max_output_tokens: 8_192,
+    family: ModelFamily::Gpt,
 };
 
 pub(super) fn criteria() -> Criteria {

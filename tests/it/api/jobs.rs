@@ -30,6 +30,7 @@ async fn a_job_is_answered_as_its_body_is_promised() {
             "retries",
             "error",
             "result",
+            "trimmed_tokens",
             "simulated",
             "usage",
             "links",

@@ -13,6 +13,7 @@ mod pruning;
 mod refused_end;
 mod replies;
 mod rescoring;
+mod window;
 
 /// Makes each `async fn name(home: Home)` of a module into a test per set-up.
 macro_rules! on_every_setup {

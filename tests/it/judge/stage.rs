@@ -200,6 +200,8 @@ pub(super) fn question(evidence: &str) -> Question {
                 message: "must be an integer of 0-100".to_owned(),
             }]),
         }),
+        trimmed_tokens: 0,
+        shrink: None,
     }
 }
 

@@ -18,6 +18,7 @@ fn criteria(character: char) -> Criteria {
         judge: "main".to_owned(),
         judge_prompt: "Prüfe {{ALERT_DATA}}".to_owned(),
         dimensions: vec![],
+        trim: gavel::score::Trim::Auto,
         frame: gavel::score::criteria::Frame::default(),
     }
 }

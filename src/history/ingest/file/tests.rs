@@ -106,6 +106,7 @@ mod examples {
         let limits = Limits {
             context_window: 128_000,
             max_output_tokens: 8_192,
+            family: crate::judge::ModelFamily::Gpt,
         };
         let request = SessionRequest {
             completed: session.status == SessionStatus::Completed,

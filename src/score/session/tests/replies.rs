@@ -30,6 +30,7 @@ fn reply(value: Value) -> Reply {
         simulated: false,
         repaired: false,
         cached: false,
+        trimmed_tokens: 0,
     }
 }
 
