@@ -318,7 +318,7 @@ impl Lane {
 
     /// How long the pace holds the next call back, if it does.
     fn paced(&self, now: Instant) -> Option<Refusal> {
-        let wait = self.pace.wait(Load::default(), now)?;
+        let wait = self.pace.holds_back(now)?;
         Some(Refusal {
             why: Closed::Paced,
             retry_in: Some(wait),

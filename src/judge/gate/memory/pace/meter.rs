@@ -70,22 +70,19 @@ impl Meter {
         self.window.sum(now)
     }
 
-    /// When `amount` may go out under `limit`.
-    pub(super) fn earliest(
-        &self,
-        amount: u64,
-        limit: f64,
-        spread: Spread,
-        now: Instant,
-    ) -> Instant {
-        let fits = self.window.fits_at(amount, whole(limit), now);
-        let early = if between(amount, limit) < GRAIN {
+    /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
+    /// that a rate that was cut slows a lane down rather than stop it.
+    pub(super) fn earliest(&self, amount: u64, rate: f64, spread: Spread, now: Instant) -> Instant {
+        let fits = self
+            .limit(now)
+            .map_or(now, |limit| self.window.fits_at(amount, limit, now));
+        let early = if between(amount, rate) < GRAIN {
             EARLY_WHEN_FAST
         } else {
             EARLY
         };
         match self.next {
-            Some(next) if self.spreads(limit, spread, now) => {
+            Some(next) if self.spreads(rate, spread, now) => {
                 fits.max(next.checked_sub(early).unwrap_or(next))
             }
             Some(_) | None => fits,
@@ -126,22 +123,25 @@ impl Meter {
     pub(super) fn calls_between(
         &self,
         amount: u64,
-        limit: f64,
+        rate: f64,
         spread: Spread,
         from: Instant,
         until: Instant,
     ) -> usize {
         let amount = amount.max(1);
         let used = self.used(from);
-        let room = whole(limit).saturating_sub(used) / amount;
-        let calls = if self.spreads(limit, spread, from) {
-            let step = between(amount, limit).as_secs_f64();
+        let calls = if self.spreads(rate, spread, from) {
+            let step = between(amount, rate).as_secs_f64();
             let span = until.saturating_duration_since(from).as_secs_f64();
             1 + (span / step) as u64
         } else {
-            whole(limit / 2.0).saturating_sub(used) / amount
+            whole(rate / 2.0).saturating_sub(used) / amount
         };
-        usize::try_from(calls.min(room).max(1)).unwrap_or(usize::MAX)
+        let room = self
+            .limit(from)
+            .map(|limit| limit.saturating_sub(used) / amount);
+        let calls = calls.min(room.unwrap_or(u64::MAX)).max(1);
+        usize::try_from(calls).unwrap_or(usize::MAX)
     }
 
     pub(super) fn is_empty(&self, now: Instant) -> bool {

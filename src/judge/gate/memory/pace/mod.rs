@@ -96,6 +96,12 @@ impl Pace {
         (earliest > now).then(|| earliest - now)
     }
 
+    /// How long the pace holds a call of the usual size back; `None`: not at all.
+    pub(super) fn holds_back(&self, now: Instant) -> Option<Duration> {
+        let earliest = self.earliest(self.typical_share(), now);
+        (earliest > now).then(|| earliest - now)
+    }
+
     /// Lets a call leave now, or says for how long not.
     pub(super) fn take(&mut self, load: Load, now: Instant) -> Result<Ticket, Duration> {
         if let Some(wait) = self.wait(load, now) {

@@ -255,11 +255,10 @@ fn absurd_figures_wedge_no_lane() {
     }
 }
 
-#[test]
-fn a_burst_of_429s_halves_the_rate_once_and_it_is_back_in_two_and_a_half_minutes() {
-    let (mut pace, begin) = (limits(Some(600), None), Instant::now());
+/// A pace of 600 a minute whose first five calls met a 429, and when.
+fn cut() -> (Pace, Instant) {
+    let (mut pace, mut now) = (limits(Some(600), None), Instant::now());
     let mut burst = Vec::new();
-    let mut now = begin;
     while burst.len() < 5 {
         match pace.take(Load::default(), now) {
             Ok(call) => burst.push(call),
@@ -269,6 +268,21 @@ fn a_burst_of_429s_halves_the_rate_once_and_it_is_back_in_two_and_a_half_minutes
     for call in burst {
         pace.throttled(call, now);
     }
+    (pace, now)
+}
+
+#[test]
+fn a_rate_that_was_cut_slows_a_lane_and_does_not_stop_it() {
+    let (mut pace, now) = cut();
+    let wait = pace.wait(Load::default(), now).unwrap_or_default();
+    assert!(wait <= secs(61.5 / 300.0), "{wait:?}");
+    let left = saturate(&mut pace, Load::default(), now, secs(10.0));
+    assert!((45..=50).contains(&left.len()), "{}", left.len());
+}
+
+#[test]
+fn a_burst_of_429s_halves_the_rate_once_and_it_is_back_in_two_and_a_half_minutes() {
+    let (mut pace, mut now) = cut();
     let rate = |pace: &Pace, at| pace.snapshot(at).requests.limit.unwrap();
     assert_eq!(rate(&pace, now), 300);
     assert_eq!(pace.snapshot(now).shrunk_for, Some(secs(150.0)));
