@@ -105,7 +105,8 @@ impl JobRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct WaitView {
     /// `queued` (others go first), `no_worker` (none is alive), or what closed its lane: `paused`, `breaker_open`,
-    /// `throttled`, `exhausted`, `misconfigured`, `storage`.
+    /// `throttled`, `exhausted`, `misconfigured`, `storage`; or `paced`: its judge's requests or tokens a minute are used up
+    /// for the moment (GET /api/v1/judges shows them), and it goes on by itself.
     pub(super) reason: String,
     /// When it is tried again; null where that isn't known, or somebody must act first.
     pub(super) until: Option<DateTime<Utc>>,

@@ -14,6 +14,7 @@ use super::ApiState;
 use super::auth::Caller;
 use super::body::OptionalJson;
 use super::openapi::MAY_BE_LEFT_OUT;
+use super::pace_view::PaceView;
 use super::params::{Params, Segment};
 use super::problem::{ApiError, Problem, Refusal};
 use crate::job::WaitReason;
@@ -75,6 +76,8 @@ pub(super) struct GateView {
     pub(super) in_flight: i32,
     /// The last error's text.
     pub(super) last_error: Option<String>,
+    /// How fast the worker may ask it. Each worker process counts its own calls alone.
+    pub(super) pace: Option<PaceView>,
     /// When the worker said so.
     pub(super) updated_at: DateTime<Utc>,
 }
@@ -89,6 +92,7 @@ impl From<JudgeRow> for GateView {
             failures_in_row: row.failures_in_row,
             in_flight: row.in_flight,
             last_error: row.last_error,
+            pace: row.pace.map(PaceView::from),
             updated_at: row.updated_at,
         }
     }

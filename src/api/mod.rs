@@ -17,6 +17,7 @@ mod judges;
 mod layers;
 mod openapi;
 mod operate;
+mod pace_view;
 mod params;
 pub mod problem;
 mod proxies;

@@ -98,6 +98,7 @@ pub(super) fn gate_options(settings: &Settings, providers: &Providers) -> GateOp
         failures_to_open: settings.judge.breaker_failures,
         cool_down: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),
         max_concurrency: providers.concurrency(),
+        paces: providers.paces(),
         ..GateOptions::default()
     }
 }

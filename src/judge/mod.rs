@@ -27,4 +27,4 @@ pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink};
 pub use retry::{Jitter, RetryOptions};
 pub use tokens::ModelFamily;
-pub use turns::{CallTurns, Turn, Unbounded};
+pub use turns::{CallTurns, Held, Turn, Unbounded};

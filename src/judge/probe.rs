@@ -54,7 +54,7 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
     loop {
         calls += 1;
         let sent = Instant::now();
-        match provider.call(&request).await {
+        match provider.call(&request).await.ended {
             // Cut off after its one token, as asked for; a refusal is an answer too.
             Ok(reply) => {
                 return Ok(Probed {

@@ -42,7 +42,7 @@ pub use criteria::CriteriaDefinition;
 pub use db::Dialect;
 pub use error::StoreError;
 pub use jobs::{Force, JobCounts, JobFilter};
-pub use judges::JudgeRow;
+pub use judges::{JudgeRow, MeterRow, PaceRow};
 pub use open::{Store, StoreOptions, Use};
 pub use page::{Cursor, Page};
 pub use record::{Ending, Fence, Record, RecordTicket, Recorded};

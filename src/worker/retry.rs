@@ -23,6 +23,7 @@ pub(super) fn ending_of_wait(
         Closed::Paused | Closed::Busy => return Ending::Requeued,
         Closed::BreakerOpen => WaitReason::BreakerOpen,
         Closed::Throttled => WaitReason::Throttled,
+        Closed::Paced => WaitReason::Paced,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
     };
@@ -63,6 +64,7 @@ mod tests {
         let cases = [
             (Closed::BreakerOpen, WaitReason::BreakerOpen),
             (Closed::Throttled, WaitReason::Throttled),
+            (Closed::Paced, WaitReason::Paced),
             (Closed::Exhausted, WaitReason::Exhausted),
             (Closed::Misconfigured, WaitReason::Misconfigured),
         ];

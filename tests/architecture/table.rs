@@ -45,6 +45,8 @@ const JUDGE_ROWS: May = Only(
         "CallUsage",
         "gate::Closed",
         "gate::GateSnapshot",
+        "gate::MeterSnapshot",
+        "gate::PaceSnapshot",
     ],
 );
 

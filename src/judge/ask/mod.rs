@@ -1,6 +1,8 @@
 //! `Judge::ask`: cache -> turn -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once.
 
+mod call;
 mod flights;
+mod kept;
 mod run;
 mod usage;
 

@@ -25,13 +25,20 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::JudgeError;
+use super::gate::RateReport;
 use super::providers::{EntryType, JudgeSpec};
 
 /// Makes one call.
 #[async_trait]
 pub(in crate::judge) trait Provider: Send + Sync {
     /// Calls once. An error of class capability means that the next call leaves out what was refused.
-    async fn call(&self, request: &CallRequest) -> Result<ProviderReply, JudgeError>;
+    async fn call(&self, request: &CallRequest) -> Called;
+}
+
+/// A call's end, and what the server said of its limits on the way.
+pub(in crate::judge) struct Called {
+    pub(in crate::judge) ended: Result<ProviderReply, JudgeError>,
+    pub(in crate::judge) rates: RateReport,
 }
 
 /// One call.

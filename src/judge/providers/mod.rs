@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::gate::PaceLimits;
 use super::question::Limits;
 use super::tokens::ModelFamily;
 pub(in crate::judge) use entry::{Auth, Entry, EntryType, Structured};
@@ -178,6 +179,20 @@ impl Providers {
         self.entries
             .values()
             .map(|entry| (entry.name.clone(), entry.max_concurrency))
+            .collect()
+    }
+
+    /// Requests and tokens a minute by entry, for the gate.
+    pub fn paces(&self) -> BTreeMap<String, PaceLimits> {
+        self.entries
+            .values()
+            .map(|entry| {
+                let limits = PaceLimits {
+                    requests_per_minute: entry.requests_per_minute.map(u64::from),
+                    tokens_per_minute: entry.tokens_per_minute.map(u64::from),
+                };
+                (entry.name.clone(), limits)
+            })
             .collect()
     }
 

@@ -365,3 +365,22 @@ fn a_price_counts_cached_tokens_apart_and_holds_for_dated_snapshots() {
     assert_eq!(cost("gpt-4o-mini"), None);
     assert_eq!(cost("simulated-judge-v1"), None);
 }
+
+#[test]
+fn limits_a_minute_are_positive_or_left_out() {
+    let limits = |more| read(entry_with(more)).unwrap().paces()["j"];
+    assert_eq!(limits(json!({})), PaceLimits::default());
+    let both = json!({ "requests_per_minute": "60", "tokens_per_minute": 90_000 });
+    let expected = PaceLimits {
+        requests_per_minute: Some(60),
+        tokens_per_minute: Some(90_000),
+    };
+    assert_eq!(limits(both), expected);
+    for key in ["requests_per_minute", "tokens_per_minute"] {
+        for (value, words) in [(json!(0), "1 or more"), (json!("many"), "whole number")] {
+            let (path, message) = fault_of(json!({ key: value }));
+            assert_eq!(path, format!("j.{key}"));
+            assert!(message.contains(words), "{message}");
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod cancelling;
 mod draining;
 mod hostile;
 mod judge_errors;
+mod pacing;
 mod pruning;
 mod refused_end;
 mod replies;

@@ -20,6 +20,7 @@ use super::reply::Unreadable;
 use super::shape::{Field, Rung, Shape};
 use super::{CallRequest, ProviderReply};
 use crate::judge::error::ErrorClass;
+use crate::judge::gate::RateReport;
 use crate::judge::providers::JudgeSpec;
 
 /// The words of messages.
@@ -85,5 +86,9 @@ impl Dialect for Anthropic {
         now: DateTime<Utc>,
     ) -> Option<Duration> {
         headers::wait(class, headers, now)
+    }
+
+    fn rates(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
+        headers::rates(headers, now)
     }
 }
