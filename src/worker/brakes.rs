@@ -216,6 +216,6 @@ fn closed_by(reason: WaitReason) -> Closed {
         WaitReason::Throttled => Closed::Throttled,
         WaitReason::Exhausted => Closed::Exhausted,
         WaitReason::Misconfigured => Closed::Misconfigured,
-        WaitReason::Paused | WaitReason::Storage => Closed::Paused,
+        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => Closed::Paused,
     }
 }

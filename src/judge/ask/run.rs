@@ -267,6 +267,7 @@ impl<'a> Run<'a> {
                 simulated: reply.simulated,
                 repaired: self.repaired,
                 cached: false,
+                by_fallback: false,
                 trimmed_tokens: self.question.trimmed_tokens,
             }),
             Err(faults) => {
@@ -445,6 +446,7 @@ async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -> Option<Re
         simulated: kept.simulated || judge.spec.simulated(),
         repaired: kept.repaired,
         cached: true,
+        by_fallback: false,
         trimmed_tokens: question.trimmed_tokens,
     })
 }

@@ -242,3 +242,34 @@ async fn a_reasoning_model_that_has_no_room_for_a_word_has_answered() {
     drop(run.prints("ok     judge j"));
     assert_eq!(server.received_requests().await.unwrap().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_that_is_not_configured_is_a_fault_with_its_remedy() {
+    let server = judge(answers()).await;
+    let place = place_of("openai", &server.uri());
+    let file = place.path().join("llm_providers.yaml");
+    let more = "  fallback: second:m-3\nsecond:\n  type: anthropic\n  base_url: http://127.0.0.1:9\n  model: m-2\n  models: [m-3]\n  hint: set SECOND_KEY\n";
+    let text = std::fs::read_to_string(&file).unwrap() + more;
+    std::fs::write(&file, text).unwrap();
+    let run = place.run(&["doctor"]).ends(3);
+    drop(
+        run.prints("ok     judge j")
+            .prints("FAULT  judge second:m-3")
+            .prints("set SECOND_KEY"),
+    );
+}
+
+#[test]
+fn a_fallback_that_can_never_stand_in_stops_every_command_and_names_the_line() {
+    let place = place_of("openai", "http://127.0.0.1:9");
+    let file = place.path().join("llm_providers.yaml");
+    let text = std::fs::read_to_string(&file).unwrap() + "  fallback: nobody\n";
+    std::fs::write(&file, text).unwrap();
+    let run = place.run(&["score", "x.json"]).ends(2);
+    assert!(run.err.contains("llm_providers.yaml:6"), "{}", run.err);
+    assert!(
+        run.err.contains("j.fallback: unknown judge \"nobody\""),
+        "{}",
+        run.err
+    );
+}
