@@ -260,12 +260,12 @@ async fn a_fallback_that_is_not_configured_is_a_fault_with_its_remedy() {
 }
 
 #[test]
-fn a_fallback_that_can_never_stand_in_stops_every_command_and_names_the_line() {
+fn a_fallback_that_can_never_stand_in_stops_the_start_and_names_the_line() {
     let place = place_of("openai", "http://127.0.0.1:9");
     let file = place.path().join("llm_providers.yaml");
     let text = std::fs::read_to_string(&file).unwrap() + "  fallback: nobody\n";
     std::fs::write(&file, text).unwrap();
-    let run = place.run(&["score", "x.json"]).ends(2);
+    let run = place.run(&["up"]).ends(2);
     assert!(run.err.contains("llm_providers.yaml:6"), "{}", run.err);
     assert!(
         run.err.contains("j.fallback: unknown judge \"nobody\""),
