@@ -363,6 +363,10 @@ impl App {
                 let providers = self.providers.clone();
                 Arc::new(move || providers.names())
             },
+            fallback_of: {
+                let providers = self.providers.clone();
+                Arc::new(move |name| providers.fallback(name))
+            },
             worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
             bind,

@@ -59,6 +59,9 @@ pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 /// The names of the judges that the process's files list.
 pub type JudgeNames = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
+/// The name of the judge that stands in for the judge of a name; `None` where there is none.
+pub type FallbackOf = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// What the handlers need.
 #[derive(Clone)]
 pub struct ApiState {
@@ -78,6 +81,8 @@ pub struct ApiState {
     pub metrics: Option<Metrics>,
     /// The judges that there are.
     pub judges: JudgeNames,
+    /// Who stands in for whom, by configuration.
+    pub fallback_of: FallbackOf,
     /// A worker is alive if it was heard within this time.
     pub worker_stale_after: std::time::Duration,
     /// `max_wait`: after this long in state waiting a job fails.

@@ -200,6 +200,7 @@ pub(super) fn waiting(job: &Value) -> String {
         "exhausted" => "its judge's quota is used up",
         "misconfigured" => "its judge refuses the key or the model",
         "storage" => "the database was away",
+        "fallback" => "its judge declined to answer, and the fallback can't be asked yet",
         other => other,
     };
     match text(job, "/wait/until") {

@@ -89,6 +89,8 @@ text_enum! {
         Paused = "paused",
         /// The store or a source failed for a passing reason.
         Storage = "storage",
+        /// The judge declined, and its fallback can't be asked now.
+        Fallback = "fallback",
     }
 }
 

@@ -64,6 +64,14 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
                 });
             }
             Err(error) if error.class == ErrorClass::Capability && calls < MOST_CALLS => {}
+            // Reasoning models answer so where one token isn't enough for a thought.
+            Err(error) if error.class == ErrorClass::Truncated => {
+                return Ok(Probed {
+                    model: spec.model().to_owned(),
+                    took: sent.elapsed(),
+                    simulated: spec.simulated(),
+                });
+            }
             Err(error) => return Err(error),
         }
     }

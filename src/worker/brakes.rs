@@ -230,6 +230,6 @@ fn closed_by(reason: WaitReason) -> Closed {
         WaitReason::Paced => Closed::Paced,
         WaitReason::Exhausted => Closed::Exhausted,
         WaitReason::Misconfigured => Closed::Misconfigured,
-        WaitReason::Paused | WaitReason::Storage => Closed::Paused,
+        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => Closed::Paused,
     }
 }

@@ -23,6 +23,7 @@ const QUESTION: May = Only(
         "Question",
         "Reply",
         "Shrink",
+        "Target",
         "ErrorClass",
         "JudgeError",
     ],

@@ -126,6 +126,7 @@ impl Run<'_> {
                 simulated: reply.simulated,
                 repaired: self.repaired,
                 cached: false,
+                by_fallback: false,
                 trimmed_tokens: self.question.trimmed_tokens,
             }),
             Err(faults) => {

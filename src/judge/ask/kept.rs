@@ -14,6 +14,7 @@ pub(super) async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -
         simulated: kept.simulated || judge.spec.simulated(),
         repaired: kept.repaired,
         cached: true,
+        by_fallback: false,
         trimmed_tokens: question.trimmed_tokens,
     })
 }

@@ -204,7 +204,7 @@ impl Endpoint {
         let fixed = field == Field::Format && self.spec.entry().structured != Structured::Auto;
         match sent.without(field, self.dialect.ladder()) {
             Some(narrower) if !fixed => {
-                self.learned.narrow(&self.spec, narrower);
+                self.learned.narrow(&self.spec, narrower, self.clock.now());
                 ErrorClass::Capability
             }
             Some(_) | None => ErrorClass::Rejected,
@@ -215,7 +215,7 @@ impl Endpoint {
 #[async_trait]
 impl Provider for Endpoint {
     async fn call(&self, request: &CallRequest) -> Called {
-        let shape = self.learned.shape(&self.spec);
+        let shape = self.learned.shape(&self.spec, self.clock.now());
         let built = self
             .dialect
             .body(&self.spec, request, shape)

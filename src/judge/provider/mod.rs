@@ -91,11 +91,14 @@ pub(in crate::judge) enum Stop {
     Unknown(String),
 }
 
-/// Tokens as reported; `cached` are part of `input`, hidden reasoning is part of `output`.
+/// Tokens as reported; `cached` and `cache_written` are parts of `input`, hidden reasoning is part of `output`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::judge) struct Tokens {
     pub(in crate::judge) input: i64,
+    /// Read from the provider's prompt cache.
     pub(in crate::judge) cached: i64,
+    /// Written to it, where that has a price of its own.
+    pub(in crate::judge) cache_written: i64,
     pub(in crate::judge) output: i64,
 }
 

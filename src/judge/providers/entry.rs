@@ -36,6 +36,7 @@ const KEYS: &[&str] = &[
     "timeout_s",
     "structured",
     "simulated",
+    "fallback",
 ];
 
 /// What an entry speaks.
@@ -165,6 +166,8 @@ pub(in crate::judge) struct Entry {
     pub(in crate::judge) timeout: Option<Duration>,
     pub(in crate::judge) structured: Structured,
     pub(in crate::judge) simulated: bool,
+    /// The judge that is asked what this one declines: `entry` or `entry:model`.
+    pub(in crate::judge) fallback: Option<String>,
 }
 
 impl fmt::Debug for Entry {
@@ -239,6 +242,7 @@ impl Entry {
                 .word("structured", entry_type.structured())?
                 .unwrap_or(Structured::Auto),
             simulated: fields.flag("simulated")?.unwrap_or(false),
+            fallback: fields.text("fallback")?,
         })
     }
 

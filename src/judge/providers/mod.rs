@@ -4,6 +4,7 @@
 //! secret from the moment it is read: no error and no debug print shows it.
 
 mod entry;
+mod fallbacks;
 mod prices;
 mod read;
 
@@ -131,7 +132,9 @@ impl Providers {
         for (name, value) in map {
             entries.insert(name.clone(), Arc::new(Entry::read(name, value, key_file)?));
         }
-        Ok(Self { entries })
+        let providers = Self { entries };
+        providers.check_fallbacks()?;
+        Ok(providers)
     }
 
     /// Every judge name that can be asked for: `entry`, and `entry:model` for each of its other models.

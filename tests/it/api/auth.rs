@@ -164,6 +164,7 @@ async fn settings_that_do_not_hold_together_are_refused() {
         health: server.health.clone(),
         metrics: None,
         judges: Setup::default().judges,
+        fallback_of: Arc::new(|_| None),
         worker_stale_after: Duration::from_secs(5),
         max_wait: Duration::from_secs(60),
         bind: bind.parse().unwrap(),

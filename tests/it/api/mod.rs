@@ -136,6 +136,7 @@ impl Server {
             health: health.clone(),
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,
+            fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
             worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
             bind: setup.bind.unwrap_or(bound),

@@ -5,6 +5,7 @@
 
 mod anthropic;
 mod broken;
+mod fallback;
 mod family;
 mod gemini;
 mod openai;
@@ -146,12 +147,18 @@ async fn each_status_has_the_same_class_whoever_answers_it() {
     let table = [
         (402, Exhausted),
         (403, Misconfigured),
+        (400, Rejected),
         (408, Transient),
+        (409, Transient),
         (413, TooLarge),
         (418, Rejected),
+        (422, Rejected),
+        (425, Transient),
         (500, Transient),
         (501, Rejected),
+        (502, Transient),
         (503, Transient),
+        (504, Transient),
         (529, Transient),
     ];
     for family in FAMILIES {

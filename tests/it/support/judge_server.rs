@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The model that this judge says it is.
+/// The model that tests ask for; this judge says that it is whatever it was asked for.
 pub(crate) const MODEL: &str = "judge-1";
 /// What each good reply says it used.
 pub(crate) const TOKENS_IN: i64 = 1_000;
@@ -230,16 +230,22 @@ async fn complete(
 }
 
 fn answer(say: &Say, request: &Value) -> Response<Body> {
+    let model = &request["model"];
     match say {
         Say::Score(total) => scored(*total, &[], request),
         Say::ScoreWith(total, headers) => scored(*total, headers, request),
-        Say::Content(text) => completion(text, &[], "stop"),
-        Say::Truncated => completion("{\"score_reasoning\": \"The agent first", &[], "length"),
+        Say::Content(text) => completion(model, text, &[], "stop"),
+        Say::Truncated => completion(
+            model,
+            "{\"score_reasoning\": \"The agent first",
+            &[],
+            "length",
+        ),
         Say::Refusal => json_response(
             200,
             &[],
             &json!({
-                "model": MODEL,
+                "model": model,
                 "choices": [{ "index": 0, "finish_reason": "stop", "message": {
                     "role": "assistant", "content": null, "refusal": "I can't help with that." } }],
                 "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": 9 },
@@ -259,10 +265,12 @@ fn failure(status: u16, headers: &[(&'static str, String)], code: &str) -> Respo
 }
 
 fn scored(total: u8, headers: &[(&'static str, String)], request: &Value) -> Response<Body> {
-    completion(&good_reply(total, request).to_string(), headers, "stop")
+    let reply = good_reply(total, request).to_string();
+    completion(&request["model"], &reply, headers, "stop")
 }
 
 fn completion(
+    model: &Value,
     content: &str,
     headers: &[(&'static str, String)],
     finish_reason: &str,
@@ -273,7 +281,7 @@ fn completion(
         &json!({
             "id": "chatcmpl-test",
             "object": "chat.completion",
-            "model": MODEL,
+            "model": model,
             "choices": [{ "index": 0, "finish_reason": finish_reason, "message": {
                 "role": "assistant", "content": content } }],
             "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": TOKENS_OUT },
