@@ -107,8 +107,10 @@ async fn the_same_request_in_other_words_is_the_same_import() {
 
 #[tokio::test]
 async fn without_a_tarsy_the_remedy_is_named() {
-    let mut setup = Setup::default();
-    setup.tarsy = None;
+    let setup = Setup {
+        tarsy: None,
+        ..Setup::default()
+    };
     let server = Server::with(setup).await;
     let problem = problem_of(
         answer(&server, None, json!({})).await,

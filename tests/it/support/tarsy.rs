@@ -82,9 +82,8 @@ pub(crate) struct Asked {
 impl Asked {
     /// A parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
-        let named = |(key, value): &'_ (String, String)| (key == name).then(|| value.len());
-        let at = self.query.iter().position(|pair| named(pair).is_some())?;
-        Some(&self.query[at].1)
+        let pair = self.query.iter().find(|(key, _)| key == name)?;
+        Some(&pair.1)
     }
 
     /// All values of a parameter, those between commas apart.
