@@ -3,6 +3,7 @@
 mod data_dir;
 mod files;
 mod health;
+mod history;
 mod metrics;
 mod open;
 
@@ -17,22 +18,26 @@ use tokio_util::sync::CancellationToken;
 use self::data_dir::DataDir;
 use self::files::Files;
 use self::health::ProcessHealth;
+use self::history::FromHistory;
 use self::metrics::MeteredCalls;
 use self::open::{gate_options, judge_check, migrate, open_queue, process_name, retry_options};
 use crate::api;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::enqueue::{Enqueue, ScoreOnly};
+use crate::history::imports::Imports;
+use crate::history::on_demand::OnDemand;
 use crate::job::Lane;
 use crate::judge::gate::Gate;
 use crate::judge::gate::memory::MemoryGate;
 use crate::judge::{self, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
-use crate::store::{Store, Use};
+use crate::store::{Store, StoreError, Use};
 use crate::worker::{self, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
+pub use self::history::history_options;
 pub use self::open::open_store;
 pub use crate::api::openapi_json;
 pub use crate::judge::provider::simulated;
@@ -110,6 +115,7 @@ pub struct App {
     judges: Arc<Judges>,
     providers: Providers,
     enqueue: Arc<Enqueue>,
+    imports: Arc<Imports>,
     /// Why the last reload of the criteria failed.
     bad_reload: Arc<RwLock<Option<String>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
@@ -126,6 +132,7 @@ impl App {
     ) -> Result<Self, AppError> {
         metrics::install();
         let files = Files::read(&settings)?;
+        let history = history_options(&settings)?;
         let data_dir = match &mode {
             Mode::Embedded { data_dir } => Some(DataDir::lock(data_dir)?),
             Mode::Shared => None,
@@ -135,10 +142,9 @@ impl App {
         migrate(&store, migrations).await?;
         if data_dir.is_some() {
             // The lock proves that whoever ran jobs here is gone: take them back at once.
-            store
-                .forget_workers()
-                .await
-                .map_err(|error| AppError::Broken(error.to_string()))?;
+            let broken = |error: StoreError| AppError::Broken(error.to_string());
+            store.forget_workers().await.map_err(broken)?;
+            store.release_imports().await.map_err(broken)?;
         }
         let queue = open_queue(&settings, &mode, clock.clone()).await?;
         let gate: Arc<dyn Gate> =
@@ -167,6 +173,11 @@ impl App {
             },
             stop_pushing.clone(),
         );
+        if let Some(base) = history.base.clone() {
+            let on_demand = OnDemand::new(store.clone(), clock.clone(), &history, base);
+            enqueue.source_from(Arc::new(FromHistory(on_demand)));
+        }
+        let imports = Imports::new(store.clone(), clock.clone(), history);
         Ok(Self {
             settings,
             mode,
@@ -177,6 +188,7 @@ impl App {
             judges,
             providers: files.providers,
             enqueue,
+            imports,
             bad_reload: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(push))),
             stop_pushing,
@@ -292,6 +304,16 @@ impl App {
             .map_err(|error| AppError::Broken(error.to_string()))
     }
 
+    /// Runs imports until `stop.soft`: those that this process is asked for, and those that nobody has in hand.
+    pub async fn import(&self, stop: Stop) -> Result<(), AppError> {
+        tokio::select! {
+            () = self.imports.clone().run(stop.soft) => {}
+            // What is still in hand goes stale, and is taken over.
+            () = stop.hard.cancelled() => {}
+        }
+        Ok(())
+    }
+
     /// A worker that could ask nobody is a mistake: says what to set.
     pub fn require_judge(&self) -> Result<(), AppError> {
         let judge = &self.criteria().judge;
@@ -349,6 +371,7 @@ impl App {
         api::ApiState {
             store: self.store.clone(),
             enqueue: self.enqueue.clone(),
+            imports: self.imports.clone(),
             clock: self.clock.clone(),
             http: self.settings.http.clone(),
             auth: self.settings.auth.clone(),

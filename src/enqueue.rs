@@ -4,15 +4,18 @@
 //! get lost. Never calls a judge.
 
 mod decide;
+mod source;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::decide::{Decision, decide};
+use self::source::Asked;
+pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
 use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
 use crate::queue::{Push, Queue};
@@ -69,6 +72,22 @@ pub enum EnqueueError {
         /// Where it stands.
         status: SessionStatus,
     },
+    /// The session may be known where sessions come from, which doesn't answer.
+    #[error("session {session_id} could not be fetched: {}", problem.reason)]
+    SourceUnavailable {
+        /// The session.
+        session_id: Uuid,
+        /// How, and when to try again.
+        problem: SourceProblem,
+    },
+    /// The session is known where sessions come from, and can't be stored.
+    #[error("session {session_id} can't be stored as TARSy has it: {reason}")]
+    SourceUnusable {
+        /// The session.
+        session_id: Uuid,
+        /// Why.
+        reason: String,
+    },
     /// There is nothing to judge.
     #[error("session {0} has an empty conversation: put it again with its messages")]
     NothingToJudge(Uuid),
@@ -104,6 +123,7 @@ pub struct Enqueue {
     /// The judge of each stored definition that was asked for; definitions never change.
     judge_of: RwLock<BTreeMap<String, String>>,
     score_only: ScoreOnly,
+    source: OnceLock<Arc<dyn SessionSource>>,
 }
 
 /// Which ended sessions are scored.
@@ -142,6 +162,7 @@ impl Enqueue {
             current: RwLock::new(current),
             judge_of: RwLock::default(),
             score_only,
+            source: OnceLock::new(),
         };
         (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
     }
@@ -174,12 +195,9 @@ impl Enqueue {
             return Err(EnqueueError::Disabled);
         }
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
+        let mut asked = Asked::No;
         for _ in 0..RACES {
-            let view = self
-                .store
-                .scoring_view(request.session_id)
-                .await?
-                .ok_or(EnqueueError::SessionNotFound(request.session_id))?;
+            let view = self.view(request.session_id, &mut asked).await?;
             self.check_subject(request.session_id, &view)?;
             let judge = self.judge_of(hash, &criteria).await?;
             match decide(&view, request, hash) {

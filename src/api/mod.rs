@@ -11,6 +11,7 @@ mod auth;
 mod body;
 mod criteria;
 mod guard;
+mod imports;
 mod job_view;
 mod jobs;
 mod judges;
@@ -39,6 +40,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use crate::clock::Clock;
 use crate::config::{AuthSettings, HttpSettings};
 use crate::enqueue::Enqueue;
+use crate::history::imports::Imports;
 use crate::store::Store;
 use problem::ApiError;
 
@@ -69,6 +71,8 @@ pub struct ApiState {
     pub store: Arc<Store>,
     /// Step 1 of the flow.
     pub enqueue: Arc<Enqueue>,
+    /// What begins imports.
+    pub imports: Arc<Imports>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Limits and hosts.

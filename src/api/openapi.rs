@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
-use super::{ApiState, criteria, jobs, judges, operate, queue, scoring, sessions};
+use super::{ApiState, criteria, imports, jobs, judges, operate, queue, scoring, sessions};
 
 /// The name of the security scheme.
 const BEARER: &str = "bearer";
@@ -25,6 +25,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
     let mut routes = OpenApiRouter::with_openapi(frame())
         .merge(scoring::routes())
         .merge(sessions::routes())
+        .merge(imports::routes())
         .merge(criteria::routes())
         .merge(jobs::routes())
         .merge(judges::routes())

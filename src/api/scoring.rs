@@ -54,7 +54,8 @@ pub(super) struct ScoreList {
 /// Asks for a session's score.
 ///
 /// Answers at once: 200 with the score if there is one, else 202 with the job. `Prefer: wait=N` holds the answer back
-/// until the job has ended or N seconds are over. An older score stays readable until the new one is recorded.
+/// until the job has ended or N seconds are over. A session that isn't here, or hadn't ended when it came from TARSy, is
+/// fetched from `history.base_url` first, if that is set. An older score stays readable until the new one is recorded.
 #[utoipa::path(
     post, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "score_session",
     params(
@@ -70,8 +71,8 @@ pub(super) struct ScoreList {
         (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "scoring-in-progress, job-cancelled", body = Problem, content_type = "application/problem+json"),
-        (status = 502, description = "judge-failed (only with Prefer: wait)", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "scoring-disabled, judge-not-configured, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 502, description = "judge-failed (only with Prefer: wait), history-unusable", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn score_session(

@@ -262,14 +262,13 @@ async fn put_session(
         .and_then(|input| input.into_record(session_id, "api"))
         .map_err(invalid)?;
     let outcome = state.store.put_session(&session, state.clock.now()).await?;
-    let (status, word) = match outcome {
-        PutOutcome::New => (StatusCode::CREATED, "new"),
-        PutOutcome::Updated => (StatusCode::OK, "updated"),
-        PutOutcome::Unchanged => (StatusCode::OK, "unchanged"),
+    let status = match outcome {
+        PutOutcome::New => StatusCode::CREATED,
+        PutOutcome::Updated | PutOutcome::Unchanged => StatusCode::OK,
     };
     let body = SessionPut {
         session_id,
-        outcome: word,
+        outcome: outcome.as_str(),
         status: session.status,
         messages: session.conversation.len(),
         links: SessionLinks::of(session_id),

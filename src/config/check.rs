@@ -26,7 +26,9 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
 /// A value as it may be shown: passwords in addresses and whole tokens are left out.
 pub(super) fn shown(key: &str, value: &str) -> String {
     match key {
-        "database.url" | "redis.url" => redacted_url(value),
+        "database.url" | "redis.url" | "history.base_url" => redacted_url(value),
+        "history.token" if value.is_empty() => String::new(),
+        "history.token" => "[hidden]".to_owned(),
         "auth.tokens" => "[hidden]".to_owned(),
         _ => value.to_owned(),
     }
@@ -161,6 +163,13 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
             3_600.0,
         ),
         ("judge.max_slot_wait_s", judge.max_slot_wait_s, 0.0, 60.0),
+        (
+            "history.requests_per_second",
+            settings.history.requests_per_second,
+            0.0,
+            10_000.0,
+        ),
+        ("history.timeout_s", settings.history.timeout_s, 0.1, 300.0),
     ];
     for (key, value, min, max) in numbers {
         faults.number(key, value, min, max);
@@ -237,6 +246,13 @@ fn addresses(settings: &Settings, faults: &mut Faults<'_>) {
         &settings.redis.url,
         &["redis://", "rediss://"],
         "give redis://host:6379/0, or rediss://… for TLS",
+    );
+    url(
+        faults,
+        "history.base_url",
+        &settings.history.base_url,
+        &["http://", "https://"],
+        "give https://tarsy.example.com, without /api/v1 and without credentials, or leave it empty",
     );
     for host in &settings.http.allowed_hosts {
         if host.contains("://") || host.contains('/') {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn guarded() -> Setup {
+pub(super) fn guarded() -> Setup {
     let mut setup = Setup::default();
     setup.auth.tokens = [
         "viewer:read:r-token",
@@ -155,6 +155,7 @@ async fn settings_that_do_not_hold_together_are_refused() {
     let state = |auth: AuthSettings, proxies: &[&str], bind: &str| ApiState {
         store: server.db.store.clone(),
         enqueue: server.enqueue.clone(),
+        imports: imports(server.db.store.clone(), None),
         clock: Arc::new(SystemClock),
         http: HttpSettings {
             trusted_proxies: proxies.iter().map(|p| (*p).to_owned()).collect(),

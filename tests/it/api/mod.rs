@@ -6,6 +6,7 @@ mod bad_input;
 mod brakes;
 mod document;
 mod fakes;
+mod imports;
 mod jobs;
 mod lists;
 mod operate;
@@ -22,6 +23,8 @@ use gavel::api::{ApiState, router};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
 use gavel::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
+use gavel::history::imports::{HistoryOptions, Imports};
+use gavel::history::tarsy::Address;
 use gavel::job::{
     Failure, FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, Usage, Wait, WaitReason,
 };
@@ -44,6 +47,7 @@ struct Setup {
     criteria: Value,
     bind: Option<SocketAddr>,
     judges: gavel::api::JudgeNames,
+    tarsy: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -64,6 +68,7 @@ impl Default for Setup {
             criteria: criteria("judge-a", "Judge it."),
             bind: None,
             judges: Arc::new(|| ["judge-a", "judge-b", "no-key"].map(str::to_owned).to_vec()),
+            tarsy: Some("https://tarsy.example.com"),
         }
     }
 }
@@ -88,6 +93,20 @@ fn judge_check() -> JudgeCheck {
             })
         }
     })
+}
+
+/// What begins imports; nothing runs them here.
+fn imports(store: Arc<Store>, tarsy: Option<&str>) -> Arc<Imports> {
+    let options = HistoryOptions {
+        base: tarsy.map(|url| Address::parse(url).unwrap()),
+        token: None,
+        requests_per_second: 2.0,
+        timeout: Duration::from_secs(1),
+        max_retries: 0,
+        first_delay: Duration::ZERO,
+        stale_after: Duration::from_secs(5),
+    };
+    Imports::new(store, Arc::new(SystemClock), options)
 }
 
 /// A server on a port of its own.
@@ -130,6 +149,7 @@ impl Server {
         let app = router(ApiState {
             store: db.store.clone(),
             enqueue: enqueue.clone(),
+            imports: imports(db.store.clone(), setup.tarsy),
             clock: Arc::new(SystemClock),
             http: setup.http,
             auth: setup.auth,
