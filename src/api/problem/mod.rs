@@ -21,8 +21,10 @@ pub use catalogue::{ALL, ProblemType};
 pub const MEDIA_TYPE: &str = "application/problem+json";
 /// What every problem's `type` begins with.
 pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
-/// How long a client should stay away from a database that is away, seconds.
-const DATABASE_RETRY_AFTER_S: u64 = 5;
+/// How long a client should stay away from a service that can't take it now, seconds.
+const RETRY_AFTER_S: u64 = 5;
+/// How long it should leave a request with its key alone, seconds.
+const KEY_RETRY_AFTER_S: u64 = 2;
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -136,6 +138,10 @@ pub(super) enum ApiError {
     JobEnded(Box<Job>),
     /// 409: while the client waited.
     JobCancelled(Box<Job>),
+    /// 409: another request with the key is under way.
+    KeyInUse,
+    /// 422: the key stands for another request.
+    KeyReused,
     /// 413.
     TooLarge {
         /// What is too large: `/conversation`, or empty for the whole body.
@@ -157,6 +163,8 @@ pub(super) enum ApiError {
     Disabled(String),
     /// 503.
     JudgeNotConfigured(JudgeProblem),
+    /// 503: how many streams there may be.
+    TooManyStreams(usize),
     /// 503: what was attempted; goes to the log alone.
     DatabaseUnavailable(String),
 }
@@ -197,6 +205,8 @@ impl ApiError {
             Self::JobNotFailed(_) => "job-not-failed",
             Self::JobEnded(_) => "job-ended",
             Self::JobCancelled(_) => "job-cancelled",
+            Self::KeyInUse => "idempotency-key-in-use",
+            Self::KeyReused => "idempotency-key-reused",
             Self::TooLarge { .. } => "payload-too-large",
             Self::UnsupportedMediaType(_) => "unsupported-media-type",
             Self::HostNotAllowed(_) => "host-not-allowed",
@@ -205,6 +215,7 @@ impl ApiError {
             Self::JudgeFailed(_) => "judge-failed",
             Self::Disabled(_) => "scoring-disabled",
             Self::JudgeNotConfigured(_) => "judge-not-configured",
+            Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
         }
     }
@@ -251,6 +262,13 @@ impl ApiError {
             }
             Self::JobEnded(job) => format!("job {} has already {}", job.job_id, job.state),
             Self::JobCancelled(job) => format!("job {} was cancelled", job.job_id),
+            Self::KeyInUse => {
+                "a request with this Idempotency-Key is under way; try again to get its answer"
+                    .to_owned()
+            }
+            Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
+                send the same request, or a new key"
+                .to_owned(),
             Self::TooLarge { pointer: "", max } => {
                 format!(
                     "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
@@ -258,9 +276,9 @@ impl ApiError {
             }
             Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
             Self::UnsupportedMediaType(declared) => match declared {
-                Some(declared) => {
-                    format!("the body is declared as {declared:?}: send application/json")
-                }
+                Some(declared) => format!(
+                    "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
+                ),
                 None => "the body has no content type: send application/json".to_owned(),
             },
             Self::HostNotAllowed(host) => format!(
@@ -278,7 +296,21 @@ impl ApiError {
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
             }
+            Self::TooManyStreams(max) => {
+                format!("{max} streams are open, which is http.max_streams")
+            }
             Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+        }
+    }
+
+    /// When to try again, seconds.
+    fn retry_after_s(&self) -> Option<u64> {
+        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) = self {
+            Some(RETRY_AFTER_S)
+        } else if let Self::KeyInUse = self {
+            Some(KEY_RETRY_AFTER_S)
+        } else {
+            None
         }
     }
 
@@ -329,8 +361,7 @@ impl ApiError {
             } else {
                 failure.map(|failure| failure.class.remedy().to_owned())
             },
-            retry_after_s: matches!(self, Self::DatabaseUnavailable(_))
-                .then_some(DATABASE_RETRY_AFTER_S),
+            retry_after_s: self.retry_after_s(),
         }
     }
 }
