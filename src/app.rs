@@ -14,17 +14,21 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::data_dir::DataDir;
 use self::files::Files;
 use self::health::ProcessHealth;
 use self::history::FromHistory;
 use self::metrics::MeteredCalls;
-use self::open::{gate_options, judge_check, migrate, open_queue, process_name, retry_options};
+use self::open::{
+    gate_options, judge_check, migrate, open_events, open_queue, process_name, retry_options,
+};
 use crate::api;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
-use crate::enqueue::{Enqueue, ScoreOnly};
+use crate::enqueue::{Enqueue, EnqueueParts, ScoreOnly};
+use crate::events::{Announcer, Events, Feed, RedisEvents, announcer, follow};
 use crate::history::imports::Imports;
 use crate::history::on_demand::OnDemand;
 use crate::job::Lane;
@@ -116,6 +120,10 @@ pub struct App {
     providers: Providers,
     enqueue: Arc<Enqueue>,
     imports: Arc<Imports>,
+    events: Announcer,
+    feed: Arc<Feed>,
+    /// Where the feed is filled from; `None`: events go into it straight.
+    stream: Option<RedisEvents>,
     /// Why the last reload of the criteria failed.
     bad_reload: Arc<RwLock<Option<String>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
@@ -160,11 +168,20 @@ impl App {
             },
         ));
         let stop_pushing = CancellationToken::new();
+        let (feed, stream) = open_events(&settings, &mode)?;
+        let log: Arc<dyn Events> = match &stream {
+            Some(stream) => Arc::new(stream.clone()),
+            None => feed.clone(),
+        };
+        let (events, announce) = announcer(log, clock.clone(), stop_pushing.clone());
         let (enqueue, push) = Enqueue::new(
-            store.clone(),
-            queue.clone(),
-            clock.clone(),
-            judge_check(files.providers.clone()),
+            EnqueueParts {
+                store: store.clone(),
+                queue: queue.clone(),
+                clock: clock.clone(),
+                events: events.clone(),
+                judges: judge_check(files.providers.clone()),
+            },
             Arc::new(files.criteria),
             if settings.scoring.score_only_completed {
                 ScoreOnly::Completed
@@ -189,8 +206,13 @@ impl App {
             providers: files.providers,
             enqueue,
             imports,
+            events,
+            feed,
+            stream,
             bad_reload: Arc::default(),
-            pushing: Mutex::new(Some(tokio::spawn(push))),
+            pushing: Mutex::new(Some(tokio::spawn(async {
+                tokio::join!(push, announce);
+            }))),
             stop_pushing,
             _data_dir: data_dir,
         })
@@ -269,13 +291,25 @@ impl App {
             .map_err(|error| AppError::Broken(error.to_string()))?;
         self.store.warm(Use::Requests).await;
         let state = self.api_state(bind, stop.soft.clone());
-        tokio::select! {
-            served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
-                api::ServeError::Settings(fault) => AppError::Config(fault),
-                api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
-            }),
-            () = stop.hard.cancelled() => Ok(()),
-        }
+        let ended = CancellationToken::new();
+        let following = async {
+            if let Some(stream) = self.stream.clone() {
+                follow(stream, self.feed.clone(), ended.clone()).await;
+            }
+        };
+        let serving = async {
+            let served = tokio::select! {
+                served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
+                    api::ServeError::Settings(fault) => AppError::Config(fault),
+                    api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
+                }),
+                () = stop.hard.cancelled() => Ok(()),
+            };
+            ended.cancel();
+            served
+        };
+        let (served, ()) = tokio::join!(Box::pin(serving), Box::pin(following));
+        served
     }
 
     /// Works on jobs until `stop.soft`, then drains until `stop.hard` or the drain timeout.
@@ -286,6 +320,7 @@ impl App {
             judges: self.judges.clone(),
             gate: self.gate.clone(),
             clock: self.clock.clone(),
+            events: self.events.clone(),
             judge_names: self.askable_judges(),
         };
         self.store.warm(Use::Runs).await;
@@ -343,7 +378,7 @@ impl App {
         }
     }
 
-    /// Writes what is held, closes the store, frees the data folder.
+    /// Writes and tells what is held, closes the store, frees the data folder.
     pub async fn close(self) {
         self.stop_pushing.cancel();
         let pushing = self
@@ -375,6 +410,13 @@ impl App {
             clock: self.clock.clone(),
             http: self.settings.http.clone(),
             auth: self.settings.auth.clone(),
+            events: self.events.clone(),
+            streams: api::Streams::new(
+                self.feed.clone(),
+                self.settings.http.max_streams,
+                draining.clone(),
+            ),
+            keyed: TaskTracker::new(),
             health: Arc::new(ProcessHealth {
                 enqueue: self.enqueue.clone(),
                 queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),

@@ -220,6 +220,11 @@ impl Caller {
         })
     }
 
+    /// The token's name; empty without one.
+    pub(super) fn token(&self) -> &str {
+        self.token.as_deref().unwrap_or_default()
+    }
+
     /// The name that is stored with what they ask for: the user that a trusted proxy names, else the token's name, else
     /// `api-client`.
     pub(super) fn name(&self, refusal: Refusal) -> Result<String, ApiError> {

@@ -12,11 +12,13 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::body::ScoringJson;
+use super::etag::or_unchanged;
+use super::idempotency::Effect;
 use super::job_view::{JobRef, job_path};
 use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
-use super::score_view::{ScoreVersion, ScoreView, none_match_holds};
+use super::score_view::{ScoreVersion, ScoreView};
 use super::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Job, JobState, Priority};
@@ -80,6 +82,7 @@ async fn score_session(
     Segment(session_id): Segment,
     prefer: Prefer,
     caller: Caller,
+    effect: Effect,
     params: Params,
     body: Result<ScoringJson<ScoreRequest>, ApiError>,
 ) -> Response {
@@ -100,6 +103,7 @@ async fn score_session(
                 criteria_hash: body.criteria_hash,
                 triggered_by: caller.name(Refusal::BadRequest)?,
                 priority: Priority::Interactive,
+                new_id: effect.new_id(),
             },
             Err(fault) => return Err(subject_first(&state, session_id, fault).await),
         };
@@ -232,20 +236,7 @@ async fn current_score(
     };
     let score = score(&state, row);
     let etag = score.etag();
-    let mut response = if none_match_holds(&headers, &etag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        score.into_response()
-    };
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        response.headers_mut().insert(header::ETAG, etag);
-    }
-    // May be kept, but is asked for again each time: that is what the ETag is for.
-    let revalidate = HeaderValue::from_static("private, no-cache");
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, revalidate);
-    Ok(response)
+    Ok(or_unchanged(&headers, &etag, || score.into_response()))
 }
 
 /// Lists every score of a session, newest first.

@@ -8,6 +8,7 @@ use super::{AppError, Migrations, Mode};
 use crate::clock::Clock;
 use crate::config::{Settings, redacted_url};
 use crate::enqueue::{JudgeCheck, JudgeProblem};
+use crate::events::{Feed, RedisEvents};
 use crate::judge::gate::memory::GateOptions;
 use crate::judge::{Providers, RetryOptions};
 use crate::queue::Queue;
@@ -89,6 +90,21 @@ pub(super) async fn open_queue(
             let queue = RedisQueue::connect(options, clock).await
                 .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
             Ok(Arc::new(queue))
+        }
+    }
+}
+
+/// The feed of events, and the stream that fills it where there is one.
+pub(super) fn open_events(
+    settings: &Settings,
+    mode: &Mode,
+) -> Result<(Arc<Feed>, Option<RedisEvents>), AppError> {
+    match mode {
+        Mode::Embedded { .. } => Ok((Arc::new(Feed::new()), None)),
+        Mode::Shared => {
+            let stream = RedisEvents::new(&settings.redis.url, &settings.redis.queue)
+                .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
+            Ok((Arc::new(Feed::unfilled()), Some(stream)))
         }
     }
 }

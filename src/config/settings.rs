@@ -86,6 +86,8 @@ pub struct HttpSettings {
     pub max_json_depth: usize,
     /// Longest `Prefer: wait`, seconds.
     pub max_wait_s: u64,
+    /// Most streams of events at once.
+    pub max_streams: usize,
     /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.
     pub allowed_hosts: Vec<String>,
     /// Networks whose `X-Forwarded-User` is believed.

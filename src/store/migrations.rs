@@ -30,6 +30,7 @@ const COMMON: &[Version] = &[
     version!(4, "judges", "0004_judges"),
     version!(6, "judge_pace", "0006_judge_pace"),
     version!(7, "imports", "0007_imports"),
+    version!(8, "idempotency", "0008_idempotency"),
 ];
 
 const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
 use crate::judge::gate::{
     Closed, Closure, Gate, GateSnapshot, MeterSnapshot, PaceSnapshot, Refusal,
@@ -39,6 +40,7 @@ pub(super) struct Brakes {
     shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
     /// How long readers of the store believe what was written.
     shown_for: Duration,
+    events: Announcer,
 }
 
 impl Brakes {
@@ -50,6 +52,7 @@ impl Brakes {
         worker_id: Uuid,
         worker_name: String,
         shown_for: Duration,
+        events: Announcer,
     ) -> Self {
         Self {
             store,
@@ -63,6 +66,7 @@ impl Brakes {
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
             shown_for,
+            events,
         }
     }
 
@@ -139,7 +143,13 @@ impl Brakes {
                 since: now,
                 until: closure.reopens_in.map(|delay| later(now, delay)),
             };
-            self.store.set_brake(&brake).await?;
+            if self.store.set_brake(&brake).await? {
+                self.events.announce(Event {
+                    reason: Some(brake.reason),
+                    until: brake.until,
+                    ..Event::of_judge(EventType::JudgeClosed, &closure.judge, now)
+                });
+            }
             tracing::error!(judge = %closure.judge, reason = %brake.reason, "a judge's lane is closed");
             self.unwritten().remove(0);
         }

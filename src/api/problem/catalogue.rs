@@ -51,8 +51,10 @@ pub const ALL: &[ProblemType] = &[
     row("job-ended", &[409], "The job has already ended", "An ended job can't be cancelled."),
     row("job-cancelled", &[409], "The job was cancelled while you waited", "Ask again if the score is still wanted."),
     row("import-ended", &[409], "The import has already ended", "An ended import can't be cancelled; what it stored stays."),
-    row("payload-too-large", &[413], "The body is too large", "Send a shorter session, or raise http.max_body_bytes."),
-    row("unsupported-media-type", &[415], "The body is not declared as JSON", "Send `Content-Type: application/json`."),
+    row("idempotency-key-in-use", &[409], "A request with this Idempotency-Key is under way", "Send it again after `retry_after_s`; it is answered as the first one is."),
+    row("idempotency-key-reused", &[422], "The Idempotency-Key stands for another request", "Send the same query and body as the first time, or a new key. A key is kept for 24 h."),
+    row("payload-too-large", &[413], "The body is too large", "Send a shorter session, or raise http.max_body_bytes. A compressed body counts as what it inflates to."),
+    row("unsupported-media-type", &[415], "The body is not declared as JSON", "Send `Content-Type: application/json`, plain or with `Content-Encoding: gzip`."),
     row("host-not-allowed", &[421], "The Host header is not one of ours", "Add the name to http.allowed_hosts, or use the bound address."),
     row("headers-too-large", &[431], "The headers are too large", "Send at most 16 KiB of headers."),
     row("internal", &[500], "A bug in gavel", "Report it with the request id; the log has the rest."),
@@ -62,6 +64,7 @@ pub const ALL: &[ProblemType] = &[
     row("history-not-configured", &[503], "No TARSy is configured", "Set history.base_url (GAVEL_HISTORY_BASE_URL), or name one in `from`."),
     row("scoring-disabled", &[503], "Scoring is switched off", "Set scoring.enabled (SCORING_ENABLED) to true and reload; scores can still be read."),
     row("judge-not-configured", &[503], "The judge is not configured", "`remedy` says what to set."),
+    row("too-many-streams", &[503], "Too many streams of events are open", "Try again after `retry_after_s`, or raise http.max_streams."),
     row("database-unavailable", &[503], "The database is unavailable", "Try again after `retry_after_s`; nothing was accepted."),
 ];
 

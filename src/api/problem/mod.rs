@@ -21,8 +21,10 @@ pub use catalogue::{ALL, ProblemType};
 pub const MEDIA_TYPE: &str = "application/problem+json";
 /// What every problem's `type` begins with.
 pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
-/// How long a client should stay away from a database that is away, seconds.
-const DATABASE_RETRY_AFTER_S: u64 = 5;
+/// How long a client should stay away from a service that can't take it now, seconds.
+const RETRY_AFTER_S: u64 = 5;
+/// How long it should leave a request with its key alone, seconds.
+const KEY_RETRY_AFTER_S: u64 = 2;
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -145,6 +147,10 @@ pub(super) enum ApiError {
         /// How it ended.
         state: ImportState,
     },
+    /// 409: another request with the key is under way.
+    KeyInUse,
+    /// 422: the key stands for another request.
+    KeyReused,
     /// 413.
     TooLarge {
         /// What is too large: `/conversation`, or empty for the whole body.
@@ -172,6 +178,8 @@ pub(super) enum ApiError {
     Disabled(String),
     /// 503.
     JudgeNotConfigured(JudgeProblem),
+    /// 503: how many streams there may be.
+    TooManyStreams(usize),
     /// 503: what was attempted; goes to the log alone.
     DatabaseUnavailable(String),
 }
@@ -214,6 +222,8 @@ impl ApiError {
             Self::JobEnded(_) => "job-ended",
             Self::JobCancelled(_) => "job-cancelled",
             Self::ImportEnded { .. } => "import-ended",
+            Self::KeyInUse => "idempotency-key-in-use",
+            Self::KeyReused => "idempotency-key-reused",
             Self::TooLarge { .. } => "payload-too-large",
             Self::UnsupportedMediaType(_) => "unsupported-media-type",
             Self::HostNotAllowed(_) => "host-not-allowed",
@@ -225,6 +235,7 @@ impl ApiError {
             Self::HistoryNotConfigured => "history-not-configured",
             Self::Disabled(_) => "scoring-disabled",
             Self::JudgeNotConfigured(_) => "judge-not-configured",
+            Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
         }
     }
@@ -275,6 +286,13 @@ impl ApiError {
             Self::ImportEnded { import_id, state } => {
                 format!("import {import_id} has already {state}")
             }
+            Self::KeyInUse => {
+                "a request with this Idempotency-Key is under way; try again to get its answer"
+                    .to_owned()
+            }
+            Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
+                send the same request, or a new key"
+                .to_owned(),
             Self::TooLarge { pointer: "", max } => {
                 format!(
                     "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
@@ -282,9 +300,9 @@ impl ApiError {
             }
             Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
             Self::UnsupportedMediaType(declared) => match declared {
-                Some(declared) => {
-                    format!("the body is declared as {declared:?}: send application/json")
-                }
+                Some(declared) => format!(
+                    "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
+                ),
                 None => "the body has no content type: send application/json".to_owned(),
             },
             Self::HostNotAllowed(host) => format!(
@@ -306,7 +324,23 @@ impl ApiError {
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
             }
+            Self::TooManyStreams(max) => {
+                format!("{max} streams are open, which is http.max_streams")
+            }
             Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+        }
+    }
+
+    /// When to try again, seconds.
+    fn retry_after_s(&self) -> Option<u64> {
+        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) = self {
+            Some(RETRY_AFTER_S)
+        } else if let Self::KeyInUse = self {
+            Some(KEY_RETRY_AFTER_S)
+        } else if let Self::HistoryUnavailable(problem) = self {
+            Some(problem.retry_after_s)
+        } else {
+            None
         }
     }
 
@@ -359,13 +393,6 @@ impl ApiError {
             },
             retry_after_s: self.retry_after_s(),
         }
-    }
-
-    fn retry_after_s(&self) -> Option<u64> {
-        if let Self::HistoryUnavailable(problem) = self {
-            return Some(problem.retry_after_s);
-        }
-        matches!(self, Self::DatabaseUnavailable(_)).then_some(DATABASE_RETRY_AFTER_S)
     }
 }
 

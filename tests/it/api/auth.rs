@@ -168,6 +168,9 @@ async fn settings_that_do_not_hold_together_are_refused() {
         fallback_of: Arc::new(|_| None),
         worker_stale_after: Duration::from_secs(5),
         max_wait: Duration::from_secs(60),
+        events: server.events.clone(),
+        streams: server.streams.clone(),
+        keyed: TaskTracker::new(),
         bind: bind.parse().unwrap(),
     };
     let error = router(state(Setup::default().auth, &[], "0.0.0.0:80")).unwrap_err();

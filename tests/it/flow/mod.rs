@@ -7,6 +7,7 @@ mod brakes;
 mod breaker;
 mod cancelling;
 mod draining;
+mod events;
 mod fallback;
 mod hostile;
 mod importing;
