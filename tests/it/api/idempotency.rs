@@ -111,6 +111,8 @@ async fn every_post_of_the_document_takes_a_key() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let job = server.queued(session).await;
+    let import = server.post("/api/v1/sessions/import").send().await.unwrap();
+    let import = json_of(import, 202).await;
     let document: Value = serde_json::from_str(&gavel::api::openapi_json()).unwrap();
     let mut posts = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -120,6 +122,7 @@ async fn every_post_of_the_document_takes_a_key() {
         let asked = path
             .replace("{session_id}", &session.to_string())
             .replace("{job_id}", &job.to_string())
+            .replace("{import_id}", import["import_id"].as_str().unwrap())
             .replace("{name}", "judge-a");
         if path.ends_with("/retry") {
             // It has been cancelled by then: nothing is done, and nothing is kept.
