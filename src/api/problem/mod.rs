@@ -70,6 +70,15 @@ pub(super) struct Problem {
     pub(super) retry_after_s: Option<u64>,
 }
 
+impl Problem {
+    /// The type's name.
+    pub(super) fn slug(&self) -> &str {
+        self.type_uri
+            .strip_prefix(TYPE_PREFIX)
+            .unwrap_or(&self.type_uri)
+    }
+}
+
 /// Which status an invalid request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
