@@ -1,6 +1,6 @@
 //! ETags and 304: what a client has already isn't sent again.
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
@@ -42,7 +42,9 @@ pub(super) fn or_unchanged(
     answer: impl FnOnce() -> Response,
 ) -> Response {
     let mut response = if none_match_holds(headers, etag) {
-        StatusCode::NOT_MODIFIED.into_response()
+        // What the whole answer would say, which the layer that compresses adds to bodies alone.
+        let vary = [(VARY, HeaderValue::from_static("accept-encoding"))];
+        (StatusCode::NOT_MODIFIED, vary).into_response()
     } else {
         answer()
     };
