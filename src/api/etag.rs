@@ -73,6 +73,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_unchanged_answer_has_its_tag_and_what_it_varies_by_and_no_body() {
+        let answer = |headers: &HeaderMap| text_or_unchanged(headers, "{}".to_owned());
+        let first = answer(&HeaderMap::new());
+        let tag = first.headers()[ETAG].clone();
+        let known = HeaderMap::from_iter([(IF_NONE_MATCH, tag.clone())]);
+        let again = answer(&known);
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(again.headers()[ETAG], tag);
+        assert_eq!(again.headers()[VARY], "accept-encoding");
+        assert!(!again.headers().contains_key(CONTENT_TYPE));
+    }
+
+    #[test]
     fn a_tag_is_compared_weakly_alone_in_a_list_and_as_a_star() {
         for (sent, holds) in [
             ("W/\"a\"", true),
