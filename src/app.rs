@@ -1,6 +1,7 @@
 //! Wires the parts into a running process: which store, which queue, which judges. Decides nothing about a job.
 
 mod data_dir;
+mod error;
 mod files;
 mod health;
 mod history;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::data_dir::DataDir;
+pub use self::error::AppError;
 use self::files::Files;
 use self::health::ProcessHealth;
 use self::history::FromHistory;
@@ -46,37 +48,6 @@ pub use self::open::open_store;
 pub use crate::api::openapi_json;
 pub use crate::judge::provider::simulated;
 pub use crate::judge::{JudgeError, Probed, Providers};
-
-/// Why a process can't run, by its exit code.
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    /// Exit 2: a setting or a file is wrong.
-    #[error("{0}")]
-    Config(String),
-    /// Exit 2: another process holds the data folder.
-    #[error(
-        "{path} is in use by another gavel process: talk to that one with --server http://ADDRESS, or choose another --data-dir"
-    )]
-    Locked {
-        /// The data folder.
-        path: PathBuf,
-    },
-    /// Exit 2: the schema is not the one this binary needs.
-    #[error("the database lacks {pending} migration(s): run `gavel migrate` first")]
-    Unmigrated {
-        /// How many.
-        pending: usize,
-    },
-    /// Exit 2: a worker without a judge that it could ask.
-    #[error("{0}")]
-    NoJudge(String),
-    /// Exit 3: a server that this process needs doesn't answer.
-    #[error("{0}")]
-    Unreachable(String),
-    /// Exit 3: it ran, and broke.
-    #[error("{0}")]
-    Broken(String),
-}
 
 /// Where the rows and the ids lie.
 #[derive(Debug, Clone, PartialEq, Eq)]

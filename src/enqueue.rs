@@ -4,6 +4,7 @@
 //! get lost. Never calls a judge.
 
 mod decide;
+mod error;
 mod push;
 mod source;
 
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::decide::{Decision, decide};
+pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
 use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
@@ -24,15 +26,6 @@ use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
 use crate::queue::{Push, Queue};
 use crate::score::Criteria;
 use crate::store::{Accepted, Force, ScoringView, SessionStatus, Store, StoreError};
-
-/// Why a judge of some name can't be asked: what the client is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JudgeProblem {
-    /// The judge's name.
-    pub judge: String,
-    /// What is wrong and what to do.
-    pub remedy: String,
-}
 
 /// Says whether a judge of that name could be asked. `app` makes it from `llm_providers.yaml`.
 pub type JudgeCheck = Arc<dyn Fn(&str) -> Result<(), JudgeProblem> + Send + Sync>;
@@ -72,61 +65,6 @@ pub enum Enqueued {
     Scored(Uuid),
     /// A job is active, new or older.
     Job(Box<Job>),
-}
-
-/// Why a request was not accepted.
-#[derive(Debug, thiserror::Error)]
-pub enum EnqueueError {
-    /// No such session.
-    #[error("session {0} is not known: put it first")]
-    SessionNotFound(Uuid),
-    /// The session has not ended, or not in a way that is scored.
-    #[error("session {session_id} is {status}: only sessions that have ended are scored")]
-    SessionNotCompleted {
-        /// The session.
-        session_id: Uuid,
-        /// Where it stands.
-        status: SessionStatus,
-    },
-    /// The session may be known where sessions come from, which doesn't answer.
-    #[error("session {session_id} could not be fetched: {}", problem.reason)]
-    SourceUnavailable {
-        /// The session.
-        session_id: Uuid,
-        /// How, and when to try again.
-        problem: SourceProblem,
-    },
-    /// The session is known where sessions come from, and can't be stored.
-    #[error("session {session_id} can't be stored as TARSy has it: {reason}")]
-    SourceUnusable {
-        /// The session.
-        session_id: Uuid,
-        /// Why.
-        reason: String,
-    },
-    /// There is nothing to judge.
-    #[error("session {0} has an empty conversation: put it again with its messages")]
-    NothingToJudge(Uuid),
-    /// The criteria asked for are not stored.
-    #[error("criteria_hash {0} is not stored: add the definition first")]
-    UnknownCriteria(String),
-    /// Another job stands in the way.
-    #[error("session {session_id} is being scored by job {}", job.job_id)]
-    InProgress {
-        /// The session.
-        session_id: Uuid,
-        /// The job.
-        job: Box<Job>,
-    },
-    /// Scoring is switched off by the criteria file.
-    #[error("scoring is disabled: set scoring.enabled (SCORING_ENABLED) to true and reload")]
-    Disabled,
-    /// The judge that the criteria name can't be asked.
-    #[error("judge {:?}: {}", .0.judge, .0.remedy)]
-    JudgeNotConfigured(JudgeProblem),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// Takes requests.

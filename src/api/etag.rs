@@ -1,6 +1,6 @@
 //! ETags and 304: what a client has already isn't sent again.
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
@@ -42,7 +42,9 @@ pub(super) fn or_unchanged(
     answer: impl FnOnce() -> Response,
 ) -> Response {
     let mut response = if none_match_holds(headers, etag) {
-        StatusCode::NOT_MODIFIED.into_response()
+        // What the whole answer would say, which the layer that compresses adds to bodies alone.
+        let vary = [(VARY, HeaderValue::from_static("accept-encoding"))];
+        (StatusCode::NOT_MODIFIED, vary).into_response()
     } else {
         answer()
     };
@@ -69,6 +71,19 @@ fn none_match_holds(headers: &HeaderMap, etag: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unchanged_answer_has_its_tag_and_what_it_varies_by_and_no_body() {
+        let answer = |headers: &HeaderMap| text_or_unchanged(headers, "{}".to_owned());
+        let first = answer(&HeaderMap::new());
+        let tag = first.headers()[ETAG].clone();
+        let known = HeaderMap::from_iter([(IF_NONE_MATCH, tag.clone())]);
+        let again = answer(&known);
+        assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(again.headers()[ETAG], tag);
+        assert_eq!(again.headers()[VARY], "accept-encoding");
+        assert!(!again.headers().contains_key(CONTENT_TYPE));
+    }
 
     #[test]
     fn a_tag_is_compared_weakly_alone_in_a_list_and_as_a_star() {

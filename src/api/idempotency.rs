@@ -2,7 +2,8 @@
 //!
 //! A key is scoped by the token's name, the method and the path, and kept 24 h with a hash of the request (query and body,
 //! byte by byte, after inflation). Only an answer of success is kept: after a refusal the key is free again. An error of
-//! ours leaves open whether something was done, so the same request goes on under the same effect's id: see [`Effect`].
+//! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
+//! goes on under the same effect's id, see [`Effect`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::body;
-use super::problem::{ApiError, Refusal};
+use super::problem::{ApiError, Problem, Refusal};
 use crate::clock::Clock;
 use crate::config::HttpSettings;
 use crate::enqueue::NewId;
@@ -207,7 +208,7 @@ impl Keys {
                 }
             }
         };
-        let (response, kept) = match Fate::of(response.status()) {
+        let (response, kept) = match Fate::of(response.status(), response.extensions().get()) {
             Fate::Kept => {
                 let (response, answer) = read(response).await?;
                 let kept = self.store.keep_answer(key, holder, &answer).await;
@@ -232,17 +233,19 @@ impl Keys {
 enum Fate {
     /// The answer is given again.
     Kept,
-    /// Nothing was done, or what was done has ended badly: the next try is a new one.
+    /// Nothing was done: the next try is a new one.
     Free,
-    /// Something may have been done: the next try goes on from there.
+    /// Something may have been done, or was and ended badly: the next try goes on from there, and does it no second time.
     Open,
 }
 
 impl Fate {
-    fn of(status: StatusCode) -> Self {
+    fn of(status: StatusCode, problem: Option<&Problem>) -> Self {
+        let ended_badly = problem
+            .is_some_and(|problem| matches!(problem.slug(), "judge-failed" | "job-cancelled"));
         if status.is_success() {
             Self::Kept
-        } else if status.is_server_error() && status != StatusCode::BAD_GATEWAY {
+        } else if ended_badly || (status.is_server_error() && status != StatusCode::BAD_GATEWAY) {
             Self::Open
         } else {
             Self::Free
@@ -369,7 +372,7 @@ mod tests {
             (503, Fate::Open),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(Fate::of(status), fate, "{status}");
+            assert_eq!(Fate::of(status, None), fate, "{status}");
         }
     }
 }

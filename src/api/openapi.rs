@@ -132,7 +132,8 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
             RefOr::T(header(
                 "Idempotency-Key",
                 "1-255 printable ASCII characters, for example a UUID: the request is done once, however often it is sent. \
-                 Scoped by token, method and path; kept for 24 h with a hash of query and body. Only answers of success are kept",
+                 Scoped by token, method and path; kept for 24 h with a hash of query and body. Only answers of success \
+                 are kept; a job that was made and failed or was cancelled is not made again",
             )),
         ),
         (

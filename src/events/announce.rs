@@ -17,6 +17,8 @@ const WAITING: usize = 10_000;
 const GROUP: usize = 512;
 /// The least time between two sendings: under load a few large groups cost a fraction of many small ones.
 const SPACING: Duration = Duration::from_millis(20);
+/// How soon listeners are told of a loss when nothing else happens.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Takes events from anywhere in the process.
 #[derive(Debug, Clone)]
@@ -59,6 +61,7 @@ async fn send(
     shutdown: CancellationToken,
 ) {
     let mut group = Vec::with_capacity(GROUP);
+    let mut away = false;
     loop {
         tokio::select! {
             biased;
@@ -67,18 +70,31 @@ async fn send(
                 waiting.close();
                 continue;
             }
+            // What was lost may have been the last that happens for hours: whoever waits for it must hear of the loss.
+            () = tokio::time::sleep(AGAIN), if lost.load(Ordering::Relaxed) => {}
         }
+        let held = group.len();
         if lost.swap(false, Ordering::Relaxed) {
             // Before the others: whoever hears it reads rows that are at least as new.
             group.insert(0, Event::new(EventType::Reset, clock.now()));
         }
-        if let Err(error) = events.append(&group).await {
-            tracing::debug!(%error, events = group.len(), "events were not told; listeners will be reset");
-            lost.store(true, Ordering::Relaxed);
-            count_dropped(group.len());
-            if shutdown.is_cancelled() {
-                // What is left would hold up the shutdown, a timeout for each group.
-                return;
+        match events.append(&group).await {
+            Ok(()) if away => {
+                tracing::info!("events are told again");
+                away = false;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !away {
+                    tracing::warn!(%error, "events can't be told; when they can, listeners are told to read again");
+                }
+                away = true;
+                lost.store(true, Ordering::Relaxed);
+                count_dropped(held);
+                if shutdown.is_cancelled() {
+                    // What is left would hold up the shutdown, a timeout for each group.
+                    return;
+                }
             }
         }
         group.clear();
@@ -173,6 +189,26 @@ mod tests {
         let taken = log.taken.lock().unwrap();
         assert_eq!(taken[0], EventType::Reset);
         assert_eq!(taken.len(), WAITING + 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_is_told_though_nothing_happens_after_it() {
+        let (log, stop) = (log(100), CancellationToken::new());
+        log.away.store(true, Ordering::Relaxed);
+        let (announcer, task) = announcer(log.clone(), Arc::new(Still), stop.clone());
+        let task = tokio::spawn(task);
+        announcer.announce(one());
+        while log.open.available_permits() == 100 {
+            tokio::task::yield_now().await;
+        }
+        log.away.store(false, Ordering::Relaxed);
+        // Time is paused: it passes as soon as every task waits for it.
+        tokio::time::sleep(AGAIN * 2).await;
+        assert_eq!(*log.taken.lock().unwrap(), [EventType::Reset]);
+        tokio::time::sleep(AGAIN * 5).await;
+        assert_eq!(log.taken.lock().unwrap().len(), 1, "told once");
+        stop.cancel();
+        task.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

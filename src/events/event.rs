@@ -23,9 +23,10 @@ text_enum! {
         JobCancelled = "job.cancelled",
         /// A failed job was queued again.
         JobRetried = "job.retried",
-        /// No job of the judge starts any more: `reason` says why.
+        /// No job of the judge starts any more, on any worker: `reason` says why. A breaker, which each worker has for itself,
+        /// is told by the jobs that wait for it.
         JudgeClosed = "judge.closed",
-        /// The judge's jobs may start again.
+        /// The judge's jobs may start again: somebody resumed it, its time was over, or a worker started with another key.
         JudgeOpened = "judge.opened",
         /// No job starts any more.
         QueuePaused = "queue.paused",

@@ -160,7 +160,12 @@ pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToke
             ended = read_along(&events, &feed, &mut last, &mut pause) => ended,
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "events can't be followed; trying again");
+            // The pause is the first one again once Redis has answered: said once for each time that it is away.
+            if pause == FIRST_PAUSE {
+                tracing::warn!(%error, "events can't be followed; trying again");
+            } else {
+                tracing::debug!(%error, "events still can't be followed");
+            }
         }
         tokio::select! {
             () = stop.cancelled() => return,

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::db::{Conn, Tx, twice};
-use super::sql::{Row, decode, sql};
+use super::sql::{Row, Sql, decode, sql};
 use super::{Store, StoreError};
 use crate::job::WaitReason;
 
@@ -51,7 +51,8 @@ pub struct Brake {
 }
 
 impl Store {
-    /// Sets a brake. An operator's pause is never replaced by a worker's closure; answers whether this one is set now.
+    /// Sets a brake. An operator's pause is never replaced by a worker's closure, nor one worker's by another's that says
+    /// the same; answers whether this one is set now.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -60,7 +61,9 @@ impl Store {
             "insert into brakes (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
              on conflict (target) do update set reason = excluded.reason, message = excluded.message,
                 set_by = excluded.set_by, since = excluded.since, until = excluded.until
-             where brakes.reason <> 'paused' or excluded.reason = 'paused'
+             where excluded.reason = 'paused'
+                or (brakes.reason <> 'paused'
+                    and (brakes.reason <> excluded.reason or brakes.until is distinct from excluded.until))
                 or (brakes.until is not null and brakes.until <= excluded.since)
              returning target",
             brake.target.to_text(),
@@ -101,7 +104,7 @@ impl Store {
         })
     }
 
-    /// Releases a judge's `misconfigured` brakes at a worker's start: its key may have been corrected.
+    /// Releases a judge's `misconfigured` brakes at a worker's start: its key may have been corrected. Answers which.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -109,9 +112,9 @@ impl Store {
         &self,
         judges: &[String],
         now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<BrakeTarget>, StoreError> {
         if judges.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut delete = sql!("delete from brakes where reason = 'misconfigured' and target in ");
         delete.push_list(
@@ -125,20 +128,19 @@ impl Store {
             async {
                 let mut conn: Conn = self.db.writer().await?;
                 let mut tx = conn.begin().await?;
-                for row in tx.fetch(&delete).await? {
-                    let target = BrakeTarget::of_text(&row.get::<String>("target")?)?;
-                    wake(&mut tx, &target, now).await?;
-                }
-                tx.commit().await
+                let released = take_away(&mut tx, &delete, now).await?;
+                tx.commit().await?;
+                Ok(released)
             }
         )
     }
 
     /// Takes away the brakes whose `until` has passed, as if they had been released: what waited behind them waits anew.
+    /// Answers which; of many workers that ask, one gets each.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn lapse_brakes(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    pub async fn lapse_brakes(&self, now: DateTime<Utc>) -> Result<Vec<BrakeTarget>, StoreError> {
         let delete = sql!(
             "delete from brakes where until is not null and until <= $1 returning target",
             now
@@ -146,11 +148,9 @@ impl Store {
         twice!("ending brakes whose time has passed", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
-            for row in tx.fetch(&delete).await? {
-                let target = BrakeTarget::of_text(&row.get::<String>("target")?)?;
-                wake(&mut tx, &target, now).await?;
-            }
-            tx.commit().await
+            let lapsed = take_away(&mut tx, &delete, now).await?;
+            tx.commit().await?;
+            Ok(lapsed)
         })
     }
 
@@ -171,6 +171,21 @@ impl Store {
             .collect::<sqlx::Result<_>>()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
+}
+
+/// Deletes brakes and wakes what waited behind them; answers which.
+async fn take_away(
+    tx: &mut Tx<'_>,
+    delete: &Sql,
+    now: DateTime<Utc>,
+) -> sqlx::Result<Vec<BrakeTarget>> {
+    let mut gone = Vec::new();
+    for row in tx.fetch(delete).await? {
+        let target = BrakeTarget::of_text(&row.get::<String>("target")?)?;
+        wake(tx, &target, now).await?;
+        gone.push(target);
+    }
+    Ok(gone)
 }
 
 /// Jobs that waited behind a brake are due now; the time they waited there doesn't count.

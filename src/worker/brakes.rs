@@ -107,7 +107,9 @@ impl Brakes {
     /// Before the lanes open: a wait behind a brake doesn't count, also when the brake ends by itself.
     async fn end_lapsed(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         if lock(&self.next_lapse).is_some_and(|lapse| lapse <= now) {
-            self.store.lapse_brakes(now).await?;
+            for target in self.store.lapse_brakes(now).await? {
+                self.events.announce(opened(target, now));
+            }
         }
         Ok(())
     }
@@ -185,6 +187,14 @@ impl Brakes {
 
     fn unwritten(&self) -> MutexGuard<'_, Vec<Closure>> {
         lock(&self.unwritten)
+    }
+}
+
+/// What listeners are told when a brake is gone.
+pub(super) fn opened(target: BrakeTarget, now: DateTime<Utc>) -> Event {
+    match target {
+        BrakeTarget::Queue => Event::new(EventType::QueueResumed, now),
+        BrakeTarget::Judge(judge) => Event::of_judge(EventType::JudgeOpened, judge, now),
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::admit::StoreAdmit;
-use self::brakes::Brakes;
+use self::brakes::{Brakes, opened};
 use self::handle::Handler;
 use self::heartbeat::Heartbeat;
 use self::process::Pipeline;
@@ -195,11 +195,16 @@ async fn register(
         .register_worker(worker_id, &options.name, env!("CARGO_PKG_VERSION"))
         .await
         .map_err(WorkerError::Register)?;
-    if let Err(error) = store
-        .release_misconfigured(&parts.judge_names, parts.clock.now())
-        .await
-    {
-        tracing::warn!(%error, "could not release the brakes of judges that were misconfigured");
+    let now = parts.clock.now();
+    match store.release_misconfigured(&parts.judge_names, now).await {
+        Ok(released) => {
+            for target in released {
+                parts.events.announce(opened(target, now));
+            }
+        }
+        Err(error) => {
+            tracing::warn!(%error, "could not release the brakes of judges that were misconfigured");
+        }
     }
     let brakes = Arc::new(Brakes::new(
         store.clone(),

@@ -4,6 +4,8 @@
 //! words, a prompt, a reply or a token.
 
 mod catalogue;
+mod from;
+mod words;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -11,9 +13,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::job_view::JobRef;
-use crate::enqueue::{EnqueueError, JudgeProblem, SourceProblem};
+use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
-use crate::store::{ImportState, StoreError};
+use crate::store::ImportState;
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
@@ -68,6 +70,15 @@ pub(super) struct Problem {
     /// When to try again, seconds; the header Retry-After says the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    /// The type's name.
+    pub(super) fn slug(&self) -> &str {
+        self.type_uri
+            .strip_prefix(TYPE_PREFIX)
+            .unwrap_or(&self.type_uri)
+    }
 }
 
 /// Which status an invalid request gets.
@@ -200,137 +211,6 @@ impl ApiError {
         }
     }
 
-    fn slug(&self) -> &'static str {
-        match self {
-            Self::Invalid { .. } => "invalid-request",
-            Self::SessionNotCompleted(_) => "session-not-completed",
-            Self::NothingToJudge(_) => "nothing-to-judge",
-            Self::Unauthorized(_) => "unauthorized",
-            Self::Forbidden { .. } => "forbidden",
-            Self::CrossSite(_) => "cross-site",
-            Self::NoRoute => "not-found",
-            Self::SessionNotFound(_) => "session-not-found",
-            Self::NotScored { .. } => "not-scored",
-            Self::JobNotFound(_) => "job-not-found",
-            Self::CriteriaNotFound(_) => "criteria-not-found",
-            Self::JudgeNotFound { .. } => "judge-not-found",
-            Self::ImportNotFound(_) => "import-not-found",
-            Self::MethodNotAllowed => "method-not-allowed",
-            Self::BodyTimeout(_) => "body-timeout",
-            Self::InProgress(_) => "scoring-in-progress",
-            Self::JobNotFailed(_) => "job-not-failed",
-            Self::JobEnded(_) => "job-ended",
-            Self::JobCancelled(_) => "job-cancelled",
-            Self::ImportEnded { .. } => "import-ended",
-            Self::KeyInUse => "idempotency-key-in-use",
-            Self::KeyReused => "idempotency-key-reused",
-            Self::TooLarge { .. } => "payload-too-large",
-            Self::UnsupportedMediaType(_) => "unsupported-media-type",
-            Self::HostNotAllowed(_) => "host-not-allowed",
-            Self::HeadersTooLarge => "headers-too-large",
-            Self::Internal(_) => "internal",
-            Self::JudgeFailed(_) => "judge-failed",
-            Self::HistoryUnusable(_) => "history-unusable",
-            Self::HistoryUnavailable(_) => "history-unavailable",
-            Self::HistoryNotConfigured => "history-not-configured",
-            Self::Disabled(_) => "scoring-disabled",
-            Self::JudgeNotConfigured(_) => "judge-not-configured",
-            Self::TooManyStreams(_) => "too-many-streams",
-            Self::DatabaseUnavailable(_) => "database-unavailable",
-        }
-    }
-
-    /// What happened this time, in words for the client.
-    fn detail(&self) -> String {
-        match self {
-            Self::Invalid { faults, .. } => match faults.as_slice() {
-                [one] if one.pointer.is_empty() => one.message.clone(),
-                [one] => format!("{}: {}", one.pointer, one.message),
-                many => format!("{} faults; see errors", many.len()),
-            },
-            Self::SessionNotCompleted(text)
-            | Self::NothingToJudge(text)
-            | Self::CrossSite(text) => text.clone(),
-            Self::Unauthorized(why) => (*why).to_owned(),
-            Self::Forbidden { needed, token } => {
-                format!("token {token:?} lacks the scope {needed}")
-            }
-            Self::NoRoute => "no route has this path; /docs lists those there are".to_owned(),
-            Self::SessionNotFound(id) => format!("session {id} is not known: put it first"),
-            Self::NotScored { session_id, job } => match job {
-                Some(job) => format!(
-                    "session {session_id} has no score: job {} is {}",
-                    job.job_id, job.state
-                ),
-                None => format!("session {session_id} has no score: ask for one by POST"),
-            },
-            Self::JobNotFound(id) => format!("job {id} is not known"),
-            Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
-            Self::JudgeNotFound { name, known } => {
-                format!("judge {name:?} is not known; known: {}", known.join(", "))
-            }
-            Self::ImportNotFound(id) => format!("import {id} is not known"),
-            Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
-            Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
-            Self::InProgress(job) => {
-                format!("job {} is {} for this session", job.job_id, job.state)
-            }
-            Self::JobNotFailed(job) => {
-                format!(
-                    "job {} is {}: only failed jobs are retried",
-                    job.job_id, job.state
-                )
-            }
-            Self::JobEnded(job) => format!("job {} has already {}", job.job_id, job.state),
-            Self::JobCancelled(job) => format!("job {} was cancelled", job.job_id),
-            Self::ImportEnded { import_id, state } => {
-                format!("import {import_id} has already {state}")
-            }
-            Self::KeyInUse => {
-                "a request with this Idempotency-Key is under way; try again to get its answer"
-                    .to_owned()
-            }
-            Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
-                send the same request, or a new key"
-                .to_owned(),
-            Self::TooLarge { pointer: "", max } => {
-                format!(
-                    "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
-                )
-            }
-            Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
-            Self::UnsupportedMediaType(declared) => match declared {
-                Some(declared) => format!(
-                    "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
-                ),
-                None => "the body has no content type: send application/json".to_owned(),
-            },
-            Self::HostNotAllowed(host) => format!(
-                "host {host:?} is not answered here: add it to http.allowed_hosts, or use the bound address"
-            ),
-            Self::HeadersTooLarge => "the headers are larger than 16 KiB".to_owned(),
-            Self::Internal(_) => {
-                "an unexpected error; the log has it under this request id".to_owned()
-            }
-            Self::JudgeFailed(job) => job.failure.as_ref().map_or_else(
-                || format!("job {} failed", job.job_id),
-                |failure| failure.message.clone(),
-            ),
-            Self::HistoryUnavailable(problem) => problem.reason.clone(),
-            Self::HistoryNotConfigured => {
-                "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from".to_owned()
-            }
-            Self::Disabled(text) | Self::HistoryUnusable(text) => text.clone(),
-            Self::JudgeNotConfigured(problem) => {
-                format!("judge {:?} can't be asked", problem.judge)
-            }
-            Self::TooManyStreams(max) => {
-                format!("{max} streams are open, which is http.max_streams")
-            }
-            Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
-        }
-    }
-
     /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) = self {
@@ -427,39 +307,5 @@ impl IntoResponse for ApiError {
         }
         response.extensions_mut().insert(problem);
         response
-    }
-}
-
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable { .. } => Self::DatabaseUnavailable(error.to_string()),
-            StoreError::Schema(_) | StoreError::Unexpected { .. } => {
-                Self::Internal(error.to_string())
-            }
-            StoreError::BadCursor(reason) => {
-                Self::fault(Refusal::Unprocessable, "/cursor", reason.to_string())
-            }
-        }
-    }
-}
-
-impl From<EnqueueError> for ApiError {
-    fn from(error: EnqueueError) -> Self {
-        let text = error.to_string();
-        match error {
-            EnqueueError::SessionNotFound(id) => Self::SessionNotFound(id),
-            EnqueueError::SessionNotCompleted { .. } => Self::SessionNotCompleted(text),
-            EnqueueError::SourceUnavailable { problem, .. } => Self::HistoryUnavailable(problem),
-            EnqueueError::SourceUnusable { .. } => Self::HistoryUnusable(text),
-            EnqueueError::NothingToJudge(_) => Self::NothingToJudge(text),
-            EnqueueError::UnknownCriteria(_) => {
-                Self::fault(Refusal::BadRequest, "/criteria_hash", text)
-            }
-            EnqueueError::InProgress { job, .. } => Self::InProgress(job),
-            EnqueueError::Disabled => Self::Disabled(text),
-            EnqueueError::JudgeNotConfigured(problem) => Self::JudgeNotConfigured(problem),
-            EnqueueError::Store(error) => error.into(),
-        }
     }
 }

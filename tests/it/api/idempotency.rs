@@ -311,6 +311,61 @@ async fn a_death_between_the_job_and_the_answer_leads_to_the_same_job() {
 }
 
 #[tokio::test]
+async fn a_job_that_ended_badly_under_a_key_is_not_made_again() {
+    for (spoil, status, slug) in [
+        (Spoil::Fail, 502, "judge-failed"),
+        (Spoil::Cancel, 409, "job-cancelled"),
+    ] {
+        let server = Arc::new(Server::with(Setup::default()).await);
+        let session = server.session().await;
+        let waiting = tokio::spawn({
+            let server = server.clone();
+            async move { wait_with_key(&server, session).await }
+        });
+        let job = support::wait::eventually(Duration::from_secs(10), "the job", async || {
+            let listed = server.json_of("/api/v1/jobs").await;
+            listed["items"].get(0).map(job_id)
+        })
+        .await;
+        match spoil {
+            Spoil::Fail => server.fail(job).await,
+            Spoil::Cancel => {
+                let cancel = server.post(&format!("/api/v1/jobs/{job}/cancel"));
+                json_of(cancel.send().await.unwrap(), 200).await;
+            }
+        }
+        problem_of(waiting.await.unwrap(), status, slug).await;
+
+        let again = wait_with_key(&server, session).await;
+        let problem = problem_of(again, status, slug).await;
+        assert_eq!(problem["job"]["job_id"], job.to_string());
+        assert_eq!(
+            jobs(&server).await,
+            1,
+            "a client that tries again pays once"
+        );
+        let other = ask(&server, session, "k", json!({"force_rescore": true})).await;
+        problem_of(other, 422, "idempotency-key-reused").await;
+        let new = ask(&server, session, "k2", json!({})).await;
+        assert_ne!(json_of(new, 202).await["job_id"], job.to_string());
+    }
+}
+
+/// How a job ends without a score.
+enum Spoil {
+    Fail,
+    Cancel,
+}
+
+async fn wait_with_key(server: &Server, session: Uuid) -> Response {
+    let post = server.post(&score_path(session)).json(&json!({}));
+    let post = post
+        .header("Idempotency-Key", "k")
+        .header("Prefer", "wait=30");
+    post.send().await.unwrap()
+}
+
+#[tokio::test]
 async fn a_retry_that_was_done_before_the_death_is_not_done_again() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;

@@ -21,13 +21,15 @@ struct Services {
     dir: tempfile::TempDir,
     open: SocketAddr,
     guarded: SocketAddr,
+    /// Where a document starts a service of its own.
+    spare: SocketAddr,
     _processes: Vec<Process>,
 }
 
 impl Services {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let [judge, open, guarded] = [free_address(), free_address(), free_address()];
+        let [judge, open, guarded, spare] = std::array::from_fn(|_| free_address());
         let port = judge.port().to_string();
         let none = BTreeMap::new();
         let judging = gavel(&none, &["simulate-judge", "--port", &port]);
@@ -68,6 +70,7 @@ impl Services {
             dir,
             open,
             guarded,
+            spare,
             _processes: processes,
         }
     }
@@ -76,18 +79,28 @@ impl Services {
     fn here(&self, text: &str) -> String {
         text.replace("127.0.0.1:8080", &self.open.to_string())
             .replace("127.0.0.1:8081", &self.guarded.to_string())
+            .replace("127.0.0.1:8082", &self.spare.to_string())
     }
 
     /// Runs a script with bash in a folder of its own; answers what it wrote.
     async fn run(&self, script: &str) -> String {
         let folder = self.dir.path().join("shell");
         std::fs::create_dir_all(&folder).unwrap();
+        // Whatever a command waits for, it doesn't do so for ever; and no setting of this machine's user counts.
+        std::fs::write(folder.join(".curlrc"), "max-time = 90\nnoproxy = \"*\"\n").unwrap();
         let bash = program("bash", &["/bin", "/usr/bin"]).expect("bash, to run the documents with");
         program("curl", &["/bin", "/usr/bin"]).expect("curl, to run the documents with");
+        let built = Path::new(env!("CARGO_BIN_EXE_gavel")).parent().unwrap();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", built.display());
         let output = tokio::process::Command::new(bash)
             .arg("-c")
             .arg(self.here(script))
-            .current_dir(folder)
+            .env("CURL_HOME", &folder)
+            .env("PATH", path)
+            .env_remove("DATABASE_URL")
+            .env_remove("REDIS_URL")
+            .current_dir(&folder)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
@@ -107,7 +120,7 @@ async fn every_transcript_of_docs_http_md_holds() {
     let steps = steps(&document("docs/http.md"));
     assert!(steps.len() > 40, "{} commands", steps.len());
     // One shell for all, so that variables, files and background jobs last.
-    let mut script = String::from("exec 2>&1\n");
+    let mut script = String::from("exec 2>&1; trap 'kill $(jobs -p) 2> /dev/null' EXIT\n");
     for step in &steps {
         script.push_str(&format!("{}\nprintf '{PART}'\n", step.command));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
-use crate::support::home::Home;
+use crate::support::home::{Home, JUDGE};
 use crate::support::judge_server::{JudgeServer, Say};
 use crate::support::process::{Fleet, PrivateRedis};
 use crate::support::sessions::session;
@@ -16,6 +16,7 @@ on_every_setup!(
     a_scored_sessions_events_come_in_order,
     a_reconnect_neither_misses_nor_repeats_an_event,
     a_failed_job_is_told_with_its_class,
+    a_pause_that_ends_by_itself_is_told_at_both_ends,
     a_drain_ends_open_streams_and_the_program_with_them,
 );
 
@@ -104,6 +105,24 @@ async fn a_failed_job_is_told_with_its_class(home: Home) {
         .find(|told| told.event == "judge.closed")
         .unwrap();
     assert_eq!(closed.data["reason"], "misconfigured");
+    drop(stream);
+    world.end().await;
+}
+
+async fn a_pause_that_ends_by_itself_is_told_at_both_ends(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    let query = "?types=judge.closed,judge.opened";
+    let mut stream = world.api.events(query, None).await;
+    stream.next().await;
+    let pause = format!("/api/v1/judges/{JUDGE}/pause");
+    let soon = chrono::Utc::now() + chrono::TimeDelta::seconds(3);
+    let body = serde_json::json!({ "until": soon });
+    let paused = world.api.send("POST", &pause, Some(body), &[]).await;
+    paused.expect(200);
+    let told = take(&mut stream, 2).await;
+    assert_eq!(names(&told), ["judge.closed", "judge.opened"]);
+    assert!(told[0].data["until"].is_string());
+    assert_eq!(told[1].data["judge"], JUDGE);
     drop(stream);
     world.end().await;
 }

@@ -71,6 +71,27 @@ async fn an_operators_pause_outranks_a_workers_closure() {
 }
 
 #[tokio::test]
+async fn a_closure_that_another_worker_wrote_already_is_not_set_again() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let first = brake(&judge("main"), WaitReason::Misconfigured);
+        assert!(store.set_brake(&first).await.unwrap());
+        let mut other = first.clone();
+        other.set_by = "another worker".to_owned();
+        assert!(!store.set_brake(&other).await.unwrap());
+        assert_eq!(
+            store.brakes(now()).await.unwrap(),
+            std::slice::from_ref(&first)
+        );
+        other.until = Some(now() + minutes(10));
+        assert!(
+            store.set_brake(&other).await.unwrap(),
+            "another end is news"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_brake_opens_by_itself_when_its_time_has_passed() {
     for test in support::stores().await {
         let store = &test.store;
@@ -139,8 +160,9 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
         }
         let own = ["a", "b", "d"].map(str::to_owned);
         let at = now();
-        store.release_misconfigured(&own, at).await.unwrap();
-        store.release_misconfigured(&[], at).await.unwrap();
+        let released = store.release_misconfigured(&own, at).await.unwrap();
+        assert_eq!(released, [judge("a")]);
+        assert_eq!(store.release_misconfigured(&[], at).await.unwrap(), []);
         let left: Vec<_> = store
             .brakes(at)
             .await
@@ -163,11 +185,12 @@ async fn a_brake_that_ends_by_itself_starts_the_waits_behind_it_anew() {
         pause.until = Some(now() + minutes(10));
         store.set_brake(&pause).await.unwrap();
         let begun = job(store, behind).await.waiting_since;
-        store.lapse_brakes(now()).await.unwrap();
+        assert_eq!(store.lapse_brakes(now()).await.unwrap(), []);
         assert_eq!(job(store, behind).await.waiting_since, begun);
 
         let later = now() + minutes(11);
-        store.lapse_brakes(later).await.unwrap();
+        assert_eq!(store.lapse_brakes(later).await.unwrap(), [judge("main")]);
+        assert_eq!(store.lapse_brakes(later).await.unwrap(), [], "told once");
         assert_eq!(job(store, behind).await.waiting_since, Some(later));
         assert!(job(store, elsewhere).await.waiting_since < Some(now()));
         assert!(!store.release_brake(&judge("main"), later).await.unwrap());

@@ -1,0 +1,39 @@
+//! What the store's and the first step's errors are to a client.
+
+use super::{ApiError, Refusal};
+use crate::enqueue::EnqueueError;
+use crate::store::StoreError;
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable { .. } => Self::DatabaseUnavailable(error.to_string()),
+            StoreError::Schema(_) | StoreError::Unexpected { .. } => {
+                Self::Internal(error.to_string())
+            }
+            StoreError::BadCursor(reason) => {
+                Self::fault(Refusal::Unprocessable, "/cursor", reason.to_string())
+            }
+        }
+    }
+}
+
+impl From<EnqueueError> for ApiError {
+    fn from(error: EnqueueError) -> Self {
+        let text = error.to_string();
+        match error {
+            EnqueueError::SessionNotFound(id) => Self::SessionNotFound(id),
+            EnqueueError::SessionNotCompleted { .. } => Self::SessionNotCompleted(text),
+            EnqueueError::SourceUnavailable { problem, .. } => Self::HistoryUnavailable(problem),
+            EnqueueError::SourceUnusable { .. } => Self::HistoryUnusable(text),
+            EnqueueError::NothingToJudge(_) => Self::NothingToJudge(text),
+            EnqueueError::UnknownCriteria(_) => {
+                Self::fault(Refusal::BadRequest, "/criteria_hash", text)
+            }
+            EnqueueError::InProgress { job, .. } => Self::InProgress(job),
+            EnqueueError::Disabled => Self::Disabled(text),
+            EnqueueError::JudgeNotConfigured(problem) => Self::JudgeNotConfigured(problem),
+            EnqueueError::Store(error) => error.into(),
+        }
+    }
+}
