@@ -188,7 +188,7 @@ impl Pace {
 
     /// A call met a 429.
     pub(super) fn throttled(&mut self, ticket: Ticket, now: Instant) {
-        let (limit, lately) = (self.requests.limit(now), self.requests.used(now));
+        let (limit, lately) = (self.requests.limit(now), self.requests.rate_lately(now));
         self.shrink.throttled(ticket.at, limit, lately, now);
     }
 
