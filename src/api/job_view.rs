@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::ApiState;
 use super::score_view::ScoreView;
-use crate::job::{FailureClass, Job, JobId, JobState, Kind, Priority, Usage, WaitReason};
+use crate::job::{FailureClass, Job, JobId, JobState, Kind, Priority, Usage, Wait, WaitReason};
 use crate::store::{Brake, BrakeTarget, JudgeRow, SessionScoreRow, StoreError};
 
 /// Tokens and money.
@@ -272,6 +272,11 @@ async fn scores(state: &ApiState, jobs: &[Job]) -> Result<HashMap<JobId, ScoreVi
     Ok(rows.into_iter().map(view).collect())
 }
 
+/// The wait that a row tells of, until it is over: from then on the job is held back by what holds back its lane.
+fn own_wait(state: JobState, wait: Option<&Wait>, now: DateTime<Utc>) -> Option<&Wait> {
+    wait.filter(|wait| state == JobState::Waiting && wait.until.is_none_or(|until| until > now))
+}
+
 fn waits_for_fallback(job: &Job) -> bool {
     let reason = job.wait.as_ref().map(|wait| wait.reason);
     job.state == JobState::Waiting && reason == Some(WaitReason::Fallback)
@@ -285,6 +290,8 @@ struct Lanes {
     worker_alive: bool,
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
     fallbacks: HashMap<String, String>,
+    /// When they were read.
+    now: DateTime<Utc>,
 }
 
 impl Lanes {
@@ -304,6 +311,7 @@ impl Lanes {
             .filter_map(|judge| (state.fallback_of)(&judge).map(|fallback| (judge, fallback)))
             .collect();
         Ok(Self {
+            now,
             fallbacks,
             brakes: state.store.brakes(now).await?,
             judges: state.store.judges(heard_since).await?,
@@ -324,9 +332,10 @@ impl Lanes {
                 return None;
             }
         };
+        let wait = own_wait(job.state, job.wait.as_ref(), self.now);
         let (reason, until) = if let Some(brake) = held {
             (reason(brake.reason), brake.until)
-        } else if let Some(wait) = job.wait.as_ref().filter(|_| job.state == JobState::Waiting) {
+        } else if let Some(wait) = wait {
             (reason(wait.reason), wait.until)
         } else if !self.worker_alive {
             ("no_worker".to_owned(), None)
@@ -337,7 +346,7 @@ impl Lanes {
         };
         let fallback = || self.fallbacks.get(job.judge.as_deref()?).cloned();
         Some(WaitView {
-            judge: (held.is_none() && waits_for_fallback(job))
+            judge: (held.is_none() && wait.is_some() && waits_for_fallback(job))
                 .then(fallback)
                 .flatten(),
             reason,
@@ -372,5 +381,29 @@ impl Lanes {
             .iter()
             .min_by_key(|row| row.closed_until.unwrap_or(DateTime::<Utc>::MAX_UTC))
             .and_then(|row| row.closed.map(|why| (why, row.closed_until)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_is_over_is_no_reason_any_more() {
+        let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z").parse().unwrap();
+        let wait = |until: Option<u32>| Wait {
+            reason: WaitReason::BreakerOpen,
+            until: until.map(at),
+        };
+        for (state, until, holds) in [
+            (JobState::Waiting, Some(30), true),
+            (JobState::Waiting, Some(10), false),
+            (JobState::Waiting, None, true),
+            (JobState::Queued, Some(30), false),
+        ] {
+            let wait = wait(until);
+            let held = own_wait(state, Some(&wait), at(10));
+            assert_eq!(held.is_some(), holds, "{state:?} until {until:?}");
+        }
     }
 }

@@ -202,8 +202,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether two looks at a gate show the same; that a wait has less time left is no news, nor is what a minute's sum has lost
-/// meanwhile.
+/// Whether two looks at a gate show the same. No news is what always changes, and is written soon anyway: how long a wait
+/// still takes, what went out within a minute, how many calls are out.
 fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
     let uncounted = |meter: MeterSnapshot| MeterSnapshot { used: 0, ..meter };
     let timeless = |snapshot: &GateSnapshot| GateSnapshot {
@@ -219,6 +219,7 @@ fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
             retry_in: refusal.retry_in.map(|_| Duration::ZERO),
             ..refusal
         }),
+        in_flight: 0,
         ..snapshot.clone()
     };
     before.iter().map(timeless).eq(now.iter().map(timeless))

@@ -53,11 +53,14 @@ pub(super) async fn run(
                 judge.wiring.cache.put(key.clone(), kept(&reply)).await;
                 return run.answered(Ok(reply));
             }
-            Err(failed) => failed,
+            Err(failed) => run.blamed(failed),
         };
         let decision = run.decide(&failed.error);
         if decision == Decision::RepairTurn {
             run.show_faults(&failed);
+        }
+        if decision == Decision::LargerCap {
+            run.cut_off = Some(failed.error.clone());
         }
         if decision == Decision::Shrink {
             if !run.shrink() {
@@ -93,6 +96,8 @@ pub(super) struct Run<'a> {
     pub(super) usage: CallUsage,
     waited: Duration,
     cap_raised: bool,
+    /// The reply that was cut off, until something is known of the larger cap.
+    cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
     dropped_fields: u32,
     shrunk: bool,
@@ -129,6 +134,7 @@ impl<'a> Run<'a> {
             usage: usage::nothing(),
             waited: Duration::ZERO,
             cap_raised: false,
+            cut_off: None,
             repaired: false,
             dropped_fields: 0,
             shrunk: false,
@@ -183,15 +189,63 @@ impl<'a> Run<'a> {
             | ErrorClass::Rejected
             | ErrorClass::Unparsable => error.retry_after,
         };
-        retry::after_error(&wiring.retry, error.class, self.attempt(), retry_after)
+        let attempt = Attempt {
+            cap_can_grow: error.class == ErrorClass::Truncated && self.larger_cap().is_some(),
+            ..self.attempt()
+        };
+        retry::after_error(&wiring.retry, error.class, attempt, retry_after)
+    }
+
+    /// Twice the output cap, or what the window leaves beside the prompt; `None` if that is no more than the cap is now.
+    fn larger_cap(&self) -> Option<u32> {
+        if self.cap_raised {
+            return None;
+        }
+        let limits = self.judge.spec.limits();
+        let asked = load_of(&self.request, limits.family).prompt_tokens
+            + limits.family.tokens(&self.request.schema.to_string());
+        let left = u64::from(limits.context_window)
+            .saturating_sub(limits.margin())
+            .saturating_sub(asked);
+        let cap = self.request.max_output_tokens;
+        let larger = u64::from(cap.saturating_mul(2)).min(left);
+        u32::try_from(larger).ok().filter(|larger| *larger > cap)
+    }
+
+    /// The same failure, or what lies behind it: a server that took the question with the smaller cap, and finds fault with
+    /// it now, refuses the cap. That the question was too large would cost it half its evidence.
+    fn blamed(&mut self, failed: Failed) -> Failed {
+        let of_request = match failed.error.class {
+            ErrorClass::TooLarge => true,
+            ErrorClass::Rejected => failed.error.status.is_some_and(|status| status >= 400),
+            ErrorClass::Truncated | ErrorClass::Refused | ErrorClass::Unparsable => false,
+            ErrorClass::Transient
+            | ErrorClass::Throttled
+            | ErrorClass::Exhausted
+            | ErrorClass::Misconfigured
+            | ErrorClass::Capability => return failed,
+        };
+        match self.cut_off.take() {
+            Some(cut_off) if of_request => Failed {
+                error: JudgeError {
+                    message: format!(
+                        "{}, and a cap of {} was refused: {}",
+                        cut_off.message, self.request.max_output_tokens, failed.error.message
+                    ),
+                    ..cut_off
+                },
+                faults: Vec::new(),
+            },
+            Some(_) | None => failed,
+        }
     }
 
     fn attempt(&self) -> Attempt {
-        let window = self.judge.spec.limits().context_window;
         Attempt {
             retries_spent: self.retries_spent,
             waited: self.waited,
-            cap_can_grow: !self.cap_raised && self.request.max_output_tokens < window,
+            // Asked for only where a reply was cut off: the estimate isn't free.
+            cap_can_grow: false,
             repair_left: !self.repaired,
             fields_left: self.dropped_fields < MOST_DROPPED_FIELDS,
             can_shrink: !self.shrunk && self.question.shrink.is_some(),
@@ -221,10 +275,10 @@ impl<'a> Run<'a> {
                 Next::Again
             }
             Decision::LargerCap => {
+                if let Some(cap) = self.larger_cap() {
+                    self.request.max_output_tokens = cap;
+                }
                 self.cap_raised = true;
-                let window = self.judge.spec.limits().context_window;
-                self.request.max_output_tokens =
-                    self.request.max_output_tokens.saturating_mul(2).min(window);
                 Next::Again
             }
             Decision::DropField => {

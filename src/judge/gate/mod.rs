@@ -218,8 +218,9 @@ pub struct Closure {
 /// Lets calls pass, or says why not.
 #[async_trait]
 pub trait Gate: Send + Sync {
-    /// Asks leave for one call. Waits at most `patience` for a slot of the judge's concurrency and for its pace. `load` is
-    /// asked for only where tokens are limited, as the estimate isn't free.
+    /// Asks leave for one call. Waits at most `patience` for a slot of the judge's concurrency and for its pace; one call
+    /// of a judge at a time may wait longer for its tokens, up to a minute or so, where smaller calls would overtake it
+    /// for ever. `load` is asked for only where tokens are limited, as the estimate isn't free.
     async fn enter(
         &self,
         judge: &str,

@@ -1,7 +1,9 @@
 //! Replies that are no good: repaired, tried once more, or the end.
 
-use gavel::judge::ErrorClass;
+use std::sync::Arc;
+
 use gavel::judge::gate::Gate as _;
+use gavel::judge::{ErrorClass, Question};
 use serde_json::json;
 
 use super::stage::*;
@@ -88,7 +90,57 @@ async fn a_reply_truncated_twice_fails_and_the_cap_stays_within_the_window() {
     assert!(is_about(usage.cost_usd, 2.0 * COST));
     let requests = stage.requests().await;
     assert_eq!(requests.len(), 2);
-    assert_eq!(requests[1]["max_completion_tokens"], 10000);
+    // The prompt and the margin of a fiftieth have their place in it too.
+    let cap = requests[1]["max_completion_tokens"].as_u64().unwrap();
+    assert!((8_193..9_800).contains(&cap), "{cap}");
+}
+
+#[tokio::test]
+async fn a_window_that_leaves_nothing_for_a_larger_cap_ends_it_there() {
+    let staging = Staging {
+        entry: json!({ "context_window": 8300 }),
+        ..Staging::default()
+    };
+    let stage = Stage::with(staging, vec![ends("{\"to", "length")]).await;
+    let (error, ..) = error_of(stage.ask().await);
+    assert_eq!(error.class, ErrorClass::Truncated);
+    assert_eq!(stage.requests().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_larger_cap_that_the_server_refuses_costs_the_question_none_of_its_evidence() {
+    for (code, message, class) in [
+        (
+            "context_length_exceeded",
+            "This model's maximum context length is 128000 tokens",
+            ErrorClass::TooLarge,
+        ),
+        (
+            "invalid_value",
+            "max_tokens is too large: 16384. This model supports at most 8192 completion tokens",
+            ErrorClass::Rejected,
+        ),
+    ] {
+        let refused = json!({ "error": { "code": code, "message": message } });
+        let stage = Stage::new(vec![ends("{\"to", "length"), fails(400, refused), good()]).await;
+        let smaller = Question {
+            prompt: "half of it".into(),
+            ..question("What?")
+        };
+        let question = Question {
+            shrink: Some(Arc::new(move |_, _| Some(smaller.clone()))),
+            ..question("What?")
+        };
+        let (error, ..) = error_of(stage.judge.ask(&question, context()).await);
+        assert_eq!(error.class, ErrorClass::Truncated, "{error}");
+        assert!(
+            error.message.contains("cap of 16384 was refused"),
+            "{error}"
+        );
+        assert_eq!(error.raw_reply.as_deref(), Some("{\"to"));
+        assert_eq!(stage.requests().await.len(), 2);
+        assert_eq!(stage.calls()[1].error, Some(class), "{code}");
+    }
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ pub(super) struct Lane {
     pub(super) line: Arc<Semaphore>,
     /// How many stand in it, the first included.
     pub(super) waiting: u32,
+    /// Whether one of them is a large call that stays there longer than its patience.
+    pub(super) one_stays: bool,
     pace: Pace,
     breaker: Breaker,
     throttle: Throttle,
@@ -117,6 +119,7 @@ impl Lane {
             in_flight: 0,
             line: Arc::new(Semaphore::new(1)),
             waiting: 0,
+            one_stays: false,
             pace: Pace::new(limits),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
             throttle: Throttle {
@@ -184,17 +187,32 @@ impl Lane {
         })
     }
 
+    /// Whether a call may stay in line beyond its `patience`: one that smaller ones would overtake for ever, and one at a
+    /// time.
+    pub(super) fn may_stay(&self, load: Load, patience: Duration, now: Instant) -> bool {
+        let too_long = |wait: Duration| wait > patience;
+        !patience.is_zero()
+            && !self.one_stays
+            && self.pace.wait(load, now).is_some_and(too_long)
+            && self.pace.is_overtaken(load, now)
+    }
+
     /// For how many runs there is room, or why the lane is closed.
     pub(super) fn room(&mut self, now: Instant) -> Result<Room, Refusal> {
         if let Some(refusal) = self.closed(now) {
             return Err(refusal);
         }
-        let startable = self.pace.startable(SOON, now);
+        let (starts, more_in) = match self.pace.startable(SOON, now) {
+            // Whoever is made ready now would stand behind it.
+            _ if self.one_stays => (Some(0), Some(SOON)),
+            Some(startable) => (Some(startable.calls), Some(startable.more_in)),
+            None => (None, None),
+        };
         Ok(Room {
             in_flight: self.in_flight as usize,
             cap: (self.cap > 0).then_some(self.cap as usize),
-            starts: startable.map(|startable| startable.calls),
-            more_in: startable.map(|startable| startable.more_in),
+            starts,
+            more_in,
         })
     }
 

@@ -27,6 +27,10 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 /// How soon a call that found every slot taken comes again.
 const SLOTS_TAKEN: Duration = Duration::from_secs(5);
 
+/// How long the one large call of a lane stays in line: until what went out within a minute is forgotten, and those before
+/// it are gone.
+const LONGEST_STAY: Duration = Duration::from_secs(75);
+
 /// The first in line looks at the pace at least so often: it may have got faster.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
@@ -92,12 +96,15 @@ impl Drop for Hold {
 struct Waiting {
     judge: String,
     lanes: Lanes,
+    /// Whether it is the large call that stays longer than its patience.
+    stays: bool,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(lane) = lock(&self.lanes).get_mut(&self.judge) {
             lane.waiting = lane.waiting.saturating_sub(1);
+            lane.one_stays &= !self.stays;
         }
     }
 }
@@ -112,8 +119,9 @@ impl MemoryGate {
     }
 
     fn with_lane<T>(&self, judge: &str, then: impl FnOnce(&mut Lane, Instant) -> T) -> T {
-        let now = Instant::now();
         let mut lanes = lock(&self.lanes);
+        // Read under the lock: a lane's time never runs backwards.
+        let now = Instant::now();
         if lanes.len() >= MOST_LANES && !lanes.contains_key(judge) {
             lanes.retain(|_, lane| !lane.is_idle(now));
         }
@@ -140,6 +148,9 @@ impl MemoryGate {
 
     /// Waits for the pace behind those who came before, unless that would take longer than there is time; `wait` is about
     /// how long.
+    ///
+    /// A call of more tokens than a busy lane ever has to spare would be refused for ever, as smaller ones take them in the
+    /// meantime. One such call at a time stays in line beyond its patience, and those behind it let it pass.
     async fn stand_in_line(
         &self,
         judge: &str,
@@ -147,16 +158,27 @@ impl MemoryGate {
         wait: Duration,
         deadline: Instant,
     ) -> Result<Admitted, Refusal> {
-        if Instant::now() + wait > deadline {
-            return Err(paced(wait));
-        }
-        let line = self.with_lane(judge, |lane, _| {
+        let in_line = self.with_lane(judge, |lane, now| {
+            let stays = now + wait > deadline;
+            let left = deadline.saturating_duration_since(now);
+            if stays && !lane.may_stay(load, left, now) {
+                return None;
+            }
+            lane.one_stays |= stays;
             lane.waiting += 1;
-            Arc::clone(&lane.line)
+            Some((Arc::clone(&lane.line), stays))
         });
+        let Some((line, stays)) = in_line else {
+            return Err(paced(wait));
+        };
         let _waiting = Waiting {
             judge: judge.to_owned(),
             lanes: Arc::clone(&self.lanes),
+            stays,
+        };
+        let deadline = match stays {
+            true => Instant::now() + LONGEST_STAY,
+            false => deadline,
         };
         let Ok(Ok(_first)) = timeout_at(deadline, line.acquire_owned()).await else {
             return Err(paced(wait));

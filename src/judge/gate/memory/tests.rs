@@ -3,7 +3,7 @@ use tokio::time::advance;
 
 use super::*;
 use crate::judge::error::ErrorClass;
-use crate::judge::gate::{BreakerState, CallOutcome, PaceLimits};
+use crate::judge::gate::{BreakerState, CallOutcome, PaceLimits, TokensUsed};
 
 const NOW: Duration = Duration::ZERO;
 const JUDGE: &str = "openai-default";
@@ -344,6 +344,84 @@ async fn who_gives_up_in_line_holds_nobody_back() {
     let begun = Instant::now();
     assert!(gate.enter(JUDGE, patient, &nothing).await.is_ok());
     assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+/// A gate of 10,000 tokens a minute.
+fn counting_tokens() -> Arc<MemoryGate> {
+    let limits = PaceLimits {
+        requests_per_minute: None,
+        tokens_per_minute: Some(10_000),
+    };
+    Arc::new(MemoryGate::new(GateOptions {
+        paces: BTreeMap::from([(JUDGE.to_owned(), limits)]),
+        ..GateOptions::default()
+    }))
+}
+
+/// One call of so many tokens, for which 10 s are waited.
+async fn ask(gate: &MemoryGate, tokens: u64) -> Result<(), Refusal> {
+    let load = move || Load {
+        prompt_tokens: tokens,
+        most_answer_tokens: 0,
+    };
+    let permit = gate.enter(JUDGE, Duration::from_secs(10), &load).await?;
+    let used = Some(TokensUsed {
+        input: tokens,
+        output: 0,
+    });
+    gate.report(JUDGE, permit, &CallEnd { used, ..alive() });
+    Ok(())
+}
+
+/// The same, again and again until it goes out.
+async fn ask_until_it_goes_out(gate: &MemoryGate, tokens: u64) {
+    while let Err(refusal) = ask(gate, tokens).await {
+        tokio::time::sleep(refusal.retry_in.unwrap()).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_call_goes_out_although_small_ones_take_whatever_there_is() {
+    let gate = counting_tokens();
+    let mut small = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let gate = Arc::clone(&gate);
+        small.spawn(async move {
+            loop {
+                ask_until_it_goes_out(&gate, 1_000).await;
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    for size in [8_000, 30_000] {
+        // Larger than the limit too: it waits until nothing else is in the minute.
+        let went_out = ask_until_it_goes_out(&gate, size);
+        let within = tokio::time::timeout(Duration::from_secs(150), went_out).await;
+        assert!(within.is_ok(), "{size}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_large_call_at_a_time_stays_in_line_and_leaves_its_place_when_it_gives_up() {
+    let gate = counting_tokens();
+    for _ in 0..9 {
+        ask(&gate, 1_000).await.unwrap();
+    }
+    let stays = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move { ask(&gate, 8_000).await }
+    });
+    // A small call might go out by now.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(gate.room(JUDGE).unwrap().starts, Some(0));
+    let begun = Instant::now();
+    assert_eq!(ask(&gate, 8_000).await.unwrap_err().why, Closed::Paced);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    stays.abort();
+    assert!(stays.await.unwrap_err().is_cancelled());
+    assert_eq!(gate.room(JUDGE).unwrap().starts, Some(1));
+    ask(&gate, 8_000).await.unwrap();
+    assert!(begun.elapsed() > Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,11 @@ const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
 /// A learned limit that no reply confirms for so long is forgotten: quotas are raised, and figures misread.
 const BELIEVED_FOR: Duration = Duration::from_secs(600);
 
+/// What a rate is counted by.
+const MINUTE: Duration = Duration::from_secs(60);
+/// What went out in less time than this is taken for the work of so long.
+const LEAST_TO_TELL: Duration = Duration::from_secs(2);
+
 /// One quantity.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -68,6 +73,13 @@ impl Meter {
     /// What went out within the last minute.
     pub(super) fn used(&self, now: Instant) -> u64 {
         self.window.sum(now)
+    }
+
+    /// How much a minute that is, by the time in which it went out: a lane that has just begun isn't taken for a slow one.
+    pub(super) fn rate_lately(&self, now: Instant) -> f64 {
+        let used = self.used(now) as f64;
+        let age = self.window.age(now).clamp(LEAST_TO_TELL, MINUTE);
+        used * MINUTE.as_secs_f64() / age.as_secs_f64()
     }
 
     /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
@@ -215,6 +227,14 @@ impl Window {
             .iter()
             .filter(|grain| grain.ends() > now)
             .fold(0, |sum, grain| sum.saturating_add(grain.amount))
+    }
+
+    /// How long ago the first of it went out.
+    fn age(&self, now: Instant) -> Duration {
+        let mut counted = self.grains.iter().filter(|grain| grain.ends() > now);
+        counted.next().map_or(Duration::ZERO, |first| {
+            now.saturating_duration_since(first.from)
+        })
     }
 
     fn forget(&mut self, now: Instant) {

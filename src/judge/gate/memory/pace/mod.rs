@@ -41,6 +41,8 @@ pub(super) struct Pace {
     taken: u64,
     typical_prompt: Option<u64>,
     typical_answer: Option<u64>,
+    /// What prompts are estimated at before they go out.
+    typical_estimate: Option<u64>,
 }
 
 /// A call's share of the pace.
@@ -80,6 +82,7 @@ impl Pace {
             taken: 0,
             typical_prompt: None,
             typical_answer: None,
+            typical_estimate: None,
         }
     }
 
@@ -118,6 +121,9 @@ impl Pace {
         ] {
             let limit = meter.limit(now).map(|limit| limit as f64);
             meter.take(amount, limit, Spread::WhenScarce, now);
+        }
+        if share.input > 0 {
+            self.typical_estimate = Some(typical(self.typical_estimate, share.input));
         }
         self.taken += 1;
         Ok(Ticket {
@@ -168,9 +174,21 @@ impl Pace {
         }
     }
 
+    /// Whether a call is so much larger than is usual here that others would overtake it for as long as they come: they fit
+    /// into what a minute's tokens leave, and it doesn't.
+    pub(super) fn is_overtaken(&self, load: Load, now: Instant) -> bool {
+        let share = self.share(load);
+        let usual = Share {
+            // Estimate beside estimate: what replies report is less.
+            input: self.typical_estimate.unwrap_or(FIRST_PROMPT) / 4 * 5,
+            ..share
+        };
+        self.earliest(share, now) > self.earliest(usual, now)
+    }
+
     /// A call met a 429.
     pub(super) fn throttled(&mut self, ticket: Ticket, now: Instant) {
-        let (limit, lately) = (self.requests.limit(now), self.requests.used(now));
+        let (limit, lately) = (self.requests.limit(now), self.requests.rate_lately(now));
         self.shrink.throttled(ticket.at, limit, lately, now);
     }
 

@@ -53,12 +53,12 @@ impl Shrink {
     }
 
     /// A call that left at `sent` met a 429. Those that were out together count once. `limit`: what holds otherwise;
-    /// `lately`: what went out within the last minute.
+    /// `lately`: how many a minute went out before.
     pub(super) fn throttled(
         &mut self,
         sent: Instant,
         limit: Option<u64>,
-        lately: u64,
+        lately: f64,
         now: Instant,
     ) {
         if self.cut.is_some_and(|cut| sent <= cut.at) {
@@ -68,7 +68,7 @@ impl Shrink {
         let to = match (limit, before) {
             (Some(limit), _) => limit as f64,
             (None, Some(cut)) => cut.to,
-            (None, None) => (lately as f64).max(LEAST_UNKNOWN * 2.0),
+            (None, None) => lately.max(LEAST_UNKNOWN * 2.0),
         };
         let least = match limit {
             Some(limit) => (limit as f64 / LEAST_PART).max(1.0),

@@ -303,12 +303,22 @@ fn a_burst_of_429s_halves_the_rate_once_and_it_is_back_in_two_and_a_half_minutes
 fn without_a_limit_a_429_halves_what_went_out_lately_but_not_below_one_a_second() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     let mut last = pace.take(Load::default(), begin).unwrap();
-    for _ in 1..1_000 {
-        last = pace.take(Load::default(), begin).unwrap();
+    let mut now = begin;
+    for _ in 0..1_000 {
+        now += secs(0.06);
+        last = pace.take(Load::default(), now).unwrap();
     }
-    pace.throttled(last, begin);
-    assert_eq!(pace.snapshot(begin).requests.limit, Some(500));
-    assert_eq!(pace.snapshot(begin + secs(150.0)).requests.limit, None);
+    pace.throttled(last, now);
+    assert_eq!(pace.snapshot(now).requests.limit, Some(500));
+    assert_eq!(pace.snapshot(now + secs(150.0)).requests.limit, None);
+
+    // A burst within the first second isn't taken for all that a minute has.
+    let mut begun = limits(None, None);
+    for _ in 0..20 {
+        last = begun.take(Load::default(), begin).unwrap();
+    }
+    begun.throttled(last, begin + secs(0.5));
+    assert_eq!(begun.snapshot(begin).requests.limit, Some(300));
 
     let mut quiet = limits(None, None);
     let call = quiet.take(Load::default(), begin).unwrap();
