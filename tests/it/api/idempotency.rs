@@ -111,6 +111,8 @@ async fn every_post_of_the_document_takes_a_key() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let job = server.queued(session).await;
+    let import = server.post("/api/v1/sessions/import").json(&json!({}));
+    let import = json_of(import.send().await.unwrap(), 202).await;
     let document: Value = serde_json::from_str(&gavel::api::openapi_json()).unwrap();
     let mut posts = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -120,6 +122,7 @@ async fn every_post_of_the_document_takes_a_key() {
         let asked = path
             .replace("{session_id}", &session.to_string())
             .replace("{job_id}", &job.to_string())
+            .replace("{import_id}", import["import_id"].as_str().unwrap())
             .replace("{name}", "judge-a");
         if path.ends_with("/retry") {
             // It has been cancelled by then: nothing is done, and nothing is kept.
@@ -304,6 +307,31 @@ async fn a_death_between_the_job_and_the_answer_leads_to_the_same_job() {
             (&first["job_id"], &json!("succeeded"))
         );
         assert_eq!(jobs(&server).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_death_between_an_import_and_the_answer_leads_to_the_same_import() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let begin = async || {
+            let begin = server.post("/api/v1/sessions/import").json(&json!({}));
+            let answer = begin.header("Idempotency-Key", "k").send().await.unwrap();
+            json_of(answer, 202).await
+        };
+        let first = begin().await;
+        forget_the_answer(&server.db).await;
+        assert_eq!(begin().await["import_id"], first["import_id"]);
+        let cancel = first["links"]["cancel"].as_str().unwrap();
+        json_of(server.post(cancel).send().await.unwrap(), 200).await;
+        forget_the_answer(&server.db).await;
+        let late = begin().await;
+        assert_eq!(
+            (&late["import_id"], &late["state"]),
+            (&first["import_id"], &json!("cancelled"))
+        );
+        let listed = server.json_of("/api/v1/sessions/imports").await;
+        assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     }
 }
 
