@@ -31,7 +31,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::enqueue::{Enqueue, EnqueueParts, ScoreOnly};
 use crate::events::{Announcer, Events, Feed, RedisEvents, announcer, follow};
-use crate::history::imports::Imports;
+use crate::history::imports::{Imports, Whose};
 use crate::history::on_demand::OnDemand;
 use crate::job::Lane;
 use crate::judge::gate::Gate;
@@ -310,10 +310,10 @@ impl App {
             .map_err(|error| AppError::Broken(error.to_string()))
     }
 
-    /// Runs imports until `stop.soft`: those that this process is asked for, and those that nobody has in hand.
-    pub async fn import(&self, stop: Stop) -> Result<(), AppError> {
+    /// Runs imports until `stop.soft`.
+    pub async fn import(&self, whose: Whose, stop: Stop) -> Result<(), AppError> {
         tokio::select! {
-            () = self.imports.clone().run(stop.soft) => {}
+            () = self.imports.clone().run(whose, stop.soft) => {}
             // What is still in hand goes stale, and is taken over.
             () = stop.hard.cancelled() => {}
         }

@@ -96,6 +96,12 @@ impl Effect {
         }
     }
 
+    /// The id of what the request makes, and whether an earlier try may have made it; `None`: any new one.
+    pub(super) fn id(self) -> Option<(Uuid, bool)> {
+        self.0
+            .map(|reservation| (reservation.id, reservation.repeated))
+    }
+
     /// When the first try began, if this is another one.
     pub(super) fn tried_before(self) -> Option<DateTime<Utc>> {
         self.0

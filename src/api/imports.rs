@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::{Caller, Scope};
 use super::body::OptionalJson;
+use super::idempotency::Effect;
 use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
@@ -47,7 +48,7 @@ pub(super) struct ImportBody {
     pub(super) since: Option<String>,
     /// Only sessions that began before; left out: the import's start.
     pub(super) until: Option<String>,
-    /// HTTP requests a second, 0: as fast as it goes; left out: `history.requests_per_second`. More than that needs the
+    /// HTTP requests a second, 0.001-10,000, 0: as fast as it goes; left out: `history.requests_per_second`. More than that needs the
     /// scope admin.
     pub(super) rps: Option<f64>,
     /// Fetches sessions that have ended and are listed as they are stored, too.
@@ -191,8 +192,8 @@ impl From<ImportRow> for ImportView {
 
 /// Begins an import from a TARSy. Sessions are stored, and nothing is scored.
 ///
-/// Of equal requests one runs at a time, at the pace that it began with: another one is answered with it. Sessions that have ended and are listed as they
-/// are stored are not fetched again.
+/// Of equal requests one runs at a time: another one is answered with it, and gives it its `rps`, if it names one. Sessions that
+/// have ended and are listed as they are stored are not fetched again. Imports that have ended are known for 90 days.
 #[utoipa::path(
     post, path = "/api/v1/sessions/import", tag = "sessions",
     request_body(content = ImportBody, description = MAY_BE_LEFT_OUT, example = json!({
@@ -210,6 +211,7 @@ impl From<ImportRow> for ImportView {
 async fn start_import(
     State(state): State<ApiState>,
     caller: Caller,
+    effect: Effect,
     params: Params,
     OptionalJson(body): OptionalJson<ImportBody>,
 ) -> Result<Response, ApiError> {
@@ -222,11 +224,19 @@ async fn start_import(
         requests_per_second: body.rps,
         refresh: body.refresh,
         started_by: caller.name(Refusal::Unprocessable)?,
+        import_id: effect.id().map(|(id, _)| id),
     };
     if !state.imports.as_configured(&request) {
         caller.require(Scope::Admin)?;
     }
-    let (import, new) = state.imports.start(&request).await.map_err(refused)?;
+    let begun_before = match effect.id() {
+        Some((id, true)) => state.store.import(id).await?,
+        Some((_, false)) | None => None,
+    };
+    let (import, new) = match begun_before {
+        Some(import) => (import, true),
+        None => state.imports.start(&request).await.map_err(refused)?,
+    };
     let status = if new {
         StatusCode::ACCEPTED
     } else {

@@ -6,6 +6,7 @@ use tokio::net::TcpListener;
 
 use super::outcome::{CliError, Exit};
 use crate::app::{App, AppError, Stop};
+use crate::history::imports::Whose;
 use crate::lifecycle::{Ending, Signals};
 
 /// How long an API without a worker lets open requests finish.
@@ -51,7 +52,7 @@ pub(super) async fn run(
         match parts.api {
             Some(listener) => {
                 let serving = app.serve(listener, stop.clone());
-                tokio::try_join!(serving, app.import(stop.clone())).map(|_| ())
+                tokio::try_join!(serving, app.import(Whose::Anybodys, stop.clone())).map(|_| ())
             }
             None => {
                 stop.soft.cancelled().await;

@@ -40,7 +40,8 @@ pub(super) struct FromTarsy {
     /// Only sessions that began before [default: now]
     #[arg(long, value_name = "TIME", requires = "from")]
     until: Option<String>,
-    /// HTTP requests a second; 0: as fast as it goes [default: history.requests_per_second, 2]
+    /// HTTP requests a second; 0: as fast as it goes. Holds for the same import if it runs already [default:
+    /// history.requests_per_second, 2]
     #[arg(long, value_name = "N", requires = "from")]
     rps: Option<f64>,
     /// Fetch sessions that are listed as they are stored, too

@@ -17,6 +17,7 @@ use super::outcome::CliError;
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
 use crate::config::Settings;
+use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
 
 /// How long a command's own worker may finish what it has in hand after Ctrl-C.
@@ -214,7 +215,7 @@ impl Here {
         let working = async {
             match part {
                 Part::Worker => self.app.work(stop.clone()).await,
-                Part::Imports => self.app.import(stop.clone()).await,
+                Part::Imports => self.app.import(Whose::Own, stop.clone()).await,
                 Part::Nothing => Ok(()),
             }
         };

@@ -167,7 +167,12 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         (
             "history.requests_per_second",
             settings.history.requests_per_second,
-            0.0,
+            // 0 is as fast as it goes.
+            if settings.history.requests_per_second == 0.0 {
+                0.0
+            } else {
+                0.001
+            },
             10_000.0,
         ),
         ("history.timeout_s", settings.history.timeout_s, 0.1, 300.0),

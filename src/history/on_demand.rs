@@ -1,6 +1,7 @@
 //! One session from the configured TARSy, when it is to be scored and isn't here, or hadn't ended when it came.
 //!
-//! Bounded: so many at once, so long each; requests for one session share one fetch. A session that came in another way
+//! Bounded: so many at once, so long each; requests for one session share one fetch. How many at once goes by the pace, so
+//! that what is begun is also finished: with the pace cut among many, all would run out of time. A session that came in another way
 //! is never replaced.
 
 use std::collections::HashMap;
@@ -18,8 +19,8 @@ use super::tarsy::{Address, SOURCE, Tarsy, TarsyError};
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
-/// Sessions that are fetched at once.
-const AT_ONCE: usize = 8;
+/// Sessions that are fetched at once at most.
+const MOST_AT_ONCE: u8 = 8;
 /// How long a client waits for a session from elsewhere, all retries included.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// When to try again, if TARSy doesn't say.
@@ -81,7 +82,7 @@ impl OnDemand {
             store,
             clock,
             tarsy: options.tarsy(base, options.requests_per_second),
-            permits: Semaphore::new(AT_ONCE),
+            permits: Semaphore::new(at_once(options.requests_per_second)),
         };
         Self {
             parts: Arc::new(parts),
@@ -176,7 +177,40 @@ impl Parts {
         let record = input
             .into_record(id, SOURCE)
             .map_err(|faults| OnDemandError::Unusable(faults.to_string()))?;
-        let put = self.store.put_session(&record, self.clock.now()).await;
+        // It may have been put in another way meanwhile.
+        let put = self
+            .store
+            .put_session_of_its_source(&record, self.clock.now())
+            .await;
         put.map(|_| Found::Stored).map_err(OnDemandError::Store)
+    }
+}
+
+/// How many sessions are fetched at once: each has a request a second, which is enough for the largest (a newer TARSy's, in
+/// thirteen requests) to come in time. `requests_per_second`: 0 is as fast as it goes.
+fn at_once(requests_per_second: f64) -> usize {
+    (1..MOST_AT_ONCE)
+        .find(|most| requests_per_second > 0.0 && f64::from(*most) >= requests_per_second.floor())
+        .unwrap_or(MOST_AT_ONCE)
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_session_that_is_fetched_has_a_request_a_second() {
+        for (pace, sessions) in [
+            (0.0, 8),
+            (0.1, 1),
+            (1.0, 1),
+            (2.0, 2),
+            (2.9, 2),
+            (7.0, 7),
+            (100.0, 8),
+        ] {
+            assert_eq!(at_once(pace), sessions, "{pace}");
+        }
     }
 }

@@ -45,15 +45,6 @@ pub enum Walked {
     Lost,
 }
 
-/// How an import ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ImportEnd {
-    /// Every session was seen.
-    Completed,
-    /// It can't go on: why.
-    Failed(String),
-}
-
 impl Store {
     /// Which of these ids an import has seen already.
     ///
@@ -149,47 +140,6 @@ impl Store {
             };
             tx.commit().await?;
             Ok(Walked::On(counts))
-        })
-    }
-
-    /// Ends an import. What it saw is forgotten but for the failures whose reasons are kept. `false`: it is not the
-    /// owner's any more.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn finish_import(
-        &self,
-        id: Uuid,
-        owner: Uuid,
-        end: &ImportEnd,
-        now: DateTime<Utc>,
-    ) -> Result<bool, StoreError> {
-        let (state, error) = match end {
-            ImportEnd::Completed => ("completed", None),
-            ImportEnd::Failed(error) => ("failed", Some(error.as_str())),
-        };
-        let finish = sql!(
-            "update session_imports set state = $3, last_error = $4, owner = null, finished_at = $5, updated_at = $5
-             where import_id = $1 and owner = $2 and finished_at is null",
-            id,
-            owner,
-            state,
-            error,
-            now
-        );
-        let forget = sql!(
-            "delete from session_import_items where import_id = $1 and reason is null",
-            id
-        );
-        twice!("ending an import", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            let ended = tx.execute(&finish).await? > 0;
-            if ended {
-                tx.execute(&forget).await?;
-            }
-            tx.commit().await?;
-            Ok(ended)
         })
     }
 

@@ -262,7 +262,8 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Takes the oldest running import that nobody has in hand, or whose owner wasn't heard for `stale_after`.
+    /// Takes the oldest running import that nobody has in hand, or whose owner wasn't heard for `stale_after`; of these
+    /// only, if any are named.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -270,6 +271,7 @@ impl Store {
         &self,
         owner: Uuid,
         stale_after: Duration,
+        only: Option<&[Uuid]>,
     ) -> Result<Option<ImportRow>, StoreError> {
         const ATTEMPTED: &str = "claiming an import";
         let mut free = sql!(
@@ -284,7 +286,12 @@ impl Store {
              where finished_at is null and (owner is null or heartbeat_at < ",
         );
         self.push_heard_before(&mut free, stale_after);
-        free.push(") order by import_id limit 1) returning ")
+        free.push(")");
+        if let Some(only) = only {
+            free.push(" and import_id in ")
+                .push_list(only.iter().copied());
+        }
+        free.push(" order by import_id limit 1) returning ")
             .push(columns!());
         let rows = self.db.write(ATTEMPTED, &free).await?;
         rows.first()
@@ -293,22 +300,51 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Says that an import's owner lives. `false`: it is the owner's no more (cancelled, ended, or taken over).
+    /// Says that an import's owner lives, and learns how fast it may go on: requests a second. `None`: it is the owner's no
+    /// more (cancelled, ended, or taken over).
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn import_heartbeat(&self, id: Uuid, owner: Uuid) -> Result<bool, StoreError> {
+    pub async fn import_heartbeat(&self, id: Uuid, owner: Uuid) -> Result<Option<f64>, StoreError> {
+        const ATTEMPTED: &str = "writing an import's heartbeat";
         let mut statement = sql!("update session_imports set heartbeat_at = ");
         statement
             .push(self.database_now())
             .push(" where finished_at is null and import_id = ")
             .push_arg(id);
         statement.push(" and owner = ").push_arg(owner);
-        let touched = self
-            .db
-            .execute("writing an import's heartbeat", &statement)
-            .await?;
-        Ok(touched > 0)
+        statement.push(" returning requests_per_second");
+        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        rows.first()
+            .map(|row| row.get("requests_per_second"))
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Gives a running import another pace; whoever runs it hears of it with the next heartbeat. Answers the import;
+    /// `None`: it isn't running.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn pace_import(
+        &self,
+        id: Uuid,
+        requests_per_second: f64,
+    ) -> Result<Option<ImportRow>, StoreError> {
+        const ATTEMPTED: &str = "changing an import's pace";
+        let statement = sql!(
+            concat!(
+                "update session_imports set requests_per_second = $2 where import_id = $1 and finished_at is null returning ",
+                columns!()
+            ),
+            id,
+            requests_per_second
+        );
+        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        rows.first()
+            .map(import)
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
     /// Gives an import back: any process may go on with it at once.
@@ -339,32 +375,6 @@ impl Store {
             .execute("giving imports back", &statement)
             .await
             .map(drop)
-    }
-
-    /// Cancels an import that hasn't ended. Answers it, and whether this call ended it; `None`: no such import.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn cancel_import(
-        &self,
-        id: Uuid,
-        now: DateTime<Utc>,
-    ) -> Result<Option<(ImportRow, bool)>, StoreError> {
-        let statement = sql!(
-            "update session_imports set state = 'cancelled', owner = null, finished_at = $2, updated_at = $2
-             where import_id = $1 and finished_at is null",
-            id,
-            now
-        );
-        let ended = self.db.execute("cancelling an import", &statement).await? > 0;
-        if ended {
-            let forget = sql!(
-                "delete from session_import_items where import_id = $1 and reason is null",
-                id
-            );
-            self.db.execute("cancelling an import", &forget).await?;
-        }
-        Ok(self.import(id).await?.map(|row| (row, ended)))
     }
 }
 

@@ -141,8 +141,8 @@ fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
 }
 
 impl Store {
-    /// Deletes expired replies and idempotency keys, calls older than `calls_before`, and workers that weren't heard for a week with what they
-    /// knew of judges; in slices. Answers how many rows went.
+    /// Deletes expired replies and idempotency keys, calls older than `calls_before`, workers that weren't heard for a week with what they
+    /// knew of judges, and imports that ended 90 days ago; in slices. Answers how many rows went.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; what was deleted before stays deleted.
@@ -186,7 +186,7 @@ impl Store {
         for slice in [&replies, &calls, &judges, &workers, &keys] {
             rows += self.delete_all(slice).await?;
         }
-        Ok(rows)
+        Ok(rows + self.prune_imports(now).await?)
     }
 
     async fn delete_all(&self, slice: &Sql) -> Result<u64, StoreError> {

@@ -134,9 +134,26 @@ impl Store {
         session: &SessionRecord,
         now: DateTime<Utc>,
     ) -> Result<PutOutcome, StoreError> {
+        self.put(&put_statement(session, now)?).await
+    }
+
+    /// [`Store::put_session`], but a session that came in another way stays as it is: that is `Unchanged`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn put_session_of_its_source(
+        &self,
+        session: &SessionRecord,
+        now: DateTime<Utc>,
+    ) -> Result<PutOutcome, StoreError> {
+        let mut statement = upsert(session, now)?;
+        statement.push(" and alert_sessions.source = excluded.source returning revision");
+        self.put(&statement).await
+    }
+
+    async fn put(&self, statement: &Sql) -> Result<PutOutcome, StoreError> {
         const ATTEMPTED: &str = "storing a session";
-        let statement = put_statement(session, now)?;
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let rows = self.db.write(ATTEMPTED, statement).await?;
         let revision: Option<i64> = rows
             .first()
             .map(|row| row.get("revision"))
@@ -205,6 +222,13 @@ pub(super) fn put_statement(
     session: &SessionRecord,
     now: DateTime<Utc>,
 ) -> Result<Sql, StoreError> {
+    let mut put = upsert(session, now)?;
+    put.push(" returning revision");
+    Ok(put)
+}
+
+/// Inserts, or replaces what has another content; further conditions of replacing, and what is returned, may follow.
+fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError> {
     let conversation = json_text(&session.conversation)?;
     let alert_data = json_text(&session.alert_data)?;
     let hash = content_hash(session, &conversation, &alert_data);
@@ -224,8 +248,7 @@ pub(super) fn put_statement(
             started_at = excluded.started_at, completed_at = excluded.completed_at, updated_at = excluded.updated_at,
             listed_at = coalesce(excluded.completed_at, alert_sessions.created_at),
             content_hash = excluded.content_hash, revision = alert_sessions.revision + 1
-         where alert_sessions.content_hash <> excluded.content_hash
-         returning revision",
+         where alert_sessions.content_hash <> excluded.content_hash",
         session.session_id,
         &session.source,
         session.status.as_str(),

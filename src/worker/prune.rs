@@ -1,4 +1,5 @@
-//! Keeps the database from growing for ever: expired replies, old judge calls, workers that are long gone.
+//! Keeps the database from growing for ever: expired replies, old judge calls, imports that ended long ago, workers that are
+//! long gone.
 //!
 //! Every worker prunes, once an hour; rows that another one took are no trouble. Jobs, sessions and scores are never
 //! deleted.

@@ -4,11 +4,13 @@
 //! in hand; a process that stops gives its imports back, and one that dies is not heard any more. Stores sessions as PUT
 //! does, and scores nothing.
 
+mod gathered;
 mod moment;
 mod run;
 mod walk;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -29,6 +31,8 @@ const AT_ONCE: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The fastest pace that can be asked for, requests a second.
 pub const FASTEST: f64 = 10_000.0;
+/// The slowest.
+pub const SLOWEST: f64 = 0.001;
 
 /// How a TARSy is reached, as the settings say.
 #[derive(Debug, Clone)]
@@ -84,6 +88,8 @@ pub struct ImportRequest {
     pub refresh: bool,
     /// Who asks.
     pub started_by: String,
+    /// What a new import is called; `None`: anything new.
+    pub import_id: Option<Uuid>,
 }
 
 /// Why an import doesn't begin.
@@ -113,6 +119,17 @@ pub struct Imports {
     clock: Arc<dyn Clock>,
     options: HistoryOptions,
     begun: Notify,
+    /// What was asked for here.
+    own: Mutex<BTreeSet<Uuid>>,
+}
+
+/// Which imports a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Those that nobody has in hand.
+    Anybodys,
+    /// Of those, the ones that it was asked for itself: its settings are not those of the others.
+    Own,
 }
 
 impl Imports {
@@ -123,6 +140,7 @@ impl Imports {
             clock,
             options,
             begun: Notify::new(),
+            own: Mutex::default(),
         })
     }
 
@@ -138,26 +156,42 @@ impl Imports {
         calm && known
     }
 
-    /// Begins an import, or finds the same one running. Answers it, and whether it is new.
+    /// Begins an import, or finds the same one running, which goes on at the pace that is asked for now, if one is. Answers
+    /// it, and whether it is new.
     ///
     /// # Errors
     /// `NotConfigured`, `Invalid`; `Store` when the database is away.
     pub async fn start(&self, request: &ImportRequest) -> Result<(ImportRow, bool), StartError> {
         let new = self.checked(request)?;
-        let started = self.store.start_import(&new).await?;
+        let (mut import, is_new) = self.store.start_import(&new).await?;
+        if let Some(pace) = request.requests_per_second
+            && import.requests_per_second != pace
+            && let Some(paced) = self.store.pace_import(import.import_id, pace).await?
+        {
+            import = paced;
+        }
+        self.own().insert(import.import_id);
         self.begun.notify_one();
-        Ok(started)
+        Ok((import, is_new))
     }
 
     /// Runs imports until `stop`, then gives back what isn't finished.
-    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+    pub async fn run(self: Arc<Self>, whose: Whose, stop: CancellationToken) {
         let mut running = JoinSet::new();
         while !stop.is_cancelled() {
             while running.len() < AT_ONCE {
                 let owner = Uuid::now_v7();
+                let only: Option<Vec<Uuid>> = match whose {
+                    Whose::Anybodys => {
+                        self.own().clear();
+                        None
+                    }
+                    Whose::Own => Some(self.own().iter().copied().collect()),
+                };
+                let stale_after = self.options.stale_after;
                 let free = self
                     .store
-                    .claim_import(owner, self.options.stale_after)
+                    .claim_import(owner, stale_after, only.as_deref())
                     .await;
                 match free {
                     Ok(Some(import)) => {
@@ -180,6 +214,13 @@ impl Imports {
         }
         while let Some(ended) = running.join_next().await {
             report(ended);
+        }
+    }
+
+    fn own(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
+        match self.own.lock() {
+            Ok(own) => own,
+            Err(poisoned) => poisoned.into_inner(),
         }
     }
 
@@ -207,10 +248,10 @@ impl Imports {
         let pace = request
             .requests_per_second
             .unwrap_or(self.options.requests_per_second);
-        if !(0.0..=FASTEST).contains(&pace) {
+        if pace != 0.0 && !(SLOWEST..=FASTEST).contains(&pace) {
             return Err(invalid(
                 "rps",
-                format!("is out of range; give 0 (as fast as it goes) to {FASTEST}"),
+                format!("is out of range; give 0 (as fast as it goes) or {SLOWEST} to {FASTEST}"),
             ));
         }
         let (since_given, until_given) = (given(&request.since), given(&request.until));
@@ -223,7 +264,7 @@ impl Imports {
             request.refresh
         ]);
         Ok(NewImport {
-            import_id: Uuid::now_v7(),
+            import_id: request.import_id.unwrap_or_else(Uuid::now_v7),
             same_as: same_as.to_string(),
             source: address.to_string(),
             statuses,

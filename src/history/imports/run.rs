@@ -12,20 +12,17 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Imports;
+use super::gathered::{Fetched, Gathered};
 use super::walk::{self, MOST_PAGES};
 use crate::history::tarsy::{
-    Address, Generation, ListPage, Listed, SOURCE, Tarsy, TarsyError, Window,
+    Address, Generation, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError, Window,
 };
 use crate::store::{
-    ImportEnd, ImportRow, ImportStep, SessionRecord, StoreError, StoredSession, WalkPlace, Walked,
+    ImportEnd, ImportRow, ImportStep, StoreError, StoredSession, WalkPlace, Walked,
 };
 
 /// Sessions that are fetched at once.
 const SESSIONS_AT_ONCE: usize = 8;
-/// How many sessions are stored in one step at most.
-const STEP_SESSIONS: usize = 100;
-/// How much text is held at most before it is stored, bytes.
-const STEP_BYTES: usize = 16 * 1024 * 1024;
 /// How long a fetched session waits for others before it is stored.
 const STEP_EVERY: Duration = Duration::from_secs(2);
 
@@ -45,21 +42,18 @@ impl From<StoreError> for Halt {
     }
 }
 
-/// What became of one session of a page.
-enum Fetched {
-    Session(Box<SessionRecord>),
-    Failed(String, String),
-}
-
 impl Imports {
     /// Goes on with an import until it ends or `stop`.
     pub(super) async fn go_on(&self, import: ImportRow, owner: Uuid, stop: &CancellationToken) {
         let id = import.import_id;
         tracing::info!(import_id = %id, source = import.source, "importing");
-        let ended = tokio::select! {
-            () = stop.cancelled() => None,
-            () = self.beat(id, owner) => Some(Err(Halt::Lost)),
-            walked = self.walk(&import, owner) => Some(walked),
+        let ended = match self.tarsy_of(&import) {
+            Err(halt) => Some(Err(halt)),
+            Ok(tarsy) => tokio::select! {
+                () = stop.cancelled() => None,
+                () = self.beat(id, owner, &tarsy) => Some(Err(Halt::Lost)),
+                walked = self.walk(&import, owner, &tarsy) => Some(walked),
+            },
         };
         let end = match ended {
             None => {
@@ -74,6 +68,10 @@ impl Imports {
             Some(Err(Halt::Lost)) => {
                 tracing::info!(import_id = %id, "the import was cancelled or taken over");
                 return;
+            }
+            // A statement that fails in this way fails again: taken over, it would be tried for ever.
+            Some(Err(Halt::Store(error @ StoreError::Unexpected { .. }))) => {
+                ImportEnd::Failed(error.to_string())
             }
             Some(Err(Halt::Store(error))) => {
                 tracing::warn!(import_id = %id, %error, "an import stopped; it goes on when the database is back");
@@ -93,13 +91,19 @@ impl Imports {
         }
     }
 
-    /// Says that this process lives, until the import isn't its own any more.
-    async fn beat(&self, id: Uuid, owner: Uuid) {
+    fn tarsy_of(&self, import: &ImportRow) -> Result<Tarsy, Halt> {
+        let address = Address::parse(&import.source)
+            .map_err(|fault| Halt::Broken(format!("the source {fault}")))?;
+        Ok(self.options.tarsy(address, import.requests_per_second))
+    }
+
+    /// Says that this process lives, until the import isn't its own any more; a pace that was changed holds from then on.
+    async fn beat(&self, id: Uuid, owner: Uuid, tarsy: &Tarsy) {
         loop {
             tokio::time::sleep(self.options.stale_after / 3).await;
             match self.store.import_heartbeat(id, owner).await {
-                Ok(true) => {}
-                Ok(false) => return,
+                Ok(Some(requests_per_second)) => tarsy.set_pace(requests_per_second),
+                Ok(None) => return,
                 Err(error) => {
                     tracing::debug!(import_id = %id, %error, "could not write an import's heartbeat");
                 }
@@ -107,10 +111,7 @@ impl Imports {
         }
     }
 
-    async fn walk(&self, import: &ImportRow, owner: Uuid) -> Result<(), Halt> {
-        let address = Address::parse(&import.source)
-            .map_err(|fault| Halt::Broken(format!("the source {fault}")))?;
-        let tarsy = self.options.tarsy(address, import.requests_per_second);
+    async fn walk(&self, import: &ImportRow, owner: Uuid, tarsy: &Tarsy) -> Result<(), Halt> {
         let run = Run {
             imports: self,
             import,
@@ -120,6 +121,8 @@ impl Imports {
         };
         let mut place = import.place;
         let mut noted = import.expected.is_some();
+        // Of a list that shrinks and grows without end, too, no more than this is read.
+        let mut standing = 0;
         loop {
             let page = run.list(place).await?;
             if !noted {
@@ -128,15 +131,20 @@ impl Imports {
             }
             let on = walk::next(place, &page);
             run.page(&page.items, on).await?;
-            match on {
-                None => return Ok(()),
-                Some(next) if next.page > MOST_PAGES => {
-                    return Err(Halt::Broken(format!(
-                        "the list has more than {MOST_PAGES} pages of one window"
-                    )));
-                }
-                Some(next) => place = next,
+            let Some(next) = on else {
+                return Ok(());
+            };
+            standing = if next.until < place.until {
+                0
+            } else {
+                standing + 1
+            };
+            if standing > MOST_PAGES || next.page > MOST_PAGES {
+                return Err(Halt::Broken(format!(
+                    "the list has more than {MOST_PAGES} pages of one window"
+                )));
             }
+            place = next;
         }
     }
 }
@@ -147,7 +155,7 @@ struct Run<'a> {
     import: &'a ImportRow,
     owner: Uuid,
     generation: Generation,
-    tarsy: Tarsy,
+    tarsy: &'a Tarsy,
 }
 
 impl Run<'_> {
@@ -174,8 +182,20 @@ impl Run<'_> {
         if noted { Ok(()) } else { Err(Halt::Lost) }
     }
 
-    /// Stores what a page lists; the place moves on with its last step.
+    /// Stores what a page lists; the place moves on with its last step. A source may give larger pages than it was asked for.
     async fn page(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
+        let mut parts = items.chunks(PAGE_SIZE as usize).peekable();
+        while let Some(part) = parts.next() {
+            self.part(part, on.filter(|_| parts.peek().is_none()))
+                .await?;
+        }
+        if items.is_empty() {
+            self.store(Gathered::default(), on).await?;
+        }
+        Ok(())
+    }
+
+    async fn part(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
         let store = &self.imports.store;
         let names: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
         let mut seen = store.seen_by_import(self.import.import_id, &names).await?;
@@ -183,7 +203,8 @@ impl Run<'_> {
         let stored = store.stored_sessions(&ids).await?;
         let mut step = Gathered::default();
         let mut wanted = Vec::new();
-        for item in items.iter().filter(|item| seen.insert(item.id.clone())) {
+        let asked_for = items.iter().filter(|item| self.is_asked_for(item));
+        for item in asked_for.filter(|item| seen.insert(item.id.clone())) {
             match id_of(&item.id) {
                 None => step
                     .failed
@@ -217,6 +238,17 @@ impl Run<'_> {
         }
         drop(fetched);
         self.store(step, on).await
+    }
+
+    /// Whether an entry lies in the window and has one of the statuses: one generation lists what began at the window's very
+    /// end, too, and a source may pass over a filter. What the list doesn't say is believed.
+    fn is_asked_for(&self, item: &Listed) -> bool {
+        let import = self.import;
+        item.began_at
+            .is_none_or(|at| at < import.until && import.since.is_none_or(|since| since <= at))
+            && item.status.is_none_or(|status| {
+                import.statuses.is_empty() || import.statuses.contains(&status)
+            })
     }
 
     /// One session. What is wrong with it alone is its failure; what is wrong with TARSy ends the run.
@@ -263,37 +295,6 @@ impl Run<'_> {
             Walked::On(_) => Ok(()),
             Walked::Lost => Err(Halt::Lost),
         }
-    }
-}
-
-/// What the next step will store.
-#[derive(Default)]
-struct Gathered {
-    sessions: Vec<SessionRecord>,
-    unchanged: Vec<String>,
-    failed: Vec<(String, String)>,
-    bytes: usize,
-}
-
-impl Gathered {
-    fn add(&mut self, fetched: Fetched) {
-        match fetched {
-            Fetched::Session(session) => {
-                let messages = session.conversation.iter();
-                self.bytes += messages.map(|message| message.content.len()).sum::<usize>();
-                self.bytes += session.final_analysis.as_ref().map_or(0, String::len);
-                self.sessions.push(*session);
-            }
-            Fetched::Failed(id, reason) => self.failed.push((id, reason)),
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.sessions.len() >= STEP_SESSIONS || self.bytes >= STEP_BYTES
-    }
-
-    fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.unchanged.is_empty() && self.failed.is_empty()
     }
 }
 

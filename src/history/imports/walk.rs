@@ -11,10 +11,10 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::history::tarsy::{ListPage, PAGE_SIZE};
+use crate::history::tarsy::ListPage;
 use crate::store::WalkPlace;
 
-/// Pages of one window: a list that is longer has no end.
+/// Pages that may be read without the window's end moving down: a list that asks for more has no end.
 pub(super) const MOST_PAGES: u32 = 100_000;
 
 /// Where to read on; `None`: all was seen.
@@ -51,10 +51,9 @@ pub(super) fn next(place: WalkPlace, page: &ListPage) -> Option<WalkPlace> {
 }
 
 fn is_last(place: WalkPlace, page: &ListPage) -> bool {
-    match page.total_pages {
-        Some(pages) => pages <= u64::from(place.page),
-        None => page.items.len() < PAGE_SIZE as usize,
-    }
+    // A source that doesn't say may give smaller pages than it was asked for: then the last one is the empty one.
+    page.total_pages
+        .is_some_and(|pages| pages <= u64::from(place.page))
 }
 
 /// The time of the page's last session, if the page is in the order that the walk relies on.
@@ -111,7 +110,13 @@ mod tests {
         assert_eq!(next(place(100, 1, None), &page(&[], 0)), None);
         let mut untold = page(&[90, 80], 1);
         untold.total_pages = None;
-        assert_eq!(next(place(100, 1, None), &untold), None);
+        assert_eq!(
+            next(place(100, 1, None), &untold),
+            Some(place(81, 1, None)),
+            "a short page may be all that a source gives at once"
+        );
+        untold.items.clear();
+        assert_eq!(next(place(81, 2, None), &untold), None);
     }
 
     #[test]

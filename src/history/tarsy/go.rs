@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::http::Http;
 use super::{
-    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, Window, add_tool, available_tool, read,
-    status_of, tool_name,
+    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, Window, about, add_tool, available_tool,
+    read, status_of, tool_name,
 };
 use crate::history::ingest::SessionInput;
 use crate::score::session::Message;
@@ -44,6 +44,7 @@ struct Overview {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Detail {
+    id: Option<String>,
     status: Option<String>,
     alert_data: Option<Value>,
     alert_type: Option<String>,
@@ -148,6 +149,7 @@ pub(super) async fn session(http: &Http, id: Uuid) -> Result<SessionInput, Tarsy
     // The timeline comes last: of a session that ends meanwhile it then holds no less than the details say.
     let detail = http.get(&format!("/api/v1/sessions/{id}")).await?;
     let detail: Detail = read(&detail, "the details", id)?;
+    about(id, detail.id.as_deref())?;
     let timeline = match http.get(&format!("/api/v1/sessions/{id}/timeline")).await {
         Ok(text) => text,
         Err(TarsyError::Missing(_)) => "[]".to_owned(),

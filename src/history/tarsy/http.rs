@@ -4,8 +4,9 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use chrono::DateTime;
 use reqwest::StatusCode;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use secrecy::ExposeSecret as _;
 use tokio::time::{sleep, timeout};
 
@@ -51,6 +52,10 @@ impl Http {
             address,
             options,
         }
+    }
+
+    pub(super) fn set_pace(&self, requests_per_second: f64) {
+        self.pace.set(requests_per_second);
     }
 
     pub(super) fn address(&self) -> &Address {
@@ -156,16 +161,17 @@ impl Http {
     }
 }
 
-/// The seconds of `Retry-After`. A date is not read: it would need both clocks to agree.
+/// `Retry-After`, in seconds or as a date. A date is counted from the answer's own `Date`, so that the clocks need not agree;
+/// without one it says nothing.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    Some(Duration::from_secs(seconds))
+    let text = |name| Some(headers.get(name)?.to_str().ok()?.trim());
+    let given = text(RETRY_AFTER)?;
+    if let Ok(seconds) = given.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let [until, from] = [given, text(DATE)?].map(DateTime::parse_from_rfc2822);
+    let wait = until.ok()?.signed_duration_since(from.ok()?);
+    Some(wait.to_std().unwrap_or(Duration::ZERO))
 }
 
 /// `trust`: roots of our own, where the machine has no trust store.
@@ -207,4 +213,36 @@ fn words(error: &reqwest::Error) -> String {
         cause = inner.source();
     }
     innermost.unwrap_or_else(|| "connection failed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_is_read_in_seconds_or_from_two_dates_of_one_clock() {
+        let headers = |pairs: &[(reqwest::header::HeaderName, &'static str)]| {
+            let pairs = pairs.iter().cloned();
+            pairs
+                .map(|(name, value)| (name, HeaderValue::from_static(value)))
+                .collect::<HeaderMap>()
+        };
+        let date = (DATE, "Sun, 06 Nov 1994 08:49:37 GMT");
+        for (given, seconds) in [
+            ("7", Some(7)),
+            (" 0 ", Some(0)),
+            ("Sun, 06 Nov 1994 08:49:57 GMT", Some(20)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+        ] {
+            let read = retry_after(&headers(&[(RETRY_AFTER, given), date.clone()]));
+            assert_eq!(read, seconds.map(Duration::from_secs), "{given}");
+        }
+        let alone = headers(&[(RETRY_AFTER, "Sun, 06 Nov 1994 08:49:57 GMT")]);
+        assert_eq!(retry_after(&alone), None);
+        assert_eq!(retry_after(&headers(&[date])), None);
+    }
 }

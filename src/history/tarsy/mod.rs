@@ -10,19 +10,19 @@ mod http;
 mod pace;
 mod python;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use self::address::{Address, BadAddress};
 use self::http::Http;
-use crate::history::ingest::SessionInput;
+use crate::history::ingest::{SessionInput, shortened};
 use crate::job::text_enum;
 use crate::store::SessionStatus;
 
@@ -135,20 +135,25 @@ impl Tarsy {
         self.http.address()
     }
 
-    /// Which generation answers there. The answer is believed for ten minutes.
+    /// Which generation answers there. The answer is believed for ten minutes; of many that ask at once, one finds out.
     ///
     /// # Errors
     /// `Unusable` when neither does; `Denied` and `Unavailable` as they are.
     pub async fn generation(&self) -> Result<Generation, TarsyError> {
-        let known = *self.known();
-        if let Some((generation, at)) = known
+        let mut known = self.generation.lock().await;
+        if let Some((generation, at)) = *known
             && at.elapsed() < BELIEVED
         {
             return Ok(generation);
         }
         let generation = self.detect().await?;
-        *self.known() = Some((generation, Instant::now()));
+        *known = Some((generation, Instant::now()));
         Ok(generation)
+    }
+
+    /// From now on so many requests a second; 0: as fast as it goes.
+    pub fn set_pace(&self, requests_per_second: f64) {
+        self.http.set_pace(requests_per_second);
     }
 
     /// One page of the sessions in a window, from page 1.
@@ -204,13 +209,6 @@ impl Tarsy {
              ({why}); give the address that its API has, without /api/v1",
             self.address()
         )))
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, Option<(Generation, Instant)>> {
-        match self.generation.lock() {
-            Ok(known) => known,
-            Err(poisoned) => poisoned.into_inner(),
-        }
     }
 }
 
@@ -271,6 +269,17 @@ fn tool_name(server: Option<String>, tool: Option<String>) -> Option<String> {
 /// The name of an entry of a list of available tools: a text, or an object with a `name`.
 fn available_tool(entry: &Value) -> Option<&str> {
     entry.as_str().or_else(|| entry["name"].as_str())
+}
+
+/// Refuses an answer that says it is about another session; one that doesn't say is believed.
+fn about(id: Uuid, said: Option<&str>) -> Result<(), TarsyError> {
+    match said {
+        Some(other) if other.parse() != Ok(id) => Err(TarsyError::Unusable(format!(
+            "what came for session {id} is about session {}",
+            shortened(other)
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Reads one answer of a session; the fault names the part.

@@ -2,40 +2,58 @@
 
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
+
+/// The slowest pace waits as long between two requests.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Hands out moments to send at.
 pub(super) struct Pace {
-    interval: Duration,
-    next: Mutex<Option<Instant>>,
+    interval: watch::Sender<Duration>,
+    last: Mutex<Option<Instant>>,
 }
 
 impl Pace {
     /// `per_second` requests a second, evenly; 0: at once.
     pub(super) fn new(per_second: f64) -> Self {
-        let interval = if per_second > 0.0 {
-            Duration::try_from_secs_f64(per_second.recip()).unwrap_or(Duration::MAX)
-        } else {
-            Duration::ZERO
-        };
         Self {
-            interval,
-            next: Mutex::new(None),
+            interval: watch::Sender::new(interval(per_second)),
+            last: Mutex::new(None),
         }
+    }
+
+    /// Changes the pace, for those that wait too.
+    pub(super) fn set(&self, per_second: f64) {
+        self.interval.send_replace(interval(per_second));
     }
 
     /// Waits for the next free moment.
     pub(super) async fn turn(&self) {
-        if self.interval.is_zero() {
-            return;
-        }
-        let mut next = self.next.lock().await;
+        let mut interval = self.interval.subscribe();
         // The moment is taken only when it has come: who gives up waiting takes none from the others.
-        if let Some(at) = *next {
-            sleep_until(at).await;
+        let mut last = self.last.lock().await;
+        while let Some(at) = *last {
+            let each = *interval.borrow_and_update();
+            if each.is_zero() {
+                break;
+            }
+            tokio::select! {
+                () = sleep_until(at + each) => break,
+                // The sender lives as long as this.
+                _ = interval.changed() => {}
+            }
         }
-        *next = Instant::now().checked_add(self.interval);
+        *last = Some(Instant::now());
+    }
+}
+
+fn interval(per_second: f64) -> Duration {
+    if per_second > 0.0 {
+        let exact = Duration::try_from_secs_f64(per_second.recip());
+        exact.unwrap_or(LONGEST).min(LONGEST)
+    } else {
+        Duration::ZERO
     }
 }
 
@@ -71,5 +89,31 @@ mod tests {
             pace.turn().await;
         }
         assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+    #[tokio::test(start_paused = true)]
+    async fn another_pace_holds_at_once_for_those_that_wait_too() {
+        let pace = Pace::new(0.01);
+        let begun = Instant::now();
+        pace.turn().await;
+        let faster = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            pace.set(2.0);
+        };
+        tokio::join!(async { pace.turn().await }, faster);
+        assert_eq!(begun.elapsed(), Duration::from_secs(3));
+        pace.turn().await;
+        assert_eq!(begun.elapsed(), Duration::from_millis(3_500));
+        pace.set(0.0);
+        pace.turn().await;
+        assert_eq!(begun.elapsed(), Duration::from_millis(3_500));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pace_that_hardly_moves_is_slow_and_not_the_fastest() {
+        let pace = Pace::new(1e-300);
+        let begun = Instant::now();
+        pace.turn().await;
+        pace.turn().await;
+        assert_eq!(begun.elapsed(), LONGEST);
     }
 }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::http::Http;
 use super::{
-    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, Window, add_tool, as_text, available_tool,
-    read, status_of,
+    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, Window, about, add_tool, as_text,
+    available_tool, read, status_of,
 };
 use crate::history::ingest::SessionInput;
 use crate::score::session::Message;
@@ -41,6 +41,7 @@ struct Overview {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Detail {
+    session_id: Option<String>,
     status: Option<String>,
     alert_type: Option<String>,
     agent_type: Option<String>,
@@ -76,6 +77,7 @@ struct CommunicationDetails {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct FinalAnalysis {
+    session_id: Option<String>,
     status: Option<String>,
     final_analysis: Option<String>,
     llm_conversation: Option<Conversation>,
@@ -133,11 +135,11 @@ pub(super) async fn session(http: &Http, id: Uuid) -> Result<SessionInput, Tarsy
             "/api/v1/history/sessions/{id}/final-analysis?include_conversation=true&include_chat_conversation=true"
         ))
         .await?;
-    Ok(input(
-        id,
-        read(&detail, "the details", id)?,
-        read(&analysis, "the final analysis", id)?,
-    ))
+    let detail: Detail = read(&detail, "the details", id)?;
+    let analysis: FinalAnalysis = read(&analysis, "the final analysis", id)?;
+    about(id, detail.session_id.as_deref())?;
+    about(id, analysis.session_id.as_deref())?;
+    Ok(input(id, detail, analysis))
 }
 
 fn input(id: Uuid, detail: Detail, analysis: FinalAnalysis) -> SessionInput {

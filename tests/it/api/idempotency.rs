@@ -366,6 +366,31 @@ async fn wait_with_key(server: &Server, session: Uuid) -> Response {
 }
 
 #[tokio::test]
+async fn a_death_between_an_import_and_the_answer_leads_to_the_same_import() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let begin = async || {
+            let begin = server.post("/api/v1/sessions/import").json(&json!({}));
+            let answer = begin.header("Idempotency-Key", "k").send().await.unwrap();
+            json_of(answer, 202).await
+        };
+        let first = begin().await;
+        forget_the_answer(&server.db).await;
+        assert_eq!(begin().await["import_id"], first["import_id"]);
+        let cancel = first["links"]["cancel"].as_str().unwrap();
+        json_of(server.post(cancel).send().await.unwrap(), 200).await;
+        forget_the_answer(&server.db).await;
+        let late = begin().await;
+        assert_eq!(
+            (&late["import_id"], &late["state"]),
+            (&first["import_id"], &json!("cancelled"))
+        );
+        let listed = server.json_of("/api/v1/sessions/imports").await;
+        assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_retry_that_was_done_before_the_death_is_not_done_again() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;

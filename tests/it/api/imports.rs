@@ -66,6 +66,7 @@ async fn a_request_that_can_not_be_is_refused_by_its_field() {
         ),
         (json!({"until": "soon"}), "/until"),
         (json!({"rps": -1}), "/rps"),
+        (json!({"rps": 1e-19}), "/rps"),
         (json!({"rps": "fast"}), "/rps"),
         (json!({"form": "https://tarsy.example.com"}), "/form"),
     ] {
@@ -129,4 +130,24 @@ async fn without_a_tarsy_the_remedy_is_named() {
         202,
     )
     .await;
+}
+
+#[tokio::test]
+async fn the_same_request_at_another_pace_gives_it_to_the_running_import() {
+    let server = Server::with(guarded()).await;
+    let begun = json_of(answer(&server, Some("e-token"), json!({})).await, 202).await;
+    assert_eq!(begun["rps"], 2.0);
+    for (body, rps) in [
+        (json!({"rps": 50}), 50.0),
+        (json!({}), 50.0),
+        (json!({"rps": 0}), 0.0),
+    ] {
+        let again = json_of(answer(&server, Some("a-token"), body).await, 200).await;
+        assert_eq!(
+            (&again["import_id"], &again["rps"]),
+            (&begun["import_id"], &json!(rps))
+        );
+    }
+    let faster = answer(&server, Some("e-token"), json!({"rps": 50})).await;
+    problem_of(faster, 403, "forbidden").await;
 }

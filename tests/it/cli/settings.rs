@@ -279,7 +279,12 @@ fn config_show_refuses_what_every_command_refuses() {
 fn a_tarsy_that_can_not_be_asked_is_refused_by_its_key() {
     for (name, value, said) in [
         ("GAVEL_HISTORY_BASE_URL", "tarsy.example.com", "https://"),
-        ("GAVEL_HISTORY_REQUESTS_PER_SECOND", "-1", "from 0 to"),
+        ("GAVEL_HISTORY_REQUESTS_PER_SECOND", "-1", "from 0.001 to"),
+        (
+            "GAVEL_HISTORY_REQUESTS_PER_SECOND",
+            "1e-19",
+            "from 0.001 to",
+        ),
         ("GAVEL_HISTORY_TIMEOUT_S", "0", "from 0.1 to"),
     ] {
         let run = Place::new().with(name, value).run(&["config", "show"]);

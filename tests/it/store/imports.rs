@@ -49,7 +49,11 @@ async fn claimed(store: &Store) -> (Uuid, Uuid) {
     let new = new_import(&Uuid::now_v7().to_string());
     store.start_import(&new).await.unwrap();
     let owner = Uuid::now_v7();
-    let row = store.claim_import(owner, STALE).await.unwrap().unwrap();
+    let row = store
+        .claim_import(owner, STALE, None)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((row.import_id, row.owner), (new.import_id, Some(owner)));
     (new.import_id, owner)
 }
@@ -117,19 +121,29 @@ async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, owner) = claimed(store).await;
-        assert!(store.import_heartbeat(id, owner).await.unwrap());
+        assert_eq!(
+            store.import_heartbeat(id, owner).await.unwrap(),
+            Some(0.5),
+            "it learns its pace"
+        );
         let next = Uuid::now_v7();
-        assert!(store.claim_import(next, STALE).await.unwrap().is_none());
+        assert!(
+            store
+                .claim_import(next, STALE, None)
+                .await
+                .unwrap()
+                .is_none()
+        );
         // Silent for longer than a moment.
         let taken = eventually(STALE, "it is stale", || async {
             store
-                .claim_import(next, Duration::from_millis(5))
+                .claim_import(next, Duration::from_millis(5), None)
                 .await
                 .unwrap()
         })
         .await;
         assert_eq!(taken.import_id, id);
-        assert!(!store.import_heartbeat(id, owner).await.unwrap());
+        assert_eq!(store.import_heartbeat(id, owner).await.unwrap(), None);
         assert_eq!(
             store.record_import(&step(id, owner)).await.unwrap(),
             Walked::Lost
@@ -142,11 +156,29 @@ async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
         );
         // Who lost it can't give it back either.
         store.release_import(id, owner).await.unwrap();
-        assert!(store.claim_import(owner, STALE).await.unwrap().is_none());
+        assert!(
+            store
+                .claim_import(owner, STALE, None)
+                .await
+                .unwrap()
+                .is_none()
+        );
         store.release_import(id, next).await.unwrap();
-        assert!(store.claim_import(owner, STALE).await.unwrap().is_some());
+        assert!(
+            store
+                .claim_import(owner, STALE, None)
+                .await
+                .unwrap()
+                .is_some()
+        );
         store.release_imports().await.unwrap();
-        assert!(store.claim_import(next, STALE).await.unwrap().is_some());
+        assert!(
+            store
+                .claim_import(next, STALE, None)
+                .await
+                .unwrap()
+                .is_some()
+        );
     }
 }
 
@@ -231,7 +263,13 @@ async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
         assert_eq!(kept[0], ("0000".to_owned(), "reason 0".to_owned()));
         let names = ["listed", "late"].map(str::to_owned);
         assert!(store.seen_by_import(id, &names).await.unwrap().is_empty());
-        assert!(store.claim_import(owner, STALE).await.unwrap().is_none());
+        assert!(
+            store
+                .claim_import(owner, STALE, None)
+                .await
+                .unwrap()
+                .is_none()
+        );
         let (row, ended) = store.cancel_import(id, now()).await.unwrap().unwrap();
         assert_eq!((row.state, ended), (ImportState::Failed, false));
         assert!(
@@ -257,7 +295,7 @@ async fn a_cancelled_import_takes_no_more_steps() {
         };
         assert_eq!(store.record_import(&one).await.unwrap(), Walked::Lost);
         assert!(store.session(late.session_id).await.unwrap().is_none());
-        assert!(!store.import_heartbeat(id, owner).await.unwrap());
+        assert_eq!(store.import_heartbeat(id, owner).await.unwrap(), None);
         assert!(
             !store
                 .note_import_source(id, owner, "go", None)
@@ -283,5 +321,84 @@ async fn what_is_known_of_sessions_is_read_by_their_ids() {
             ("api", one.status, ended)
         );
         assert!(store.stored_sessions(&[]).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn another_pace_reaches_who_runs_the_import_and_no_import_that_has_ended() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, owner) = claimed(store).await;
+        let paced = store.pace_import(id, 20.0).await.unwrap().unwrap();
+        assert_eq!(
+            (paced.requests_per_second, paced.owner),
+            (20.0, Some(owner))
+        );
+        let heard = store.import_heartbeat(id, owner).await.unwrap();
+        assert_eq!(heard, Some(20.0));
+        store.cancel_import(id, now()).await.unwrap();
+        assert_eq!(store.pace_import(id, 2.0).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn who_runs_certain_imports_only_claims_no_others() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let [older, own] = ["older", "own"].map(new_import);
+        for new in [&older, &own] {
+            store.start_import(new).await.unwrap();
+        }
+        let claim = async |only: &[Uuid]| {
+            let claimed = store.claim_import(Uuid::now_v7(), STALE, Some(only)).await;
+            claimed.unwrap().map(|row| row.import_id)
+        };
+        assert_eq!(claim(&[]).await, None);
+        assert_eq!(claim(&[own.import_id]).await, Some(own.import_id));
+        assert_eq!(claim(&[own.import_id]).await, None);
+        let rest = store.claim_import(Uuid::now_v7(), STALE, None).await;
+        assert_eq!(
+            rest.unwrap().map(|row| row.import_id),
+            Some(older.import_id)
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_import_that_ended_long_ago_is_pruned_with_its_reasons_and_one_that_runs_is_not() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let long_ago = now() - minutes(60 * 24 * 91);
+        let mut kept = Vec::new();
+        for (end, at) in [(true, long_ago), (true, now()), (false, long_ago)] {
+            let (id, owner) = claimed(store).await;
+            let seen = ImportStep {
+                unchanged: vec!["listed".to_owned()],
+                failed: vec![("bad".to_owned(), "too large".to_owned())],
+                ..step(id, owner)
+            };
+            store.record_import(&seen).await.unwrap();
+            if end {
+                let end = ImportEnd::Completed;
+                assert!(store.finish_import(id, owner, &end, at).await.unwrap());
+            }
+            kept.push(id);
+        }
+        let [old, young, running] = kept[..] else {
+            panic!("three")
+        };
+        // What a death right after the end leaves.
+        let left = "insert into session_import_items (import_id, item, outcome)
+                    select import_id, 'left', 'new' from session_imports where state = 'completed'";
+        support::execute(&test.url, left).await.unwrap();
+        assert_eq!(store.prune(now(), long_ago).await.unwrap(), 2);
+        assert!(store.import(old).await.unwrap().is_none());
+        assert!(store.import_failures(old).await.unwrap().is_empty());
+        assert_eq!(store.import_failures(young).await.unwrap().len(), 1);
+        let names = ["listed", "bad", "left"].map(str::to_owned);
+        let seen = store.seen_by_import(young, &names).await.unwrap();
+        assert_eq!(seen, ["bad"].map(str::to_owned).into());
+        let seen = store.seen_by_import(running, &names).await.unwrap();
+        assert_eq!(seen, ["listed", "bad"].map(str::to_owned).into());
     }
 }

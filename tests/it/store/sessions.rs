@@ -26,6 +26,29 @@ async fn find(store: &Store, filter: SessionFilter) -> Vec<Uuid> {
 }
 
 #[tokio::test]
+async fn a_session_is_replaced_by_its_own_source_only_where_that_is_asked_for() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let own = session(Uuid::now_v7());
+        let of_its_source = async |session: &SessionRecord| {
+            let put = store.put_session_of_its_source(session, now());
+            put.await.unwrap()
+        };
+        assert_eq!(of_its_source(&own).await, PutOutcome::New);
+        let mut other = own.clone();
+        (other.source, other.final_analysis) = ("tarsy".to_owned(), Some("else".to_owned()));
+        assert_eq!(of_its_source(&other).await, PutOutcome::Unchanged);
+        assert_eq!(
+            store.session(own.session_id).await.unwrap(),
+            Some(own.clone())
+        );
+        other.source = own.source;
+        assert_eq!(of_its_source(&other).await, PutOutcome::Updated);
+        assert_eq!(of_its_source(&other).await, PutOutcome::Unchanged);
+    }
+}
+
+#[tokio::test]
 async fn a_session_reads_back_as_it_was_put() {
     for test in support::stores().await {
         let mut whole = session(Uuid::now_v7());

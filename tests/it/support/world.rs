@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gavel::app::{App, AppError, Migrations, Stop};
+use gavel::history::imports::Whose;
 use tokio::task::JoinHandle;
 
 use super::client::Api;
@@ -105,7 +106,7 @@ impl World {
         let import_stop = Stop::default();
         let importing = tokio::spawn({
             let (app, stop) = (app.clone(), import_stop.clone());
-            async move { app.import(stop).await }
+            async move { app.import(Whose::Anybodys, stop).await }
         });
         let running = vec![
             Running { stop, task },

@@ -1,0 +1,45 @@
+//! What was fetched and isn't stored yet: bounded in sessions and in bytes. Pure.
+
+use crate::store::SessionRecord;
+
+/// How many sessions are stored in one step at most.
+const STEP_SESSIONS: usize = 100;
+/// How much text is held at most before it is stored, bytes.
+const STEP_BYTES: usize = 16 * 1024 * 1024;
+
+/// What became of one session of a page.
+pub(super) enum Fetched {
+    Session(Box<SessionRecord>),
+    Failed(String, String),
+}
+
+/// What the next step will store.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) sessions: Vec<SessionRecord>,
+    pub(super) unchanged: Vec<String>,
+    pub(super) failed: Vec<(String, String)>,
+    bytes: usize,
+}
+
+impl Gathered {
+    pub(super) fn add(&mut self, fetched: Fetched) {
+        match fetched {
+            Fetched::Session(session) => {
+                let messages = session.conversation.iter();
+                self.bytes += messages.map(|message| message.content.len()).sum::<usize>();
+                self.bytes += session.final_analysis.as_ref().map_or(0, String::len);
+                self.sessions.push(*session);
+            }
+            Fetched::Failed(id, reason) => self.failed.push((id, reason)),
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.sessions.len() >= STEP_SESSIONS || self.bytes >= STEP_BYTES
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.unchanged.is_empty() && self.failed.is_empty()
+    }
+}
