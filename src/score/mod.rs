@@ -2,6 +2,7 @@
 
 pub mod criteria;
 pub mod session;
+pub mod tables;
 mod template;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
