@@ -5,6 +5,7 @@
 
 pub mod kql;
 mod literal;
+pub mod sql;
 
 use serde::{Deserialize, Serialize};
 
