@@ -64,9 +64,12 @@ mod tests {
     use super::Metric::{Failed, Scored, Unjudged};
     use super::*;
 
+    /// Metrics, the query, and the total and the pass that come of them.
+    type Case = (&'static [Metric], Generated, Option<f64>, Option<bool>);
+
     #[test]
     fn a_case_passes_only_if_every_metric_is_whole() {
-        let cases: &[(&[Metric], Generated, Option<f64>, Option<bool>)] = &[
+        let cases: &[Case] = &[
             (&[Scored(1.0), Scored(1.0)], Parses, Some(1.0), Some(true)),
             (&[Scored(1.0), Scored(0.5)], Parses, Some(0.75), Some(false)),
             (&[Scored(1.0)], Broken, Some(1.0), Some(false)),

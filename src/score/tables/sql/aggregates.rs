@@ -256,12 +256,14 @@ fn resolved<'a>(select: &'a Select, keys: Vec<&'a Expr>) -> Vec<&'a Expr> {
     let mut used = HashSet::new();
     let mut resolved = Vec::new();
     for key in keys {
-        let meant = match key {
-            Expr::Value(value) if !has_wildcard => {
-                position(&value.value).and_then(|at| projected(select).nth(at))
-            }
-            Expr::Identifier(ident) => by_alias.get(&ident.value.to_lowercase()).copied(),
-            _ => None,
+        let meant = if let Expr::Value(value) = key
+            && !has_wildcard
+        {
+            position(&value.value).and_then(|at| projected(select).nth(at))
+        } else if let Expr::Identifier(ident) = key {
+            by_alias.get(&ident.value.to_lowercase()).copied()
+        } else {
+            None
         };
         // Repeated keys group no further, and would be written out again each time.
         let meant = meant.unwrap_or(key);

@@ -5,16 +5,17 @@ use sqlparser::ast::{DataType, Expr, UnaryOperator, Value};
 use crate::score::tables::Literal;
 
 /// The literal that an expression is: a value, a negative number, an interval or a typed string (`date '2024-01-01'`).
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of 60 kinds of expression four are literals"
+)]
 pub(super) fn of_expr(expr: &Expr) -> Option<Literal> {
     match expr {
         Expr::Value(value) => of_value(&value.value),
         Expr::UnaryOp {
             op: UnaryOperator::Minus,
             expr,
-        } => match &**expr {
-            Expr::Value(value) => negative(&value.value),
-            _ => None,
-        },
+        } => negative(expr),
         Expr::Interval(interval) => {
             let Some(Literal::Text(amount) | Literal::Number(amount)) = of_expr(&interval.value)
             else {
@@ -42,8 +43,10 @@ pub(super) fn of_expr(expr: &Expr) -> Option<Literal> {
     }
 }
 
-fn negative(value: &Value) -> Option<Literal> {
-    if let Value::Number(digits, _) = value {
+fn negative(expr: &Expr) -> Option<Literal> {
+    if let Expr::Value(value) = expr
+        && let Value::Number(digits, _) = &value.value
+    {
         return Some(Literal::number(&format!("-{digits}")));
     }
     None
@@ -51,16 +54,17 @@ fn negative(value: &Value) -> Option<Literal> {
 
 /// A value; a string that reads as a point in time is one, since SQL compares it with columns of time as it is.
 fn of_value(value: &Value) -> Option<Literal> {
-    match value {
-        Value::Number(digits, _) => Some(Literal::number(digits)),
-        Value::Boolean(value) => Some(Literal::Bool(*value)),
-        Value::Null => Some(Literal::Null),
-        Value::Placeholder(_) => None,
-        _ => {
-            let text = text(value)?;
-            Some(Literal::instant(text).unwrap_or_else(|| Literal::Text(text.to_owned())))
-        }
+    if let Value::Number(digits, _) = value {
+        return Some(Literal::number(digits));
     }
+    if let Value::Boolean(value) = value {
+        return Some(Literal::Bool(*value));
+    }
+    if matches!(value, Value::Null) {
+        return Some(Literal::Null);
+    }
+    let text = text(value)?;
+    Some(Literal::instant(text).unwrap_or_else(|| Literal::Text(text.to_owned())))
 }
 
 /// A string's value, however it is quoted.

@@ -42,20 +42,17 @@ fn is_sorted(query: &Query) -> bool {
     }
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "of any other pipe it isn't documented that it keeps an order"
-)]
+/// Of any other pipe it isn't documented that it keeps an order.
 fn keeps_order(pipe: &PipeOperator) -> bool {
-    match pipe {
+    matches!(
+        pipe,
         PipeOperator::Limit { .. }
-        | PipeOperator::Select { .. }
-        | PipeOperator::Extend { .. }
-        | PipeOperator::Set { .. }
-        | PipeOperator::Drop { .. }
-        | PipeOperator::Rename { .. }
-        | PipeOperator::As { .. }
-        | PipeOperator::Where { .. } => true,
-        _ => false,
-    }
+            | PipeOperator::Select { .. }
+            | PipeOperator::Extend { .. }
+            | PipeOperator::Set { .. }
+            | PipeOperator::Drop { .. }
+            | PipeOperator::Rename { .. }
+            | PipeOperator::As { .. }
+            | PipeOperator::Where { .. }
+    )
 }

@@ -135,10 +135,10 @@ fn group_at_end(tokens: &[TokenWithSpan]) -> Option<usize> {
     let mut depth = 1_u8;
     let mut end = 0;
     for (at, token) in solid.by_ref().take(LONGEST_OPTION) {
-        match token.token {
-            Token::LParen => depth = depth.saturating_add(1),
-            Token::RParen => depth -= 1,
-            _ => {}
+        if token.token == Token::LParen {
+            depth = depth.saturating_add(1);
+        } else if token.token == Token::RParen {
+            depth -= 1;
         }
         if depth == 0 {
             end = at + 1;

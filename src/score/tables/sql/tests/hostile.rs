@@ -1,5 +1,7 @@
 //! Texts that are meant to take long, to fill the stack or to break something.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A text as long as is read, made of a head and as many links as fit.
