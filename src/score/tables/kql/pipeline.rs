@@ -1,0 +1,435 @@
+//! Statements, and pipelines operator by operator.
+
+use super::lexer::Kind;
+use super::operator::Operator;
+use super::predicates::{Lone, Sense};
+use super::reference::Referred;
+use super::scope::Meaning;
+use super::source::Span;
+use super::{DEEPEST, Reader};
+
+/// Where a pipeline stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// As a statement.
+    Statement,
+    /// In a group, or where an operator takes one table.
+    Inside,
+    /// On the right of a `let`.
+    Let,
+    /// As an operand of `union`, `find` or `search`, where patterns may stand.
+    Operand,
+}
+
+/// Sources that read no table.
+const TABLELESS: &[&str] = &[
+    "datatable",
+    "externaldata",
+    "external_data",
+    "print",
+    "range",
+];
+
+impl<'a> Reader<'a> {
+    /// Reads statements; whether the rows of the last one that has rows are in order.
+    pub(super) fn statements(&mut self, span: &Span, depth: usize) -> bool {
+        let mut sorted = false;
+        for statement in self.source.split(span, Kind::Semicolon) {
+            let at = statement.start;
+            if statement.is_empty() {
+                continue;
+            }
+            match self.source.word(at) {
+                "let" => self.definition(&(at + 1..statement.end), depth),
+                "declare" if self.source.is_name(at + 1, &statement, "query_parameters") => {
+                    self.parameters(at + 2, &statement);
+                }
+                "declare" | "alias" | "restrict" | "set" if statement.len() > 1 => {}
+                _ => sorted = self.pipeline(&statement, Place::Statement, depth),
+            }
+        }
+        sorted
+    }
+
+    /// `name = value` of a `let`. The name counts from behind the value on.
+    fn definition(&mut self, span: &Span, depth: usize) {
+        if span.len() < 3 || !self.source.is_sign(span.start + 1, span, "=") {
+            self.approximate = true;
+            return;
+        }
+        let name = self.source.name(span.start);
+        let value = span.start + 2..span.end;
+        let meaning = match self.parameters_of_function(&value) {
+            Some(open) => self.function(open, &value, depth),
+            None => {
+                let referred = self.pipeline_of(&value, Place::Let, depth);
+                let text = (value.len() == 1
+                    && self.source.kind(value.start, &value) == Some(Kind::Text))
+                .then(|| self.source.name(value.start));
+                Meaning {
+                    text,
+                    ..self.meaning(referred.sorted, referred.call)
+                }
+            }
+        };
+        self.scope.define(name, meaning);
+    }
+
+    /// The bracket that opens a function's parameters, if the value of a `let` is a function: `(a:int) { .. }`, `view () { .. }`.
+    fn parameters_of_function(&self, value: &Span) -> Option<usize> {
+        let open = value.start + usize::from(self.source.is_name(value.start, value, "view"));
+        let body = self.source.after(open, value);
+        (self.source.opens(open, value, "(") && self.source.opens(body, value, "{")).then_some(open)
+    }
+
+    /// A function with parameters and a body.
+    fn function(&mut self, open: usize, value: &Span, depth: usize) -> Meaning<'a> {
+        let mark = self.scope.mark();
+        let tabular = self.parameters(open, value);
+        let body = self.source.after(open, value);
+        let mut sorted = false;
+        if depth >= DEEPEST {
+            self.approximate = true;
+        } else {
+            sorted = self.statements(&self.source.inside(body), depth + 1);
+        }
+        self.scope.back_to(mark);
+        Meaning {
+            sorted,
+            tabular,
+            ..Meaning::default()
+        }
+    }
+
+    /// Defines the parameters in a group, `name:type = default` each; for each whether it takes a table.
+    fn parameters(&mut self, open: usize, span: &Span) -> Vec<bool> {
+        if !self.source.opens(open, span, "(") {
+            self.approximate = true;
+            return Vec::new();
+        }
+        let inside = self.source.inside(open);
+        let mut tabular = Vec::new();
+        for parameter in self.source.split(&inside, Kind::Comma) {
+            if parameter.is_empty() {
+                continue;
+            }
+            self.scope
+                .define(self.source.name(parameter.start), Meaning::default());
+            tabular.push(self.source.opens(parameter.start + 2, &parameter, "("));
+        }
+        tabular
+    }
+
+    /// Reads a pipeline; whether its rows are in order.
+    pub(super) fn pipeline(&mut self, span: &Span, place: Place, depth: usize) -> bool {
+        let referred = self.pipeline_of(span, place, depth);
+        if let Some(call) = referred.call {
+            self.found.function(call);
+        }
+        referred.sorted
+    }
+
+    /// Reads a pipeline. A call alone, that the query doesn't define, is answered rather than noted.
+    fn pipeline_of(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+        let first = self
+            .source
+            .find(span, |at| self.source.kind(at, span) == Some(Kind::Pipe));
+        let Some(pipe) = first else {
+            return self.first(span, place, depth);
+        };
+        let referred = self.first(&(span.start..pipe), place, depth);
+        if let Some(call) = referred.call {
+            self.found.function(call);
+        }
+        let sorted = self.operators(&(pipe + 1..span.end), referred.sorted, depth);
+        Referred {
+            sorted,
+            ..Referred::default()
+        }
+    }
+
+    /// What stands before the first pipe.
+    fn first(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+        let none = Referred::default();
+        if span.is_empty() {
+            self.approximate = true;
+            return none;
+        }
+        let word = self.source.word(span.start);
+        let keyword = self.source.kind(span.start, span) == Some(Kind::Name) && span.len() > 1;
+        let body = span.start + 1..span.end;
+        match word {
+            "union" if keyword => self.union(&body, depth),
+            "find" if keyword => self.find(&body, depth),
+            "search" if keyword => self.search(&body, Place::Statement, depth),
+            "evaluate" if keyword => self.expression(&body, depth),
+            _ if keyword && TABLELESS.contains(&word) => self.expression(&body, depth),
+            _ => return self.table_or_value(span, place, depth),
+        }
+        none
+    }
+
+    /// A table that takes up the whole span, or a value.
+    fn table_or_value(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+        let start = span.start;
+        if self.source.literal(start).is_some() || self.is_computed(span, place) {
+            self.approximate |= place == Place::Statement;
+            self.expression(span, depth);
+            return Referred::default();
+        }
+        let referred = self.reference(span, place, depth);
+        if referred.next < span.end {
+            self.approximate = true;
+            self.expression(&(referred.next..span.end), depth);
+        }
+        referred
+    }
+
+    /// Whether a value is computed in the span: a sign or an index stands behind its first operand, or a sign before it.
+    fn is_computed(&self, span: &Span, place: Place) -> bool {
+        if self.source.kind(span.start, span) == Some(Kind::Symbol) {
+            return place != Place::Operand;
+        }
+        if self.source.kind(span.start, span) == Some(Kind::Open)
+            && self.source.word(span.start) != "("
+        {
+            return true;
+        }
+        self.source
+            .find(span, |at| {
+                let sign = self.source.kind(at, span) == Some(Kind::Symbol);
+                let pattern = place == Place::Operand && self.source.is_sign(at, span, "*");
+                let index = self.source.opens(at, span, "[") && at > span.start;
+                (sign && !pattern && !self.source.is_sign(at, span, ".")) || index
+            })
+            .is_some()
+    }
+
+    /// Reads operators between pipes; whether the rows are in order behind the last.
+    pub(super) fn operators(&mut self, span: &Span, sorted: bool, depth: usize) -> bool {
+        let mut sorted = sorted;
+        for part in self.source.split(span, Kind::Pipe) {
+            let named = match self.source.kind(part.start, &part) {
+                Some(Kind::Name) => Operator::named(self.source.word(part.start)),
+                Some(_) | None => None,
+            };
+            match named {
+                Some(operator) => {
+                    self.operator(operator, &(part.start + 1..part.end), depth);
+                    sorted = operator.orders(sorted);
+                }
+                None => {
+                    self.approximate = true;
+                    self.expression(&part, depth);
+                }
+            }
+        }
+        sorted
+    }
+
+    /// Reads one operator, given what follows its name.
+    fn operator(&mut self, operator: Operator, span: &Span, depth: usize) {
+        match operator {
+            Operator::Filter => {
+                let span = &self.without_settings(span);
+                self.filter(span, Lone::Truth, depth);
+            }
+            Operator::Search => self.search(span, Place::Inside, depth),
+            Operator::Find => self.find(span, depth),
+            Operator::Join => self.join(span, depth),
+            Operator::Union => self.union(span, depth),
+            Operator::Summarize => {
+                let span = &self.without_settings(span);
+                self.summarize(span);
+                self.expression(span, depth);
+            }
+            Operator::Series => {
+                let span = &self.without_settings(span);
+                self.series(span);
+                self.expression(span, depth);
+            }
+            Operator::Count => {
+                self.found.aggregations.push("count".to_owned());
+                self.approximate |=
+                    !(span.is_empty() || self.source.is_name(span.start, span, "as"));
+            }
+            Operator::As => self.named_rows(span),
+            Operator::Fork => self.branches(span, depth),
+            Operator::Each => self.each(span, depth),
+            // The rows are the function's first argument.
+            Operator::Invoke => self.arguments(span.start, span, 1, depth),
+            Operator::Sort | Operator::Keeping | Operator::Making => self.expression(span, depth),
+        }
+    }
+
+    fn filter(&mut self, span: &Span, lone: Lone, depth: usize) {
+        self.predicate(span, Sense::Straight, lone, depth);
+        self.expression(span, depth);
+    }
+
+    /// `as Name`.
+    fn named_rows(&mut self, span: &Span) {
+        let span = self.without_settings(span);
+        if span.is_empty() {
+            self.approximate = true;
+        } else {
+            self.scope
+                .define(self.source.name(span.start), Meaning::default());
+        }
+    }
+
+    /// A span without the settings at its beginning: `kind=inner`, `hint.strategy = shuffle`, `withsource="Name"`.
+    pub(super) fn without_settings(&self, span: &Span) -> Span {
+        let mut start = span.start;
+        loop {
+            let mut at = start;
+            while self.source.kind(at, span) == Some(Kind::Name)
+                && self.source.is_sign(at + 1, span, ".")
+            {
+                at += 2;
+            }
+            if self.source.kind(at, span) != Some(Kind::Name)
+                || !self.source.is_sign(at + 1, span, "=")
+                || !(at > start || is_setting(self.source.word(at)))
+            {
+                return start..span.end;
+            }
+            start = (at + 3).min(span.end);
+        }
+    }
+
+    /// `join` and `lookup`: one table, then conditions.
+    fn join(&mut self, span: &Span, depth: usize) {
+        let span = self.without_settings(span);
+        if span.is_empty() {
+            self.approximate = true;
+            return;
+        }
+        let referred = self.reference(&span, Place::Inside, depth);
+        if let Some(call) = referred.call {
+            self.found.function(call);
+        }
+        self.expression(&(referred.next..span.end), depth);
+    }
+
+    /// `union`: tables, separated by commas.
+    fn union(&mut self, span: &Span, depth: usize) {
+        let span = self.without_settings(span);
+        self.operands(&span, depth);
+    }
+
+    fn operands(&mut self, span: &Span, depth: usize) {
+        for operand in self.source.split(span, Kind::Comma) {
+            self.pipeline(&operand, Place::Operand, depth);
+        }
+    }
+
+    /// The tables of `find` and `search`: `in (T1, T2*)`, or all if none are named. Answers the rest of the span.
+    fn searched(&mut self, span: &Span, place: Place, depth: usize) -> Span {
+        let mut span = self.without_settings(span);
+        if self.source.is_name(span.start, &span, "in")
+            && self.source.opens(span.start + 1, &span, "(")
+        {
+            let open = span.start + 1;
+            if depth >= DEEPEST {
+                self.approximate = true;
+            } else {
+                self.operands(&self.source.inside(open), depth + 1);
+            }
+            span.start = self.source.after(open, &span);
+            return self.without_settings(&span);
+        }
+        if place == Place::Statement {
+            self.found.all_tables = true;
+        }
+        span
+    }
+
+    /// `find [in (..)] where predicate [project ..]`.
+    fn find(&mut self, span: &Span, depth: usize) {
+        let span = self.searched(span, Place::Statement, depth);
+        let start = span.start + usize::from(self.source.is_name(span.start, &span, "where"));
+        let is_end = |at: usize| {
+            self.source.kind(at, &span) == Some(Kind::Name)
+                && matches!(
+                    self.source.word(at),
+                    "project" | "project-smart" | "project-away"
+                )
+        };
+        let end = self
+            .source
+            .find(&(start..span.end), is_end)
+            .unwrap_or(span.end);
+        if start < end {
+            self.filter(&(start..end), Lone::Term, depth);
+        }
+        self.expression(&(end..span.end), depth);
+    }
+
+    /// `search [in (..)] predicate`.
+    fn search(&mut self, span: &Span, place: Place, depth: usize) {
+        let span = self.searched(span, place, depth);
+        // A lone `*` looks for anything.
+        if span.is_empty() || (span.len() == 1 && self.source.is_sign(span.start, &span, "*")) {
+            return;
+        }
+        self.filter(&span, Lone::Term, depth);
+    }
+
+    /// `fork`: each group is a pipeline of operators.
+    fn branches(&mut self, span: &Span, depth: usize) {
+        let mut at = span.start;
+        while at < span.end {
+            if self.source.opens(at, span, "(") {
+                self.branch(at, depth);
+            }
+            at = self.source.after(at, span);
+        }
+    }
+
+    /// `partition`, `facet`, `mv-apply`: the last group is a pipeline of operators, what stands before it expressions.
+    fn each(&mut self, span: &Span, depth: usize) {
+        let is_group = |at: usize| {
+            self.source.kind(at, span) == Some(Kind::Open)
+                && self.source.after(at, span) == span.end
+        };
+        match self.source.find(span, is_group) {
+            Some(open) => {
+                self.expression(&(span.start..open), depth);
+                self.branch(open, depth);
+            }
+            None => self.expression(span, depth),
+        }
+    }
+
+    /// A group whose rows come from outside it, unless it begins with no operator: then it has a table of its own.
+    fn branch(&mut self, open: usize, depth: usize) {
+        if depth >= DEEPEST {
+            self.approximate = true;
+            return;
+        }
+        let inside = self.source.inside(open);
+        let goes_on = self.source.kind(inside.start, &inside) == Some(Kind::Name)
+            && Operator::named(self.source.word(inside.start)).is_some();
+        if goes_on {
+            self.operators(&inside, false, depth + 1);
+        } else {
+            self.pipeline(&inside, Place::Inside, depth + 1);
+        }
+    }
+}
+
+/// Names of the settings that operators take, `name=value` before what they work on. Those with points (`hint.strategy`) need no list.
+fn is_setting(name: &str) -> bool {
+    matches!(
+        name,
+        "kind"
+            | "isfuzzy"
+            | "withsource"
+            | "with_source"
+            | "flags"
+            | "bagexpansion"
+            | "with_itemindex"
+            | "datascope"
+    ) || name.starts_with("hint")
+}
