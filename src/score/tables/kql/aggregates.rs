@@ -122,7 +122,7 @@ impl Reader<'_> {
                 if AGGREGATES.contains(&name) {
                     self.found.aggregations.push(name.to_owned());
                     known = true;
-                } else if outermost.is_none() {
+                } else if outermost.is_none() && !self.source.piped(at + 1) {
                     outermost = Some(name);
                 }
             }

@@ -10,18 +10,12 @@ use crate::score::tables::Literal;
 /// Words that stand in expressions and are no columns.
 const WORDS: &[&str] = &[
     "and",
-    "asc",
     "between",
-    "by",
     "contains",
     "contains_cs",
-    "default",
-    "desc",
     "endswith",
     "endswith_cs",
     "false",
-    "first",
-    "from",
     "has",
     "has_all",
     "has_any",
@@ -32,7 +26,6 @@ const WORDS: &[&str] = &[
     "hassuffix_cs",
     "in",
     "in~",
-    "last",
     "like",
     "likecs",
     "matches",
@@ -40,18 +33,17 @@ const WORDS: &[&str] = &[
     "notcontains",
     "notlike",
     "null",
-    "nulls",
-    "of",
-    "on",
     "or",
     "regex",
     "startswith",
     "startswith_cs",
-    "step",
-    "to",
     "true",
-    "with",
 ];
+
+/// Whether a name is a word of the language inside an expression.
+pub(super) fn is_word(name: &str) -> bool {
+    name.starts_with('!') || WORDS.contains(&name)
+}
 
 /// What an expression names.
 #[derive(Debug, Default)]
@@ -125,7 +117,7 @@ impl Reader<'_> {
             return false;
         }
         !(self.source.kind(at, span) == Some(Kind::Name)
-            && (word.starts_with(['!', '$']) || WORDS.contains(&word)))
+            && (word.starts_with('$') || is_word(word)))
     }
 
     /// A number or duration with the sign that stands before it, where nothing is subtracted.
@@ -146,7 +138,7 @@ impl Reader<'_> {
             );
         let after_column = minus && at >= span.start + 2 && {
             let word = self.source.word(at - 2);
-            self.source.kind(at - 2, span) == Some(Kind::Name) && !WORDS.contains(&word)
+            self.source.kind(at - 2, span) == Some(Kind::Name) && !is_word(word)
         };
         if !minus || subtracted || after_column {
             return literal;

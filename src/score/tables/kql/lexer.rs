@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Typed,
     /// An opening bracket of any form.
     Open,
-    /// A closing bracket of any form.
+    /// A closing bracket of any form, one without a partner included.
     Close,
     /// `|`.
     Pipe,
@@ -276,7 +276,8 @@ impl<'a> Lexer<'a> {
         if letters == 0 {
             return self.push(Kind::Number, end);
         }
-        if unit_of_time(&rest[end..end + letters]).is_some() {
+        let unit = &rest[end..end + letters];
+        if unit.bytes().all(|byte| byte.is_ascii_lowercase()) && unit_of_time(unit).is_some() {
             return self.push(Kind::Duration, end + letters);
         }
         if end > digits {
@@ -329,11 +330,11 @@ impl<'a> Lexer<'a> {
         self.push(Kind::Open, 1);
     }
 
-    /// Ends the innermost group of the form, and with it what is open inside; one that closes nothing is a symbol.
+    /// Ends the innermost group of the form, and with it what is open inside; one that closes nothing is a token like any other.
     fn close(&mut self, bracket: char) {
         if self.waiting[form(bracket)] == 0 {
             self.lexed.broken = true;
-            return self.push(Kind::Symbol, 1);
+            return self.push(Kind::Close, 1);
         }
         let here = self.lexed.tokens.len();
         while let Some(group) = self.open.pop() {

@@ -27,6 +27,8 @@ pub(super) enum Operator {
     Fork,
     /// `facet`, `partition`, `mv-apply`: one pipeline of operators, the last group.
     Each,
+    /// `make-graph`: tables of nodes.
+    Graph,
     /// `invoke`: calls a function on the rows.
     Invoke,
     /// Passes rows on in their order.
@@ -51,6 +53,7 @@ impl Operator {
             "as" => Self::As,
             "fork" => Self::Fork,
             "facet" | "partition" | "partition-by" | "mv-apply" => Self::Each,
+            "make-graph" => Self::Graph,
             "invoke" => Self::Invoke,
             "assert-schema" | "consume" | "execute-and-cache" | "extend" | "limit"
             | "mv-expand" | "mvexpand" | "parse" | "parse-kv" | "parse-where" | "project"
@@ -67,7 +70,6 @@ impl Operator {
             | "graph-where-edges"
             | "graph-where-nodes"
             | "macro-expand"
-            | "make-graph"
             | "print"
             | "reduce"
             | "sample"
@@ -91,6 +93,7 @@ impl Operator {
             | Self::Count
             | Self::Fork
             | Self::Each
+            | Self::Graph
             | Self::Invoke
             | Self::Making => false,
         }

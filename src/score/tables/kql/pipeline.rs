@@ -6,7 +6,7 @@ use super::predicates::{Lone, Sense};
 use super::reference::Referred;
 use super::scope::Meaning;
 use super::source::Span;
-use super::{DEEPEST, Reader};
+use super::{DEEPEST, Reader, columns};
 
 /// Where a pipeline stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,8 +172,9 @@ impl<'a> Reader<'a> {
     /// A table that takes up the whole span, or a value.
     fn table_or_value(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
         let start = span.start;
-        if self.source.literal(start).is_some() || self.is_computed(span, place) {
-            self.approximate |= place == Place::Statement;
+        let pattern = place == Place::Operand && self.wildcard_end(span).is_some();
+        if !pattern && (self.source.literal(start).is_some() || self.is_computed(span)) {
+            self.approximate |= place == Place::Statement && depth == 0;
             self.expression(span, depth);
             return Referred::default();
         }
@@ -185,24 +186,31 @@ impl<'a> Reader<'a> {
         referred
     }
 
-    /// Whether a value is computed in the span: a sign or an index stands behind its first operand, or a sign before it.
-    fn is_computed(&self, span: &Span, place: Place) -> bool {
-        if self.source.kind(span.start, span) == Some(Kind::Symbol) {
-            return place != Place::Operand;
-        }
-        if self.source.kind(span.start, span) == Some(Kind::Open)
-            && self.source.word(span.start) != "("
+    /// Whether a value is computed in the span: an operator or an index stands behind its first operand, or a sign before it.
+    fn is_computed(&self, span: &Span) -> bool {
+        let mut at = span.start;
+        let bracketed = self.source.kind(at, span) == Some(Kind::Open);
+        if self.source.kind(at, span) == Some(Kind::Symbol)
+            || (bracketed && self.source.word(at) != "(")
         {
             return true;
         }
-        self.source
-            .find(span, |at| {
-                let sign = self.source.kind(at, span) == Some(Kind::Symbol);
-                let pattern = place == Place::Operand && self.source.is_sign(at, span, "*");
-                let index = self.source.opens(at, span, "[") && at > span.start;
-                (sign && !pattern && !self.source.is_sign(at, span, ".")) || index
-            })
-            .is_some()
+        loop {
+            at = self.source.after(at, span);
+            if !bracketed && self.source.opens(at, span, "(") {
+                at = self.source.after(at, span);
+            }
+            if !self.source.is_sign(at, span, ".") {
+                break;
+            }
+            at += 1;
+        }
+        match self.source.kind(at, span) {
+            Some(Kind::Symbol) => true,
+            Some(Kind::Open) => self.source.word(at) == "[",
+            Some(Kind::Name) => columns::is_word(self.source.word(at)),
+            Some(_) | None => false,
+        }
     }
 
     /// Reads operators between pipes; whether the rows are in order behind the last.
@@ -256,6 +264,7 @@ impl<'a> Reader<'a> {
             Operator::As => self.named_rows(span),
             Operator::Fork => self.branches(span, depth),
             Operator::Each => self.each(span, depth),
+            Operator::Graph => self.graph(span, depth),
             // The rows are the function's first argument.
             Operator::Invoke => self.arguments(span.start, span, 1, depth),
             Operator::Sort | Operator::Keeping | Operator::Making => self.expression(span, depth),
@@ -399,6 +408,19 @@ impl<'a> Reader<'a> {
                 self.branch(open, depth);
             }
             None => self.expression(span, depth),
+        }
+    }
+
+    /// `make-graph From --> To with T1 on Id1, T2 on Id2`.
+    fn graph(&mut self, span: &Span, depth: usize) {
+        let Some(with) = self
+            .source
+            .find(span, |at| self.source.is_name(at, span, "with"))
+        else {
+            return;
+        };
+        for nodes in self.source.split(&(with + 1..span.end), Kind::Comma) {
+            self.join(&nodes, depth);
         }
     }
 

@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Where a pattern that begins the span ends: names and `*` without gaps between them, one `*` at least.
-    fn wildcard_end(&self, span: &Span) -> Option<usize> {
+    pub(super) fn wildcard_end(&self, span: &Span) -> Option<usize> {
         let mut at = span.start;
         let mut star = false;
         while at < span.end && (at == span.start || self.source.adjoins(at)) {
