@@ -166,6 +166,7 @@ impl<'a> Lexer<'a> {
             '/' if self.rest().starts_with("//") => {
                 self.at += run(self.rest(), |c| c != '\n' && c != '\r')
             }
+            '#' if self.begins_line() => self.at += run(self.rest(), |c| c != '\n' && c != '\r'),
             '"' | '\'' | '@' | '`' | '~' | 'h' | 'H' if self.string() => {}
             '[' if self.quoted_name() => {}
             c if c.is_ascii_digit() => self.number(),
@@ -185,6 +186,13 @@ impl<'a> Lexer<'a> {
             ',' => self.push(Kind::Comma, 1),
             other => self.symbol(other),
         }
+    }
+
+    /// Whether nothing but white space stands before this on its line: there `#` begins a directive to the tool that sends the query.
+    fn begins_line(&self) -> bool {
+        let last = self.lexed.tokens.last().map_or(0, |token| token.end);
+        let between = &self.text[last..self.at];
+        last == 0 || between.contains(['\n', '\r'])
     }
 
     /// A string with its prefixes, if one begins here.

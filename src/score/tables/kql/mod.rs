@@ -1,6 +1,6 @@
 //! What a KQL query reads, filters and aggregates. Tolerant: a text that doesn't parse yields what can be made out of it.
 //!
-//! The text is lexed once ([`lexer`]), its brackets matched; what follows walks the tokens: statements and pipelines ([`pipeline`]), the places
+//! The text is lexed once ([`lexer`]), its brackets matched; what follows walks the tokens: [`statements`] and [`pipeline`]s, the places
 //! where tables stand ([`reference`]), predicates ([`predicates`]) and aggregates ([`aggregates`]). Never knows a schema: a bare name where a
 //! table may stand is a table, unless the query has defined it ([`scope`]).
 //!
@@ -15,6 +15,7 @@ mod predicates;
 mod reference;
 mod scope;
 mod source;
+mod statements;
 #[cfg(test)]
 mod tests;
 

@@ -1,4 +1,4 @@
-//! Statements, and pipelines operator by operator.
+//! Pipelines, operator by operator.
 
 use super::lexer::Kind;
 use super::operator::Operator;
@@ -21,6 +21,16 @@ pub(super) enum Place {
     Operand,
 }
 
+/// Settings that operators take, `name=value` before what they work on; those with points (`hint.strategy`) need no list.
+const SETTINGS: &[&str] = &[
+    "datascope",
+    "flags",
+    "isfuzzy",
+    "kind",
+    "with_source",
+    "withsource",
+];
+
 /// Sources that read no table.
 const TABLELESS: &[&str] = &[
     "datatable",
@@ -31,95 +41,6 @@ const TABLELESS: &[&str] = &[
 ];
 
 impl<'a> Reader<'a> {
-    /// Reads statements; whether the rows of the last one that has rows are in order.
-    pub(super) fn statements(&mut self, span: &Span, depth: usize) -> bool {
-        let mut sorted = false;
-        for statement in self.source.split(span, Kind::Semicolon) {
-            let at = statement.start;
-            if statement.is_empty() {
-                continue;
-            }
-            match self.source.word(at) {
-                "let" => self.definition(&(at + 1..statement.end), depth),
-                "declare" if self.source.is_name(at + 1, &statement, "query_parameters") => {
-                    self.parameters(at + 2, &statement);
-                }
-                "declare" | "alias" | "restrict" | "set" if statement.len() > 1 => {}
-                _ => sorted = self.pipeline(&statement, Place::Statement, depth),
-            }
-        }
-        sorted
-    }
-
-    /// `name = value` of a `let`. The name counts from behind the value on.
-    fn definition(&mut self, span: &Span, depth: usize) {
-        if span.len() < 3 || !self.source.is_sign(span.start + 1, span, "=") {
-            self.approximate = true;
-            return;
-        }
-        let name = self.source.name(span.start);
-        let value = span.start + 2..span.end;
-        let meaning = match self.parameters_of_function(&value) {
-            Some(open) => self.function(open, &value, depth),
-            None => {
-                let referred = self.pipeline_of(&value, Place::Let, depth);
-                let text = (value.len() == 1
-                    && self.source.kind(value.start, &value) == Some(Kind::Text))
-                .then(|| self.source.name(value.start));
-                Meaning {
-                    text,
-                    ..self.meaning(referred.sorted, referred.call)
-                }
-            }
-        };
-        self.scope.define(name, meaning);
-    }
-
-    /// The bracket that opens a function's parameters, if the value of a `let` is a function: `(a:int) { .. }`, `view () { .. }`.
-    fn parameters_of_function(&self, value: &Span) -> Option<usize> {
-        let open = value.start + usize::from(self.source.is_name(value.start, value, "view"));
-        let body = self.source.after(open, value);
-        (self.source.opens(open, value, "(") && self.source.opens(body, value, "{")).then_some(open)
-    }
-
-    /// A function with parameters and a body.
-    fn function(&mut self, open: usize, value: &Span, depth: usize) -> Meaning<'a> {
-        let mark = self.scope.mark();
-        let tabular = self.parameters(open, value);
-        let body = self.source.after(open, value);
-        let mut sorted = false;
-        if depth >= DEEPEST {
-            self.approximate = true;
-        } else {
-            sorted = self.statements(&self.source.inside(body), depth + 1);
-        }
-        self.scope.back_to(mark);
-        Meaning {
-            sorted,
-            tabular,
-            ..Meaning::default()
-        }
-    }
-
-    /// Defines the parameters in a group, `name:type = default` each; for each whether it takes a table.
-    fn parameters(&mut self, open: usize, span: &Span) -> Vec<bool> {
-        if !self.source.opens(open, span, "(") {
-            self.approximate = true;
-            return Vec::new();
-        }
-        let inside = self.source.inside(open);
-        let mut tabular = Vec::new();
-        for parameter in self.source.split(&inside, Kind::Comma) {
-            if parameter.is_empty() {
-                continue;
-            }
-            self.scope
-                .define(self.source.name(parameter.start), Meaning::default());
-            tabular.push(self.source.opens(parameter.start + 2, &parameter, "("));
-        }
-        tabular
-    }
-
     /// Reads a pipeline; whether its rows are in order.
     pub(super) fn pipeline(&mut self, span: &Span, place: Place, depth: usize) -> bool {
         let referred = self.pipeline_of(span, place, depth);
@@ -130,7 +51,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a pipeline. A call alone, that the query doesn't define, is answered rather than noted.
-    fn pipeline_of(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+    pub(super) fn pipeline_of(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
         let first = self
             .source
             .find(span, |at| self.source.kind(at, span) == Some(Kind::Pipe));
@@ -162,7 +83,7 @@ impl<'a> Reader<'a> {
             "union" if keyword => self.union(&body, depth),
             "find" if keyword => self.find(&body, depth),
             "search" if keyword => self.search(&body, Place::Statement, depth),
-            "evaluate" if keyword => self.expression(&body, depth),
+            "evaluate" | "macro-expand" if keyword => self.expression(&body, depth),
             _ if keyword && TABLELESS.contains(&word) => self.expression(&body, depth),
             _ => return self.table_or_value(span, place, depth),
         }
@@ -239,7 +160,7 @@ impl<'a> Reader<'a> {
     fn operator(&mut self, operator: Operator, span: &Span, depth: usize) {
         match operator {
             Operator::Filter => {
-                let span = &self.without_settings(span);
+                let span = &self.without_hints(span);
                 self.filter(span, Lone::Truth, depth);
             }
             Operator::Search => self.search(span, Place::Inside, depth),
@@ -247,12 +168,12 @@ impl<'a> Reader<'a> {
             Operator::Join => self.join(span, depth),
             Operator::Union => self.union(span, depth),
             Operator::Summarize => {
-                let span = &self.without_settings(span);
+                let span = &self.without_hints(span);
                 self.summarize(span);
                 self.expression(span, depth);
             }
             Operator::Series => {
-                let span = &self.without_settings(span);
+                let span = &self.without_hints(span);
                 self.series(span);
                 self.expression(span, depth);
             }
@@ -288,7 +209,20 @@ impl<'a> Reader<'a> {
     }
 
     /// A span without the settings at its beginning: `kind=inner`, `hint.strategy = shuffle`, `withsource="Name"`.
-    pub(super) fn without_settings(&self, span: &Span) -> Span {
+    fn without_settings(&self, span: &Span) -> Span {
+        let mut rest = self.without_hints(span);
+        while self.source.kind(rest.start, &rest) == Some(Kind::Name)
+            && SETTINGS.contains(&self.source.word(rest.start))
+            && self.source.is_sign(rest.start + 1, &rest, "=")
+        {
+            rest.start = (rest.start + 3).min(rest.end);
+            rest = self.without_hints(&rest);
+        }
+        rest
+    }
+
+    /// A span without the hints at its beginning: settings whose name has a point, which no column's alias has.
+    fn without_hints(&self, span: &Span) -> Span {
         let mut start = span.start;
         loop {
             let mut at = start;
@@ -297,10 +231,10 @@ impl<'a> Reader<'a> {
             {
                 at += 2;
             }
-            if self.source.kind(at, span) != Some(Kind::Name)
-                || !self.source.is_sign(at + 1, span, "=")
-                || !(at > start || is_setting(self.source.word(at)))
-            {
+            let hint = at > start
+                && self.source.kind(at, span) == Some(Kind::Name)
+                && self.source.is_sign(at + 1, span, "=");
+            if !hint {
                 return start..span.end;
             }
             start = (at + 3).min(span.end);
@@ -439,19 +373,4 @@ impl<'a> Reader<'a> {
             self.pipeline(&inside, Place::Inside, depth + 1);
         }
     }
-}
-
-/// Names of the settings that operators take, `name=value` before what they work on. Those with points (`hint.strategy`) need no list.
-fn is_setting(name: &str) -> bool {
-    matches!(
-        name,
-        "kind"
-            | "isfuzzy"
-            | "withsource"
-            | "with_source"
-            | "flags"
-            | "bagexpansion"
-            | "with_itemindex"
-            | "datascope"
-    ) || name.starts_with("hint")
 }

@@ -98,6 +98,11 @@ fn tables_stand_where_the_grammar_has_them() {
             "Orders | as Mine | join Returns on Id | union Mine",
             &["Orders", "Returns"],
         ),
+        (
+            "macro-expand isfuzzy=true Shops as S (S.Orders | take 1)",
+            &["Orders"],
+        ),
+        ("#connect cluster('c')\nOrders | take 1", &["Orders"]),
         ("Orders | UNION | take 1 | join Orders on Id", &["Orders"]),
     ];
     for (query, expected) in cases {
