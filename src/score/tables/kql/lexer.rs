@@ -92,6 +92,11 @@ const TYPED: &[&str] = &[
     "time", "timespan", "uniqueid", "uuid",
 ];
 
+/// Words that a name in brackets may follow without a gap; behind any other name brackets are an index.
+const BEFORE_NAMES: &[&str] = &[
+    "and", "by", "distinct", "extend", "on", "or", "project", "where",
+];
+
 /// Signs of more than one character, longest first.
 const SIGNS: &[&str] = &[
     "==", "!=", "<>", "<=", ">=", "=~", "!~", "=>", "..", "<|", "--", "::",
@@ -228,11 +233,18 @@ impl<'a> Lexer<'a> {
     /// `['name']` where a name may stand, if one begins here. After a name or a closing bracket it would be an index.
     fn quoted_name(&mut self) -> bool {
         let after_value = self.lexed.tokens.last().is_some_and(|last| {
-            last.end == self.at
-                && matches!(
-                    last.kind,
-                    Kind::Name | Kind::Quoted | Kind::Close | Kind::Text | Kind::Typed
-                )
+            let value = match last.kind {
+                Kind::Name => !BEFORE_NAMES.contains(&&self.text[last.start..last.end]),
+                Kind::Quoted | Kind::Close | Kind::Text | Kind::Typed => true,
+                Kind::Number
+                | Kind::Duration
+                | Kind::Open
+                | Kind::Pipe
+                | Kind::Semicolon
+                | Kind::Comma
+                | Kind::Symbol => false,
+            };
+            value && last.end == self.at
         });
         if after_value {
             return false;

@@ -29,6 +29,8 @@ pub(super) enum Operator {
     Each,
     /// `make-graph`: tables of nodes.
     Graph,
+    /// `evaluate`: calls a plugin on the rows.
+    Evaluate,
     /// `invoke`: calls a function on the rows.
     Invoke,
     /// Passes rows on in their order.
@@ -54,13 +56,13 @@ impl Operator {
             "fork" => Self::Fork,
             "facet" | "partition" | "partition-by" | "mv-apply" => Self::Each,
             "make-graph" => Self::Graph,
+            "evaluate" => Self::Evaluate,
             "invoke" => Self::Invoke,
             "assert-schema" | "consume" | "execute-and-cache" | "extend" | "limit"
             | "mv-expand" | "mvexpand" | "parse" | "parse-kv" | "parse-where" | "project"
             | "project-away" | "project-by-names" | "project-keep" | "project-rename"
             | "project-reorder" | "render" | "scan" | "serialize" | "take" => Self::Keeping,
             "distinct"
-            | "evaluate"
             | "getschema"
             | "graph-mark-components"
             | "graph-match"
@@ -94,6 +96,7 @@ impl Operator {
             | Self::Fork
             | Self::Each
             | Self::Graph
+            | Self::Evaluate
             | Self::Invoke
             | Self::Making => false,
         }

@@ -31,6 +31,9 @@ const SETTINGS: &[&str] = &[
     "withsource",
 ];
 
+/// Plugins whose first argument is a table.
+const LOOKUPS: &[&str] = &["ipv4_lookup", "ipv6_lookup"];
+
 /// Sources that read no table.
 const TABLELESS: &[&str] = &[
     "datatable",
@@ -83,6 +86,7 @@ impl<'a> Reader<'a> {
             "union" if keyword => self.union(&body, depth),
             "find" if keyword => self.find(&body, depth),
             "search" if keyword => self.search(&body, Place::Statement, depth),
+            "dynamic" if keyword => {}
             "evaluate" | "macro-expand" if keyword => self.expression(&body, depth),
             _ if keyword && TABLELESS.contains(&word) => self.expression(&body, depth),
             _ => return self.table_or_value(span, place, depth),
@@ -186,6 +190,7 @@ impl<'a> Reader<'a> {
             Operator::Fork => self.branches(span, depth),
             Operator::Each => self.each(span, depth),
             Operator::Graph => self.graph(span, depth),
+            Operator::Evaluate => self.evaluate(span, depth),
             // The rows are the function's first argument.
             Operator::Invoke => self.arguments(span.start, span, 1, depth),
             Operator::Sort | Operator::Keeping | Operator::Making => self.expression(span, depth),
@@ -343,6 +348,29 @@ impl<'a> Reader<'a> {
             }
             None => self.expression(span, depth),
         }
+    }
+
+    /// `evaluate plugin(..)`: some plugins take a table as their first argument.
+    fn evaluate(&mut self, span: &Span, depth: usize) {
+        let span = self.without_hints(span);
+        let open = span.start + 1;
+        if !LOOKUPS.contains(&self.source.word(span.start)) || !self.source.opens(open, &span, "(")
+        {
+            return self.expression(&span, depth);
+        }
+        let inside = self.source.inside(open);
+        if depth >= DEEPEST || inside.is_empty() {
+            self.approximate = true;
+            return;
+        }
+        let mut arguments = self.source.split(&inside, Kind::Comma).into_iter();
+        if let Some(table) = arguments.next() {
+            self.pipeline(&table, Place::Inside, depth + 1);
+        }
+        for argument in arguments {
+            self.expression(&argument, depth + 1);
+        }
+        self.expression(&(self.source.after(open, &span)..span.end), depth);
     }
 
     /// `make-graph From --> To with T1 on Id1, T2 on Id2`.

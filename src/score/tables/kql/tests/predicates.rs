@@ -106,6 +106,7 @@ fn not_turns_an_operator_into_its_opposite() {
 fn columns_are_names_that_nothing_else_explains() {
     let cases: &[(&str, &[&str])] = &[
         ("T | where a.b.c == 1", &["a"]),
+        ("T | where['my a'] == b['c']", &["my a", "b"]),
         ("T | where ['my a'] == d['x'].y", &["my a", "d"]),
         ("T | where tostring(a[0][\"b\"]) == \"c\"", &["a"]),
         ("let n = 3; T | where a == n", &["a"]),

@@ -103,10 +103,23 @@ fn tables_stand_where_the_grammar_has_them() {
             &["Orders"],
         ),
         ("#connect cluster('c')\nOrders | take 1", &["Orders"]),
-        ("Orders | UNION | take 1 | join Orders on Id", &["Orders"]),
+        (
+            "Orders | evaluate hint.distribution=single ipv4_lookup(Nets, Ip, Net, return_unmatched = true)",
+            &["Orders", "Nets"],
+        ),
+        (
+            "Orders | evaluate ipv6_lookup((Nets | take 3), Ip, Net)",
+            &["Orders", "Nets"],
+        ),
+        ("Orders | evaluate pivot(Shop, count())", &["Orders"]),
+        (
+            "macro-expand isfuzzy=true Shops as S (S.Orders | take 1)",
+            &["Orders"],
+        ),
+        ("#connect cluster('c')\nOrders | take 1", &["Orders"]),
     ];
     for (query, expected) in cases {
-        let shape = crate::score::tables::kql::shape(query);
+        let shape = exact(query);
         let mut found = names(&shape);
         let mut expected = expected.to_vec();
         found.sort_unstable();
