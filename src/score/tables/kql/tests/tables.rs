@@ -2,123 +2,129 @@
 
 use super::{exact, names};
 
+/// Queries whose tables follow operators, with the tables.
+const AFTER_OPERATORS: &[(&str, &[&str])] = &[
+    ("Orders", &["Orders"]),
+    ("Orders | take 5", &["Orders"]),
+    ("Orders;", &["Orders"]),
+    ("Orders | join Customers on Id", &["Orders", "Customers"]),
+    (
+        "Orders | join kind=leftouter (Customers | where Age > 3) on Id",
+        &["Orders", "Customers"],
+    ),
+    (
+        "Orders | join kind = inner hint.strategy = shuffle Customers on $left.a == $right.b",
+        &["Orders", "Customers"],
+    ),
+    (
+        "Orders | lookup kind=leftouter Prices on Sku",
+        &["Orders", "Prices"],
+    ),
+    ("union Orders, Returns", &["Orders", "Returns"]),
+    (
+        "union kind=outer withsource=From isfuzzy=true Orders, (Returns | where a == 1)",
+        &["Orders", "Returns"],
+    ),
+    (
+        "union withsource=\"From\" hint.concurrency=4 Orders, Returns | count",
+        &["Orders", "Returns"],
+    ),
+    (
+        "Orders | union (Returns), Gifts | count",
+        &["Orders", "Returns", "Gifts"],
+    ),
+    (
+        "find in (Orders, Returns) where Id == 7 project Id",
+        &["Orders", "Returns"],
+    ),
+    (
+        "search kind=case_sensitive in (Orders, Returns) \"lost\"",
+        &["Orders", "Returns"],
+    ),
+];
+
+/// Queries whose tables stand in groups, calls and definitions, with the tables.
+const INSIDE: &[(&str, &[&str])] = &[
+    (
+        "Orders | where Id in ((Returns | project Id))",
+        &["Orders", "Returns"],
+    ),
+    (
+        "Orders | where Id in (Returns | project Id)",
+        &["Orders", "Returns"],
+    ),
+    (
+        "Orders | extend n = toscalar(Returns | count)",
+        &["Orders", "Returns"],
+    ),
+    ("print n = toscalar(Returns | count)", &["Returns"]),
+    ("materialize(Orders | take 1) | take 1", &["Orders"]),
+    ("let last = toscalar(Orders); print last", &["Orders"]),
+    ("let f = view () { Orders | take 1 }; f()", &["Orders"]),
+    ("view(Orders) | take 1", &["Orders"]),
+    ("let Mine = Orders; Mine | take 1", &["Orders"]),
+    (
+        "let Mine = Orders | where a == 1; union Mine, Returns",
+        &["Orders", "Returns"],
+    ),
+    ("(Orders | take 1) | take 1", &["Orders"]),
+    ("table('Orders') | take 1", &["Orders"]),
+    ("let name = \"Orders\"; table(name) | take 1", &["Orders"]),
+    (
+        "external_table(\"Lake\", \"m\") | join materialized_view('Daily') on Id",
+        &["Lake", "Daily"],
+    ),
+    (
+        "['My Orders'] | join [\"It's\"] on Id",
+        &["My Orders", "It's"],
+    ),
+    ("2024_Orders | union 7Days", &["2024_Orders", "7Days"]),
+    ("union (print x = 1), Orders", &["Orders"]),
+    ("evaluate preview(5, (Orders | take 3))", &["Orders"]),
+    (
+        "Orders | partition by Shop { Returns | where Shop == toscalar(Shop) }",
+        &["Orders", "Shop", "Returns"],
+    ),
+    (
+        "Orders | make-graph Buyer --> Seller with People on Id, (Shops | take 3) on Key",
+        &["Orders", "People", "Shops"],
+    ),
+    (
+        "let f = (T:(*), n:int) { T | take n }; f(Orders, 3)",
+        &["Orders"],
+    ),
+    (
+        "let f = (T:(*), U:(Id:long)) { T | join U on Id }; Orders | invoke f(Returns)",
+        &["Orders", "Returns"],
+    ),
+    (
+        "Orders | as Mine | join Returns on Id | union Mine",
+        &["Orders", "Returns"],
+    ),
+    (
+        "macro-expand isfuzzy=true Shops as S (S.Orders | take 1)",
+        &["Orders"],
+    ),
+    ("#connect cluster('c')\nOrders | take 1", &["Orders"]),
+    (
+        "Orders | evaluate hint.distribution=single ipv4_lookup(Nets, Ip, Net, return_unmatched = true)",
+        &["Orders", "Nets"],
+    ),
+    (
+        "Orders | evaluate ipv6_lookup((Nets | take 3), Ip, Net)",
+        &["Orders", "Nets"],
+    ),
+    ("Orders | evaluate pivot(Shop, count())", &["Orders"]),
+    (
+        "macro-expand isfuzzy=true Shops as S (S.Orders | take 1)",
+        &["Orders"],
+    ),
+    ("#connect cluster('c')\nOrders | take 1", &["Orders"]),
+];
+
 #[test]
 fn tables_stand_where_the_grammar_has_them() {
-    let cases: &[(&str, &[&str])] = &[
-        ("Orders", &["Orders"]),
-        ("Orders | take 5", &["Orders"]),
-        ("Orders;", &["Orders"]),
-        ("Orders | join Customers on Id", &["Orders", "Customers"]),
-        (
-            "Orders | join kind=leftouter (Customers | where Age > 3) on Id",
-            &["Orders", "Customers"],
-        ),
-        (
-            "Orders | join kind = inner hint.strategy = shuffle Customers on $left.a == $right.b",
-            &["Orders", "Customers"],
-        ),
-        (
-            "Orders | lookup kind=leftouter Prices on Sku",
-            &["Orders", "Prices"],
-        ),
-        ("union Orders, Returns", &["Orders", "Returns"]),
-        (
-            "union kind=outer withsource=From isfuzzy=true Orders, (Returns | where a == 1)",
-            &["Orders", "Returns"],
-        ),
-        (
-            "union withsource=\"From\" hint.concurrency=4 Orders, Returns | count",
-            &["Orders", "Returns"],
-        ),
-        (
-            "Orders | union (Returns), Gifts | count",
-            &["Orders", "Returns", "Gifts"],
-        ),
-        (
-            "find in (Orders, Returns) where Id == 7 project Id",
-            &["Orders", "Returns"],
-        ),
-        (
-            "search kind=case_sensitive in (Orders, Returns) \"lost\"",
-            &["Orders", "Returns"],
-        ),
-        (
-            "Orders | where Id in ((Returns | project Id))",
-            &["Orders", "Returns"],
-        ),
-        (
-            "Orders | where Id in (Returns | project Id)",
-            &["Orders", "Returns"],
-        ),
-        (
-            "Orders | extend n = toscalar(Returns | count)",
-            &["Orders", "Returns"],
-        ),
-        ("print n = toscalar(Returns | count)", &["Returns"]),
-        ("materialize(Orders | take 1) | take 1", &["Orders"]),
-        ("let last = toscalar(Orders); print last", &["Orders"]),
-        ("let f = view () { Orders | take 1 }; f()", &["Orders"]),
-        ("view(Orders) | take 1", &["Orders"]),
-        ("let Mine = Orders; Mine | take 1", &["Orders"]),
-        (
-            "let Mine = Orders | where a == 1; union Mine, Returns",
-            &["Orders", "Returns"],
-        ),
-        ("(Orders | take 1) | take 1", &["Orders"]),
-        ("table('Orders') | take 1", &["Orders"]),
-        ("let name = \"Orders\"; table(name) | take 1", &["Orders"]),
-        (
-            "external_table(\"Lake\", \"m\") | join materialized_view('Daily') on Id",
-            &["Lake", "Daily"],
-        ),
-        (
-            "['My Orders'] | join [\"It's\"] on Id",
-            &["My Orders", "It's"],
-        ),
-        ("2024_Orders | union 7Days", &["2024_Orders", "7Days"]),
-        ("union (print x = 1), Orders", &["Orders"]),
-        ("evaluate preview(5, (Orders | take 3))", &["Orders"]),
-        (
-            "Orders | partition by Shop { Returns | where Shop == toscalar(Shop) }",
-            &["Orders", "Shop", "Returns"],
-        ),
-        (
-            "Orders | make-graph Buyer --> Seller with People on Id, (Shops | take 3) on Key",
-            &["Orders", "People", "Shops"],
-        ),
-        (
-            "let f = (T:(*), n:int) { T | take n }; f(Orders, 3)",
-            &["Orders"],
-        ),
-        (
-            "let f = (T:(*), U:(Id:long)) { T | join U on Id }; Orders | invoke f(Returns)",
-            &["Orders", "Returns"],
-        ),
-        (
-            "Orders | as Mine | join Returns on Id | union Mine",
-            &["Orders", "Returns"],
-        ),
-        (
-            "macro-expand isfuzzy=true Shops as S (S.Orders | take 1)",
-            &["Orders"],
-        ),
-        ("#connect cluster('c')\nOrders | take 1", &["Orders"]),
-        (
-            "Orders | evaluate hint.distribution=single ipv4_lookup(Nets, Ip, Net, return_unmatched = true)",
-            &["Orders", "Nets"],
-        ),
-        (
-            "Orders | evaluate ipv6_lookup((Nets | take 3), Ip, Net)",
-            &["Orders", "Nets"],
-        ),
-        ("Orders | evaluate pivot(Shop, count())", &["Orders"]),
-        (
-            "macro-expand isfuzzy=true Shops as S (S.Orders | take 1)",
-            &["Orders"],
-        ),
-        ("#connect cluster('c')\nOrders | take 1", &["Orders"]),
-    ];
-    for (query, expected) in cases {
+    for (query, expected) in AFTER_OPERATORS.iter().chain(INSIDE) {
         let shape = exact(query);
         let mut found = names(&shape);
         let mut expected = expected.to_vec();
