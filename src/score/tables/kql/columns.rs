@@ -117,7 +117,7 @@ impl Reader<'_> {
             return false;
         }
         !(self.source.kind(at, span) == Some(Kind::Name)
-            && (word.starts_with('$') || is_word(word)))
+            && (matches!(word, "$left" | "$right") || is_word(word)))
     }
 
     /// A number or duration with the sign that stands before it, where nothing is subtracted.

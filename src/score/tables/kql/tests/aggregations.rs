@@ -7,6 +7,10 @@ fn functions_and_grouping_columns_form_one_pool() {
     let cases: &[(&str, &[&str])] = &[
         ("T | summarize count()", &["count"]),
         ("T | count", &["count"]),
+        (
+            "search in (T) \"x\" | summarize count() by $table",
+            &["count", "by:$table"],
+        ),
         ("T | count as n", &["count"]),
         ("T | summarize by a", &["by:a"]),
         (
