@@ -1,10 +1,10 @@
 //! What a KQL query reads, filters and aggregates. Tolerant: a text that doesn't parse yields what can be made out of it.
 //!
-//! The text is lexed once ([`lexer`]), its brackets matched; what follows walks the tokens: [`statements`] and [`pipeline`]s, the places
-//! where tables stand ([`reference`]), predicates ([`predicates`]) and aggregates ([`aggregates`]). Never knows a schema: a bare name where a
-//! table may stand is a table, unless the query has defined it ([`scope`]).
+//! The text is lexed once (`lexer`), its brackets matched; what follows walks the tokens: `statements` and `pipeline`s, the places
+//! where tables stand (`reference`), predicates (`predicates`) and aggregates (`aggregates`). Never knows a schema: a bare name where a
+//! table may stand is a table, unless the query has defined it (`scope`).
 //!
-//! Limits: recursion goes by brackets only and ends at [`DEEPEST`] of them; what lies deeper is passed over, and the shape is approximate.
+//! Limits: recursion goes by brackets only and ends at `DEEPEST` of them; what lies deeper is passed over, and the shape is approximate.
 
 mod aggregates;
 mod columns;
