@@ -2,6 +2,7 @@
 
 pub mod criteria;
 pub mod session;
+pub mod similarity;
 pub mod sql_metrics;
 pub mod tables;
 mod template;

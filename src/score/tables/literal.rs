@@ -23,7 +23,7 @@ pub enum Literal {
     Null,
     /// A length of time in nanoseconds.
     Duration(i128),
-    /// A point in time in UTC: `2024-03-08T00:00:00Z`, with the fraction's trailing zeros dropped.
+    /// A point in time in UTC: `2024-03-08T00:00:00Z`, a fraction in 3, 6 or 9 digits.
     Instant(String),
     /// Anything else, as written (a GUID, a date in no known form).
     Other(String),
@@ -245,4 +245,113 @@ fn zone(text: &str) -> Option<(&str, TimeDelta)> {
         minutes
     };
     Some((time, TimeDelta::try_minutes(minutes)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_plain_decimals() {
+        let cases = [
+            ("1", "1"),
+            ("+01.50", "1.5"),
+            ("-0.0", "0"),
+            ("15e-1", "1.5"),
+            ("1.2E3", "1200"),
+            ("0.000120", "0.00012"),
+            (".5", "0.5"),
+            ("0x1F", "31"),
+            (
+                "123456789012345678901234567890",
+                "123456789012345678901234567890",
+            ),
+            ("1e400", "0.1e401"),
+            ("10e399", "0.1e401"),
+            ("1e-400", "0.1e-399"),
+            ("1e99999999999999999999", "1e99999999999999999999"),
+            ("nan", "nan"),
+            ("", ""),
+        ];
+        for (text, number) in cases {
+            assert_eq!(
+                Literal::number(text),
+                Literal::Number(number.to_owned()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn durations_are_nanoseconds() {
+        let cases = [
+            ("1h", Some(3_600 * SECOND)),
+            ("60m", Some(3_600 * SECOND)),
+            ("3600 seconds", Some(3_600 * SECOND)),
+            ("1.5d", Some(129_600 * SECOND)),
+            (".5s", Some(SECOND / 2)),
+            ("100ms", Some(SECOND / 10)),
+            ("7ticks", Some(700)),
+            ("-2min", Some(-120 * SECOND)),
+            ("1.02:03:04.5", Some(93_784 * SECOND + SECOND / 2)),
+            ("00:10", Some(600 * SECOND)),
+            ("-00:10", Some(-600 * SECOND)),
+            ("1 month", None),
+            ("h", None),
+            ("1", None),
+            ("1.2.3h", None),
+            ("1:2:3:4", None),
+            ("99999999999999999999999999999999999999d", None),
+            ("--1h", None),
+        ];
+        for (text, nanos) in cases {
+            assert_eq!(
+                Literal::duration(text),
+                nanos.map(Literal::Duration),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn points_in_time_are_utc() {
+        let cases = [
+            ("2024-03-08", Some("2024-03-08T00:00:00Z")),
+            (" 2024-03-08T16:00:00Z", Some("2024-03-08T16:00:00Z")),
+            ("2024-03-08 16:00", Some("2024-03-08T16:00:00Z")),
+            ("2024-03-08T16:00Z", Some("2024-03-08T16:00:00Z")),
+            (
+                "2024-03-08T16:00:00.2500000Z",
+                Some("2024-03-08T16:00:00.250Z"),
+            ),
+            ("2024-03-08T01:00:00+02:00", Some("2024-03-07T23:00:00Z")),
+            ("2024-03-08 01:00:00 -02:30", Some("2024-03-08T03:30:00Z")),
+            ("3/8/2024", Some("2024-03-08T00:00:00Z")),
+            ("2024-13-08", None),
+            ("soon", None),
+            ("2024-03-08T16:00+é", None),
+            ("2024-03-08T16:00-0:-9223372036854775808", None),
+        ];
+        for (text, at) in cases {
+            let expected = at.map(|at| Literal::Instant(at.to_owned()));
+            assert_eq!(Literal::instant(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_shows_in_seconds() {
+        let cases = [
+            (3_600 * SECOND, "3600s"),
+            (-SECOND / 2, "-0.5s"),
+            (100, "0.0000001s"),
+            (0, "0s"),
+        ];
+        for (nanos, shown) in cases {
+            assert_eq!(Literal::Duration(nanos).to_string(), shown);
+        }
+        assert_eq!(
+            Literal::Text("a \"b\"".to_owned()).to_string(),
+            r#""a \"b\"""#
+        );
+    }
 }

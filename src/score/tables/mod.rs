@@ -6,6 +6,7 @@
 pub mod kql;
 mod literal;
 pub mod sql;
+pub mod text;
 
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +85,8 @@ pub struct QueryShape {
     pub tables: Vec<TableName>,
     /// Patterns that stand for tables (`*`, `App*`), each once.
     pub wildcards: Vec<String>,
+    /// Whether every table is read because none is named (`search "x"`), other than by a pattern.
+    pub all_tables: bool,
     /// Qualified references as they are written (`arg("").Resources`), each once; their tables are in `tables` too.
     pub qualified: Vec<String>,
     /// Functions called where a table may stand, that the query doesn't define itself; each once.
