@@ -24,8 +24,8 @@ impl Clusters {
         }
     }
 
-    /// Takes the given cells, in any order, in place of those before, in `n log n`. Without a float among them nothing is near, and
-    /// every cell stands alone.
+    /// Takes the given cells, in any order, in place of those before, in `n log n`. Without a float among them nothing is
+    /// near, and every cell stands alone.
     pub(super) fn take(&mut self, space: &Space, cells: impl Iterator<Item = CellId> + Clone) {
         self.clear();
         if !cells.clone().any(|cell| space.is_float(cell)) {

@@ -182,7 +182,8 @@ impl Signature {
     /// The signature with one column more on both sides, and how many rows match in it.
     fn with(&self, expected: &[CellId], generated: &[CellId]) -> (Self, usize) {
         // The number of each pair of old number and cell, and how many expected rows with it are free.
-        let mut known: HashMap<(u32, CellId), (u32, usize)> = HashMap::new();
+        let mut known: HashMap<(u32, CellId), (u32, usize)> =
+            HashMap::with_capacity(expected.len());
         let mut next = 0;
         let number = |(&old, &cell): (&u32, &CellId)| {
             let entry = known.entry((old, cell)).or_insert_with(|| {

@@ -86,7 +86,7 @@ pub(super) fn pair(space: &Space, expected: &Rows, generated: &Rows, take: usize
 
 /// Pairs rows with the same cells, the earlier ones first.
 fn pair_same(expected: &Rows, generated: &Rows, pairing: &mut Pairing) {
-    let mut places: HashMap<&[CellId], VecDeque<usize>> = HashMap::new();
+    let mut places: HashMap<&[CellId], VecDeque<usize>> = HashMap::with_capacity(generated.count());
     for row in 0..generated.count() {
         places.entry(generated.get(row)).or_default().push_back(row);
     }
