@@ -3,6 +3,7 @@
 mod data_dir;
 mod files;
 mod health;
+mod history;
 mod metrics;
 mod open;
 
@@ -13,26 +14,34 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::data_dir::DataDir;
 use self::files::Files;
 use self::health::ProcessHealth;
+use self::history::FromHistory;
 use self::metrics::MeteredCalls;
-use self::open::{gate_options, judge_check, migrate, open_queue, process_name, retry_options};
+use self::open::{
+    gate_options, judge_check, migrate, open_events, open_queue, process_name, retry_options,
+};
 use crate::api;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
-use crate::enqueue::{Enqueue, ScoreOnly};
+use crate::enqueue::{Enqueue, EnqueueParts, ScoreOnly};
+use crate::events::{Announcer, Events, Feed, RedisEvents, announcer, follow};
+use crate::history::imports::Imports;
+use crate::history::on_demand::OnDemand;
 use crate::job::Lane;
 use crate::judge::gate::Gate;
 use crate::judge::gate::memory::MemoryGate;
 use crate::judge::{self, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
-use crate::store::{Store, Use};
+use crate::store::{Store, StoreError, Use};
 use crate::worker::{self, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
+pub use self::history::history_options;
 pub use self::open::open_store;
 pub use crate::api::openapi_json;
 pub use crate::judge::provider::simulated;
@@ -110,6 +119,11 @@ pub struct App {
     judges: Arc<Judges>,
     providers: Providers,
     enqueue: Arc<Enqueue>,
+    imports: Arc<Imports>,
+    events: Announcer,
+    feed: Arc<Feed>,
+    /// Where the feed is filled from; `None`: events go into it straight.
+    stream: Option<RedisEvents>,
     /// Why the last reload of the criteria failed.
     bad_reload: Arc<RwLock<Option<String>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
@@ -126,6 +140,7 @@ impl App {
     ) -> Result<Self, AppError> {
         metrics::install();
         let files = Files::read(&settings)?;
+        let history = history_options(&settings)?;
         let data_dir = match &mode {
             Mode::Embedded { data_dir } => Some(DataDir::lock(data_dir)?),
             Mode::Shared => None,
@@ -135,10 +150,9 @@ impl App {
         migrate(&store, migrations).await?;
         if data_dir.is_some() {
             // The lock proves that whoever ran jobs here is gone: take them back at once.
-            store
-                .forget_workers()
-                .await
-                .map_err(|error| AppError::Broken(error.to_string()))?;
+            let broken = |error: StoreError| AppError::Broken(error.to_string());
+            store.forget_workers().await.map_err(broken)?;
+            store.release_imports().await.map_err(broken)?;
         }
         let queue = open_queue(&settings, &mode, clock.clone()).await?;
         let gate: Arc<dyn Gate> =
@@ -154,11 +168,20 @@ impl App {
             },
         ));
         let stop_pushing = CancellationToken::new();
+        let (feed, stream) = open_events(&settings, &mode)?;
+        let log: Arc<dyn Events> = match &stream {
+            Some(stream) => Arc::new(stream.clone()),
+            None => feed.clone(),
+        };
+        let (events, announce) = announcer(log, clock.clone(), stop_pushing.clone());
         let (enqueue, push) = Enqueue::new(
-            store.clone(),
-            queue.clone(),
-            clock.clone(),
-            judge_check(files.providers.clone()),
+            EnqueueParts {
+                store: store.clone(),
+                queue: queue.clone(),
+                clock: clock.clone(),
+                events: events.clone(),
+                judges: judge_check(files.providers.clone()),
+            },
             Arc::new(files.criteria),
             if settings.scoring.score_only_completed {
                 ScoreOnly::Completed
@@ -167,6 +190,11 @@ impl App {
             },
             stop_pushing.clone(),
         );
+        if let Some(base) = history.base.clone() {
+            let on_demand = OnDemand::new(store.clone(), clock.clone(), &history, base);
+            enqueue.source_from(Arc::new(FromHistory(on_demand)));
+        }
+        let imports = Imports::new(store.clone(), clock.clone(), history);
         Ok(Self {
             settings,
             mode,
@@ -177,8 +205,14 @@ impl App {
             judges,
             providers: files.providers,
             enqueue,
+            imports,
+            events,
+            feed,
+            stream,
             bad_reload: Arc::default(),
-            pushing: Mutex::new(Some(tokio::spawn(push))),
+            pushing: Mutex::new(Some(tokio::spawn(async {
+                tokio::join!(push, announce);
+            }))),
             stop_pushing,
             _data_dir: data_dir,
         })
@@ -257,13 +291,25 @@ impl App {
             .map_err(|error| AppError::Broken(error.to_string()))?;
         self.store.warm(Use::Requests).await;
         let state = self.api_state(bind, stop.soft.clone());
-        tokio::select! {
-            served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
-                api::ServeError::Settings(fault) => AppError::Config(fault),
-                api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
-            }),
-            () = stop.hard.cancelled() => Ok(()),
-        }
+        let ended = CancellationToken::new();
+        let following = async {
+            if let Some(stream) = self.stream.clone() {
+                follow(stream, self.feed.clone(), ended.clone()).await;
+            }
+        };
+        let serving = async {
+            let served = tokio::select! {
+                served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
+                    api::ServeError::Settings(fault) => AppError::Config(fault),
+                    api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
+                }),
+                () = stop.hard.cancelled() => Ok(()),
+            };
+            ended.cancel();
+            served
+        };
+        let (served, ()) = tokio::join!(Box::pin(serving), Box::pin(following));
+        served
     }
 
     /// Works on jobs until `stop.soft`, then drains until `stop.hard` or the drain timeout.
@@ -274,6 +320,7 @@ impl App {
             judges: self.judges.clone(),
             gate: self.gate.clone(),
             clock: self.clock.clone(),
+            events: self.events.clone(),
             judge_names: self.askable_judges(),
         };
         self.store.warm(Use::Runs).await;
@@ -290,6 +337,16 @@ impl App {
         worker::run(parts, options, stop.soft, stop.hard)
             .await
             .map_err(|error| AppError::Broken(error.to_string()))
+    }
+
+    /// Runs imports until `stop.soft`: those that this process is asked for, and those that nobody has in hand.
+    pub async fn import(&self, stop: Stop) -> Result<(), AppError> {
+        tokio::select! {
+            () = self.imports.clone().run(stop.soft) => {}
+            // What is still in hand goes stale, and is taken over.
+            () = stop.hard.cancelled() => {}
+        }
+        Ok(())
     }
 
     /// A worker that could ask nobody is a mistake: says what to set.
@@ -321,7 +378,7 @@ impl App {
         }
     }
 
-    /// Writes what is held, closes the store, frees the data folder.
+    /// Writes and tells what is held, closes the store, frees the data folder.
     pub async fn close(self) {
         self.stop_pushing.cancel();
         let pushing = self
@@ -349,9 +406,17 @@ impl App {
         api::ApiState {
             store: self.store.clone(),
             enqueue: self.enqueue.clone(),
+            imports: self.imports.clone(),
             clock: self.clock.clone(),
             http: self.settings.http.clone(),
             auth: self.settings.auth.clone(),
+            events: self.events.clone(),
+            streams: api::Streams::new(
+                self.feed.clone(),
+                self.settings.http.max_streams,
+                draining.clone(),
+            ),
+            keyed: TaskTracker::new(),
             health: Arc::new(ProcessHealth {
                 enqueue: self.enqueue.clone(),
                 queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
@@ -362,6 +427,10 @@ impl App {
             judges: {
                 let providers = self.providers.clone();
                 Arc::new(move || providers.names())
+            },
+            fallback_of: {
+                let providers = self.providers.clone();
+                Arc::new(move |name| providers.fallback(name))
             },
             worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),

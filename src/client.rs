@@ -95,6 +95,17 @@ impl Client {
         self.pages("/api/v1/sessions", filter, limit).await
     }
 
+    /// Begins an import from a TARSy, or finds the same one running.
+    pub async fn start_import(&self, body: &Value) -> Result<Value, ClientError> {
+        self.send(Method::POST, "/api/v1/sessions/import", Some(body))
+            .await
+    }
+
+    /// Reads one import with what it couldn't store.
+    pub async fn import(&self, id: Uuid) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/sessions/imports/{id}")).await
+    }
+
     /// The current score of a session; `None` if there is none.
     pub async fn score(&self, session: Uuid) -> Result<Option<Value>, ClientError> {
         let path = format!("/api/v1/scoring/sessions/{session}/score");

@@ -4,16 +4,22 @@
 //! get lost. Never calls a judge.
 
 mod decide;
+mod push;
+mod source;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::decide::{Decision, decide};
+use self::push::push_committed;
+use self::source::Asked;
+pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
+use crate::events::{Announcer, Event, EventType};
 use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
 use crate::queue::{Push, Queue};
 use crate::score::Criteria;
@@ -31,6 +37,17 @@ pub struct JudgeProblem {
 /// Says whether a judge of that name could be asked. `app` makes it from `llm_providers.yaml`.
 pub type JudgeCheck = Arc<dyn Fn(&str) -> Result<(), JudgeProblem> + Send + Sync>;
 
+/// The id of the job that a request may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewId {
+    /// Any new one.
+    Any,
+    /// This one.
+    Reserved(JobId),
+    /// This one, which an earlier try of the same request may have used: then that job is the answer.
+    Repeated(JobId),
+}
+
 /// A request to score a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreSession {
@@ -44,6 +61,8 @@ pub struct ScoreSession {
     pub triggered_by: String,
     /// Who waits.
     pub priority: Priority,
+    /// What a new job is called.
+    pub new_id: NewId,
 }
 
 /// What came of a request.
@@ -68,6 +87,22 @@ pub enum EnqueueError {
         session_id: Uuid,
         /// Where it stands.
         status: SessionStatus,
+    },
+    /// The session may be known where sessions come from, which doesn't answer.
+    #[error("session {session_id} could not be fetched: {}", problem.reason)]
+    SourceUnavailable {
+        /// The session.
+        session_id: Uuid,
+        /// How, and when to try again.
+        problem: SourceProblem,
+    },
+    /// The session is known where sessions come from, and can't be stored.
+    #[error("session {session_id} can't be stored as TARSy has it: {reason}")]
+    SourceUnusable {
+        /// The session.
+        session_id: Uuid,
+        /// Why.
+        reason: String,
     },
     /// There is nothing to judge.
     #[error("session {0} has an empty conversation: put it again with its messages")]
@@ -99,11 +134,13 @@ pub struct Enqueue {
     store: Arc<Store>,
     pushes: mpsc::Sender<Push>,
     clock: Arc<dyn Clock>,
+    events: Announcer,
     judges: JudgeCheck,
     current: RwLock<Arc<Criteria>>,
     /// The judge of each stored definition that was asked for; definitions never change.
     judge_of: RwLock<BTreeMap<String, String>>,
     score_only: ScoreOnly,
+    source: OnceLock<Arc<dyn SessionSource>>,
 }
 
 /// Which ended sessions are scored.
@@ -117,31 +154,49 @@ pub enum ScoreOnly {
 
 /// How many pushes may wait for a slow queue; what doesn't fit is left to `rescue`.
 const PUSHES_WAITING: usize = 20_000;
-/// How many ids go into one push.
-const PUSH_GROUP: usize = 500;
 /// How often two requests for one session may get into each other's way before we give up.
 const RACES: usize = 5;
+
+/// What the step works with.
+pub struct EnqueueParts {
+    /// The truth.
+    pub store: Arc<Store>,
+    /// The hint.
+    pub queue: Arc<dyn Queue>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Who is told.
+    pub events: Announcer,
+    /// Which judges could be asked.
+    pub judges: JudgeCheck,
+}
 
 impl Enqueue {
     /// Builds the step and the task that pushes; the task ends when `shutdown` is cancelled and what it held is pushed.
     pub fn new(
-        store: Arc<Store>,
-        queue: Arc<dyn Queue>,
-        clock: Arc<dyn Clock>,
-        judges: JudgeCheck,
+        parts: EnqueueParts,
         current: Arc<Criteria>,
         score_only: ScoreOnly,
         shutdown: CancellationToken,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (pushes, waiting) = mpsc::channel(PUSHES_WAITING);
+        let EnqueueParts {
+            store,
+            queue,
+            clock,
+            events,
+            judges,
+        } = parts;
         let enqueue = Self {
             store,
             pushes,
             clock,
+            events,
             judges,
             current: RwLock::new(current),
             judge_of: RwLock::default(),
             score_only,
+            source: OnceLock::new(),
         };
         (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
     }
@@ -173,13 +228,15 @@ impl Enqueue {
         if !criteria.enabled {
             return Err(EnqueueError::Disabled);
         }
+        if let NewId::Repeated(id) = request.new_id
+            && let Some(job) = self.store.job(id).await?
+        {
+            return Ok(Enqueued::Job(Box::new(job)));
+        }
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
+        let mut asked = Asked::No;
         for _ in 0..RACES {
-            let view = self
-                .store
-                .scoring_view(request.session_id)
-                .await?
-                .ok_or(EnqueueError::SessionNotFound(request.session_id))?;
+            let view = self.view(request.session_id, &mut asked).await?;
             self.check_subject(request.session_id, &view)?;
             let judge = self.judge_of(hash, &criteria).await?;
             match decide(&view, request, hash) {
@@ -215,6 +272,7 @@ impl Enqueue {
         if accepted == Some(Accepted::New)
             && let Some(job) = self.store.job(id).await?
         {
+            self.tell(EventType::JobRetried, &job);
             self.push(&job);
         }
         Ok(accepted)
@@ -294,7 +352,10 @@ impl Enqueue {
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
         debug_assert!(current.enabled);
         let new = NewJob {
-            job_id: JobId::new(),
+            job_id: match request.new_id {
+                NewId::Any => JobId::new(),
+                NewId::Reserved(id) | NewId::Repeated(id) => id,
+            },
             kind: Kind::Session,
             subject_id: Some(request.session_id),
             purpose: Purpose::Score,
@@ -312,11 +373,17 @@ impl Enqueue {
         match self.store.accept(new.clone()).await? {
             Accepted::New => {
                 let job = accepted_row(new);
+                self.tell(EventType::JobQueued, &job);
                 self.push(&job);
                 Ok(Some(job))
             }
             Accepted::Active(_) => Ok(None),
         }
+    }
+
+    fn tell(&self, event: EventType, job: &Job) {
+        let event = Event::of_job(event, job, JobState::Queued, self.clock.now());
+        self.events.announce(event);
     }
 
     /// Hands an id to the pushing task. A full channel means that the queue is slow or away: `rescue` pushes it later.
@@ -367,35 +434,5 @@ fn accepted_row(new: NewJob) -> Job {
         created_at: new.created_at,
         started_at: None,
         finished_at: None,
-    }
-}
-
-/// Pushes what was committed, in groups of what gathered meanwhile.
-async fn push_committed(
-    queue: Arc<dyn Queue>,
-    mut waiting: mpsc::Receiver<Push>,
-    shutdown: CancellationToken,
-) {
-    let mut group = Vec::with_capacity(PUSH_GROUP);
-    loop {
-        tokio::select! {
-            biased;
-            n = waiting.recv_many(&mut group, PUSH_GROUP) => if n == 0 { return },
-            () = shutdown.cancelled() => {
-                waiting.close();
-                if waiting.is_empty() {
-                    return;
-                }
-                continue;
-            }
-        }
-        if let Err(error) = queue.push(&group).await {
-            tracing::warn!(%error, ids = group.len(), "could not push; rescue will");
-            if shutdown.is_cancelled() {
-                // What is left would hold up the shutdown, a timeout for each group.
-                return;
-            }
-        }
-        group.clear();
     }
 }

@@ -6,7 +6,7 @@
 //!                        └── id ──▶ queue │  └── rescue: what was lost is pushed again
 //!                                     │   │                                      │
 //!                                     └─▶ worker: claim ─▶ judge (gate, retry, parse) ─▶ score
-//!  client ◀── poll ── store
+//!  client ◀── poll, events ── store
 //! ```
 //!
 //! Read [`enqueue`] and [`worker::process`], and you have seen the program. The rest, in the order of the flow:
@@ -31,6 +31,9 @@ pub mod score;
 
 // 6  the truth
 pub mod store;
+
+// What happened, told to whoever listens
+pub mod events;
 
 // 7  HTTP for programs
 pub mod api;

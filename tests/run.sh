@@ -53,6 +53,7 @@ else
 fi
 
 started=$SECONDS
+find_curl
 if [[ $embedded == yes ]]; then
     unset DATABASE_URL REDIS_URL
     say "embedded: SQLite and the in-process queue only"

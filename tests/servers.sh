@@ -29,6 +29,14 @@ missing() {
     exit 2
 }
 
+# The documents' transcripts are run with the real curl.
+find_curl() {
+    command -v curl >/dev/null || apt_install curl || {
+        echo "tests: curl is missing. Install it (Debian: apt install curl; macOS: brew install curl)."
+        exit 2
+    }
+}
+
 # Postgres refuses to run as root, so that root hands it to the user `postgres`.
 as_postgres() {
     if [[ $(id -u) -ne 0 ]]; then

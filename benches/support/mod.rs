@@ -111,6 +111,19 @@ impl SetUp {
             .insert("GAVEL_SIMULATED_URL".to_owned(), judge.url());
     }
 
+    /// Makes the processes ask this judge, with these further lines in its entry.
+    pub(crate) fn ask_with(&mut self, judge: &HeldJudge, more: &str) {
+        let path = self.dir.path().join("llm_providers.yaml");
+        let entry = format!(
+            "simulated:\n  type: openai\n  base_url: {}\n  auth: none\n  model: simulated-bench\n  \
+             max_concurrency: 0\n  simulated: true\n{more}",
+            judge.url()
+        );
+        std::fs::write(&path, entry).unwrap();
+        let path = path.to_str().unwrap().to_owned();
+        self.env.insert("GAVEL_LLM_PROVIDERS".to_owned(), path);
+    }
+
     /// Starts the simulated judge.
     pub(crate) async fn simulator(&self, latency: Duration) -> Process {
         let port = self.simulator.port().to_string();
@@ -130,7 +143,8 @@ impl SetUp {
     /// Starts a worker, and waits until it is registered.
     pub(crate) async fn worker(&self, concurrency: usize) -> Process {
         let process = self.spawn(&["worker", "--concurrency", &concurrency.to_string()]);
-        self.until("a worker is registered", "select count(*) from workers", 1)
+        let registered = "select count(*) from workers";
+        self.until("a worker is registered", registered, 1, PATIENCE)
             .await;
         process
     }
@@ -176,9 +190,14 @@ impl SetUp {
     /// Waits until all jobs that were posted are recorded as ended. One row is looked at each time, since
     /// counting thousands of rows, 200 times a second, would take a fifth of a core from what is measured.
     pub(crate) async fn until_finished(&self) {
+        self.until_finished_within(PATIENCE).await;
+    }
+
+    /// The same, with patience for so long.
+    pub(crate) async fn until_finished_within(&self, patience: Duration) {
         let none_is_left = "select count(*) from (select 1) as one
              where not exists (select from scoring_jobs where finished_at is null)";
-        self.until("the jobs end", none_is_left, 1).await;
+        self.until("the jobs end", none_is_left, 1, patience).await;
     }
 
     /// One number of the database.
@@ -199,7 +218,7 @@ impl SetUp {
         admin.close().await.unwrap();
     }
 
-    async fn until(&self, what: &str, query: &'static str, at_least: i64) {
+    async fn until(&self, what: &str, query: &'static str, at_least: i64, patience: Duration) {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
             .unwrap();
@@ -210,7 +229,7 @@ impl SetUp {
                 break;
             }
             assert!(
-                begun.elapsed() < PATIENCE,
+                begun.elapsed() < patience,
                 "{what}: {number} of {at_least}; logs in {:?}",
                 self.dir.path()
             );

@@ -146,6 +146,7 @@ impl Auth {
     ) -> Result<Caller, ApiError> {
         let mut caller = Caller {
             token: None,
+            scope: None,
             forwarded: self.forwarded(headers, peer),
         };
         let Some(needed) = needed.filter(|_| !self.tokens.is_empty()) else {
@@ -168,6 +169,7 @@ impl Auth {
             });
         }
         caller.token = Some(token.name.clone());
+        caller.scope = Some(token.scope);
         Ok(caller)
     }
 
@@ -201,10 +203,28 @@ impl Auth {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Caller {
     token: Option<String>,
+    /// What the token allows; `None`: no tokens are configured, and everything is.
+    scope: Option<Scope>,
     forwarded: Option<Vec<u8>>,
 }
 
 impl Caller {
+    /// Asks for more than the route does: some requests of it go further than others.
+    pub(super) fn require(&self, needed: Scope) -> Result<(), ApiError> {
+        if self.scope.is_none_or(|scope| scope >= needed) {
+            return Ok(());
+        }
+        Err(ApiError::Forbidden {
+            needed: needed.as_str(),
+            token: self.token.clone().unwrap_or_default(),
+        })
+    }
+
+    /// The token's name; empty without one.
+    pub(super) fn token(&self) -> &str {
+        self.token.as_deref().unwrap_or_default()
+    }
+
     /// The name that is stored with what they ask for: the user that a trusted proxy names, else the token's name, else
     /// `api-client`.
     pub(super) fn name(&self, refusal: Refusal) -> Result<String, ApiError> {

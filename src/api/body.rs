@@ -96,16 +96,26 @@ async fn bytes(
     refusal: Refusal,
 ) -> Result<Option<Vec<u8>>, ApiError> {
     let (parts, body) = request.into_parts();
-    let max = limits.max_body_bytes;
-    let bytes = tokio::time::timeout(READ_TIMEOUT, collect(body, &parts.headers, max, refusal))
-        .await
-        .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))??;
+    let bytes = whole(body, &parts.headers, limits, refusal).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
     check_media_type(&parts.headers)?;
     check_depth(&bytes, limits.max_json_depth, refusal)?;
     Ok(Some(bytes))
+}
+
+/// A whole body, unread: its size is counted after inflation, and its time is bounded.
+pub(super) async fn whole(
+    body: Body,
+    headers: &HeaderMap,
+    limits: &HttpSettings,
+    refusal: Refusal,
+) -> Result<Vec<u8>, ApiError> {
+    let collected = collect(body, headers, limits.max_body_bytes, refusal);
+    tokio::time::timeout(READ_TIMEOUT, collected)
+        .await
+        .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))?
 }
 
 async fn collect(
@@ -127,7 +137,8 @@ async fn collect(
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let Ok(chunk) = chunk else {
-            return Err(ApiError::fault(refusal, "", "the body broke off"));
+            let fault = "the body broke off, or is not the gzip that Content-Encoding says";
+            return Err(ApiError::fault(refusal, "", fault));
         };
         seen += chunk.len();
         if seen <= max {
@@ -142,7 +153,7 @@ async fn collect(
     Ok(bytes)
 }
 
-/// `application/json`, or any type that ends in `+json`; uncompressed.
+/// `application/json`, or any type that ends in `+json`. A coding that is still declared here was not undone: only gzip is.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let declared = headers
         .get(header::CONTENT_TYPE)
@@ -268,6 +279,7 @@ mod tests {
             max_body_bytes: 10,
             max_json_depth: 64,
             max_wait_s: 60,
+            max_streams: 1,
             allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),
         }

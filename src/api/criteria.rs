@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -12,6 +12,7 @@ use utoipa_axum::routes;
 
 use super::ApiState;
 use super::body::{ApiJson, escape};
+use super::etag::json_or_unchanged;
 use super::params::{Params, Segment};
 use super::problem::{ApiError, Fault, Problem, Refusal};
 use crate::job::Kind;
@@ -126,9 +127,13 @@ async fn list_criteria(
 /// Reads one version with its content.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
-    params(("criteria_hash" = String, Path, description = "64 hex digits")),
+    params(
+        ("criteria_hash" = String, Path, description = "64 hex digits"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
+    ),
     responses(
-        (status = 200, description = "The version", body = CriteriaDetail),
+        (status = 200, description = "The version", body = CriteriaDetail, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
         (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -137,22 +142,22 @@ async fn get_criteria(
     State(state): State<ApiState>,
     Segment(hash): Segment,
     params: Params,
-) -> Result<Json<CriteriaDetail>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     params.finish()?;
     let current = state.enqueue.current_criteria();
-    if let Some(stored) = state.store.criteria(&hash).await? {
-        return Ok(Json(CriteriaDetail {
+    let detail = match state.store.criteria(&hash).await? {
+        Some(stored) => CriteriaDetail {
             version: view(&stored, &current),
             content: stored.content,
-        }));
-    }
-    if hash == current.hash.0 {
-        return Ok(Json(CriteriaDetail {
+        },
+        None if hash == current.hash.0 => CriteriaDetail {
             version: unused(&current),
             content: current.content.clone(),
-        }));
-    }
-    Err(ApiError::CriteriaNotFound(hash))
+        },
+        None => return Err(ApiError::CriteriaNotFound(hash)),
+    };
+    json_or_unchanged(&headers, &detail)
 }
 
 /// Checks and stores a definition, without making it current.

@@ -105,8 +105,13 @@ impl JobRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct WaitView {
     /// `queued` (others go first), `no_worker` (none is alive), or what closed its lane: `paused`, `breaker_open`,
-    /// `throttled`, `exhausted`, `misconfigured`, `storage`.
+    /// `throttled`, `exhausted`, `misconfigured`, `storage`. `paced`: its judge's requests or tokens a minute are used up for
+    /// the moment (GET /api/v1/judges shows them), and it goes on by itself. `fallback`: its judge declined, and the judge
+    /// that stands in can't be asked yet.
     pub(super) reason: String,
+    /// Only with `fallback`: the judge that stands in. `GET /api/v1/judges` says what closed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) judge: Option<String>,
     /// When it is tried again; null where that isn't known, or somebody must act first.
     pub(super) until: Option<DateTime<Utc>>,
     /// Its place in its lane, 1 = next, counted to 10,000; null if it isn't queued, and in lists.
@@ -267,12 +272,19 @@ async fn scores(state: &ApiState, jobs: &[Job]) -> Result<HashMap<JobId, ScoreVi
     Ok(rows.into_iter().map(view).collect())
 }
 
+fn waits_for_fallback(job: &Job) -> bool {
+    let reason = job.wait.as_ref().map(|wait| wait.reason);
+    job.state == JobState::Waiting && reason == Some(WaitReason::Fallback)
+}
+
 /// What may hold a job back: brakes, what live workers' gates say, and whether there is a live worker at all.
 #[derive(Debug, Default)]
 struct Lanes {
     brakes: Vec<Brake>,
     judges: Vec<JudgeRow>,
     worker_alive: bool,
+    /// Of the judges whose jobs wait for a fallback: the fallback's name.
+    fallbacks: HashMap<String, String>,
 }
 
 impl Lanes {
@@ -285,7 +297,14 @@ impl Lanes {
         let now = state.clock.now();
         let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
         let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
+        let fallbacks = jobs
+            .iter()
+            .filter(|job| waits_for_fallback(job))
+            .filter_map(|job| job.judge.clone())
+            .filter_map(|judge| (state.fallback_of)(&judge).map(|fallback| (judge, fallback)))
+            .collect();
         Ok(Self {
+            fallbacks,
             brakes: state.store.brakes(now).await?,
             judges: state.store.judges(heard_since).await?,
             worker_alive: state
@@ -316,7 +335,11 @@ impl Lanes {
         } else {
             ("queued".to_owned(), None)
         };
+        let fallback = || self.fallbacks.get(job.judge.as_deref()?).cloned();
         Some(WaitView {
+            judge: (held.is_none() && waits_for_fallback(job))
+                .then(fallback)
+                .flatten(),
             reason,
             until,
             position,

@@ -2,19 +2,23 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound as _, Utc};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::ApiState;
+use super::etag::json_or_unchanged;
+use super::idempotency::Effect;
 use super::job_view::{JobRef, JobView, UsageView};
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use super::scoring::accepted;
 use super::wait::Prefer;
+use crate::events::{Event, EventType};
 use crate::job::{Job, JobId, JobState};
 use crate::store::{Accepted, JobFilter, JudgeCallRow};
 
@@ -138,9 +142,12 @@ async fn list_jobs(
         ("job_id" = Uuid, Path, description = "The job"),
         ("calls" = Option<bool>, Query, description = "Whether to answer the judge calls with their raw replies"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
-        (status = 200, description = "The job", body = JobDetail, headers(("Preference-Applied" = String, description = "The wait that was honoured"))),
+        (status = 200, description = "The job", body = JobDetail, headers(
+            ("ETag" = String, description = "Its version"), ("Preference-Applied" = String, description = "The wait that was honoured"))),
+        (status = 304, description = "Not changed"),
         (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -150,6 +157,7 @@ async fn get_job(
     Segment(job_id): Segment,
     mut params: Params,
     prefer: Prefer,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id = job_id_of(&job_id)?;
     let calls = params.take::<bool>("calls").unwrap_or(false);
@@ -165,7 +173,7 @@ async fn get_job(
         None
     };
     let job = JobView::load(&state, &job).await?;
-    Ok(prefer.mark(Json(JobDetail { job, calls }).into_response()))
+    Ok(prefer.mark(json_or_unchanged(&headers, &JobDetail { job, calls })?))
 }
 
 /// Cancels a job that has not ended. What its judge still answers is dropped.
@@ -186,13 +194,19 @@ async fn cancel_job(
 ) -> Result<Json<JobView>, ApiError> {
     let id = job_id_of(&job_id)?;
     params.finish()?;
+    // As the store keeps it, so that a job that this call cancelled is known by its time.
+    let now = state.clock.now().trunc_subsecs(6);
     let job = state
         .store
-        .cancel(id, state.clock.now())
+        .cancel(id, now)
         .await?
         .ok_or(ApiError::JobNotFound(id))?;
     if job.state != JobState::Cancelled {
         return Err(ApiError::JobEnded(Box::new(job)));
+    }
+    if job.finished_at == Some(now) {
+        let event = Event::of_job(EventType::JobCancelled, &job, job.state, now);
+        state.events.announce(event);
     }
     Ok(Json(JobView::load(&state, &job).await?))
 }
@@ -218,9 +232,17 @@ async fn retry_job(
     Segment(job_id): Segment,
     params: Params,
     prefer: Prefer,
+    effect: Effect,
 ) -> Result<Response, ApiError> {
     let id = job_id_of(&job_id)?;
     params.finish()?;
+    if let Some(since) = effect.tried_before() {
+        // An earlier try of this request may have queued it: a job that goes on, or ended since then, is not queued again.
+        let job = find(&state, id).await?;
+        if job.finished_at.is_none_or(|at| at > since) {
+            return Ok(accepted(&job));
+        }
+    }
     match state.enqueue.retry(id).await? {
         Some(Accepted::New) => {}
         Some(Accepted::Active(other)) => {

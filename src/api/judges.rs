@@ -14,8 +14,10 @@ use super::ApiState;
 use super::auth::Caller;
 use super::body::OptionalJson;
 use super::openapi::MAY_BE_LEFT_OUT;
+use super::pace_view::PaceView;
 use super::params::{Params, Segment};
 use super::problem::{ApiError, Problem, Refusal};
+use crate::events::{Event, EventType};
 use crate::job::WaitReason;
 use crate::store::{Brake, BrakeTarget, JudgeRow, WorkerRow, WorkerState};
 
@@ -75,6 +77,8 @@ pub(super) struct GateView {
     pub(super) in_flight: i32,
     /// The last error's text.
     pub(super) last_error: Option<String>,
+    /// How fast the worker may ask it. Each worker process counts its own calls alone.
+    pub(super) pace: Option<PaceView>,
     /// When the worker said so.
     pub(super) updated_at: DateTime<Utc>,
 }
@@ -89,6 +93,7 @@ impl From<JudgeRow> for GateView {
             failures_in_row: row.failures_in_row,
             in_flight: row.in_flight,
             last_error: row.last_error,
+            pace: row.pace.map(PaceView::from),
             updated_at: row.updated_at,
         }
     }
@@ -299,10 +304,36 @@ pub(super) async fn pause(
     };
     // An operator's pause takes the place of whatever brake there was.
     state.store.set_brake(&brake).await?;
+    let event = brake_event(&brake.target, Applied::Set, now);
+    state.events.announce(Event {
+        reason: Some(brake.reason),
+        until: brake.until,
+        ..event
+    });
     tracing::info!(target = ?brake.target, "paused");
     Ok(Json(Paused {
         brake: BrakeView::from(&brake),
     }))
+}
+
+/// What was done to a brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    Set,
+    Released,
+}
+
+fn brake_event(target: &BrakeTarget, applied: Applied, now: DateTime<Utc>) -> Event {
+    match (target, applied) {
+        (BrakeTarget::Queue, Applied::Set) => Event::new(EventType::QueuePaused, now),
+        (BrakeTarget::Queue, Applied::Released) => Event::new(EventType::QueueResumed, now),
+        (BrakeTarget::Judge(name), Applied::Set) => {
+            Event::of_judge(EventType::JudgeClosed, name, now)
+        }
+        (BrakeTarget::Judge(name), Applied::Released) => {
+            Event::of_judge(EventType::JudgeOpened, name, now)
+        }
+    }
 }
 
 /// Releases a brake, whoever set it.
@@ -310,7 +341,13 @@ pub(super) async fn resume(
     state: &ApiState,
     target: &BrakeTarget,
 ) -> Result<Json<Resumed>, ApiError> {
-    let released = state.store.release_brake(target, state.clock.now()).await?;
+    let now = state.clock.now();
+    let released = state.store.release_brake(target, now).await?;
+    if released {
+        state
+            .events
+            .announce(brake_event(target, Applied::Released, now));
+    }
     tracing::info!(?target, released, "resumed");
     Ok(Json(Resumed { released }))
 }

@@ -1,4 +1,4 @@
-//! What surrounds every handler: request ids, one span and one log line per request, panics, problem documents, gzip.
+//! What surrounds every handler: request ids, one span and one log line per request, panics, problem documents, gzip both ways.
 //!
 //! Bodies and query strings are never logged; the path, the status and the duration are.
 
@@ -13,10 +13,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::{Json, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
+use tower_http::decompression::RequestDecompressionLayer;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::guard::{Guard, guard};
+use super::idempotency::{Keys, once};
 use super::problem::{ApiError, MEDIA_TYPE, Problem};
 
 /// The header of request ids, in and out.
@@ -25,8 +27,11 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID: usize = 128;
 
 /// Puts the layers around a router, the outermost last.
-pub(super) fn around(router: Router, guarded: Arc<Guard>) -> Router {
+pub(super) fn around(router: Router, keys: Arc<Keys>, guarded: Arc<Guard>) -> Router {
     router
+        .layer(from_fn_with_state(keys, once))
+        // Codings that it doesn't know are left to whoever reads the body, who says which it takes.
+        .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true))
         .layer(from_fn_with_state(guarded, guard))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn(finish))

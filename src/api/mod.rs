@@ -1,7 +1,7 @@
 //! HTTP for programs: one file per noun. Never sees a judge, a queue or a worker: what it shows of them it reads from the store.
 //!
 //! ```text
-//! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ handler ─▶ enqueue | store
+//! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ enqueue | store
 //! ```
 //!
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
@@ -10,13 +10,18 @@
 mod auth;
 mod body;
 mod criteria;
+mod etag;
+mod events;
 mod guard;
+mod idempotency;
+mod imports;
 mod job_view;
 mod jobs;
 mod judges;
 mod layers;
 mod openapi;
 mod operate;
+mod pace_view;
 mod params;
 pub mod problem;
 mod proxies;
@@ -33,14 +38,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
+use tokio_util::task::TaskTracker;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use crate::clock::Clock;
 use crate::config::{AuthSettings, HttpSettings};
 use crate::enqueue::Enqueue;
+use crate::events::Announcer;
+use crate::history::imports::Imports;
 use crate::store::Store;
 use problem::ApiError;
 
+pub use events::Streams;
 pub use serve::{ServeError, serve};
 
 /// What the process knows of its own health beside the store; `app` implements it.
@@ -58,6 +67,9 @@ pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 /// The names of the judges that the process's files list.
 pub type JudgeNames = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
+/// The name of the judge that stands in for the judge of a name; `None` where there is none.
+pub type FallbackOf = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// What the handlers need.
 #[derive(Clone)]
 pub struct ApiState {
@@ -65,6 +77,8 @@ pub struct ApiState {
     pub store: Arc<Store>,
     /// Step 1 of the flow.
     pub enqueue: Arc<Enqueue>,
+    /// What begins imports.
+    pub imports: Arc<Imports>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Limits and hosts.
@@ -77,10 +91,18 @@ pub struct ApiState {
     pub metrics: Option<Metrics>,
     /// The judges that there are.
     pub judges: JudgeNames,
+    /// Who stands in for whom, by configuration.
+    pub fallback_of: FallbackOf,
     /// A worker is alive if it was heard within this time.
     pub worker_stale_after: std::time::Duration,
     /// `max_wait`: after this long in state waiting a job fails.
     pub max_wait: std::time::Duration,
+    /// Who is told what handlers did.
+    pub events: Announcer,
+    /// The streams of events.
+    pub streams: Streams,
+    /// Requests with an `Idempotency-Key`, which go on when their client is gone; [`serve`] waits for them.
+    pub keyed: TaskTracker,
     /// The address that is bound.
     pub bind: std::net::SocketAddr,
 }
@@ -91,13 +113,19 @@ pub fn router(state: ApiState) -> Result<Router, String> {
         auth: auth::Auth::new(&state.auth, &state.http.trusted_proxies, state.bind)?,
         hosts: guard::Hosts::new(state.bind, &state.http.allowed_hosts),
     });
+    let keys = Arc::new(idempotency::Keys {
+        store: state.store.clone(),
+        clock: state.clock.clone(),
+        http: state.http.clone(),
+        running: state.keyed.clone(),
+    });
     let (documented, _) = openapi::documented().split_for_parts();
     let routes = documented
         .with_state(state)
         .merge(viewer())
         .fallback(|| async { ApiError::NoRoute })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
-    Ok(layers::around(routes, guard))
+    Ok(layers::around(routes, keys, guard))
 }
 
 /// Whether [`router`] would take these settings for that address; so that a process can tell before it opens anything.

@@ -2,13 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiState;
+use super::etag::text_or_unchanged;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
 
@@ -157,9 +158,12 @@ async fn prometheus(State(state): State<ApiState>) -> Result<Response, ApiError>
 /// This document.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "operate",
-    responses((status = 200, description = "OpenAPI 3.1", body = Object)),
+    params(("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds")),
+    responses(
+        (status = 200, description = "OpenAPI 3.1", body = Object, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+    ),
 )]
-async fn openapi_document() -> Response {
-    let headers = [(header::CONTENT_TYPE, "application/json")];
-    (headers, super::openapi_json()).into_response()
+async fn openapi_document(headers: HeaderMap) -> Response {
+    text_or_unchanged(&headers, super::openapi_json())
 }

@@ -1,7 +1,5 @@
 //! A session's score as clients see it.
 
-use axum::http::HeaderMap;
-use axum::http::header::IF_NONE_MATCH;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -96,17 +94,6 @@ impl ScoreView {
         };
         format!("W/\"{}-{criteria}\"", self.score_id)
     }
-}
-
-/// Whether the client has this version already.
-pub(super) fn none_match_holds(headers: &HeaderMap, etag: &str) -> bool {
-    let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    headers
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|tag| tag.trim() == "*" || weak(tag) == weak(etag))
 }
 
 /// One score of a session's history.

@@ -12,11 +12,13 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::body::ScoringJson;
+use super::etag::or_unchanged;
+use super::idempotency::Effect;
 use super::job_view::{JobRef, job_path};
 use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
-use super::score_view::{ScoreVersion, ScoreView, none_match_holds};
+use super::score_view::{ScoreVersion, ScoreView};
 use super::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Job, JobState, Priority};
@@ -54,7 +56,8 @@ pub(super) struct ScoreList {
 /// Asks for a session's score.
 ///
 /// Answers at once: 200 with the score if there is one, else 202 with the job. `Prefer: wait=N` holds the answer back
-/// until the job has ended or N seconds are over. An older score stays readable until the new one is recorded.
+/// until the job has ended or N seconds are over. A session that isn't here, or hadn't ended when it came from TARSy, is
+/// fetched from `history.base_url` first, if that is set. An older score stays readable until the new one is recorded.
 #[utoipa::path(
     post, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "score_session",
     params(
@@ -70,8 +73,8 @@ pub(super) struct ScoreList {
         (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "scoring-in-progress, job-cancelled", body = Problem, content_type = "application/problem+json"),
-        (status = 502, description = "judge-failed (only with Prefer: wait)", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "scoring-disabled, judge-not-configured, database-unavailable", body = Problem, content_type = "application/problem+json"),
+        (status = 502, description = "judge-failed (only with Prefer: wait), history-unusable", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn score_session(
@@ -79,6 +82,7 @@ async fn score_session(
     Segment(session_id): Segment,
     prefer: Prefer,
     caller: Caller,
+    effect: Effect,
     params: Params,
     body: Result<ScoringJson<ScoreRequest>, ApiError>,
 ) -> Response {
@@ -99,6 +103,7 @@ async fn score_session(
                 criteria_hash: body.criteria_hash,
                 triggered_by: caller.name(Refusal::BadRequest)?,
                 priority: Priority::Interactive,
+                new_id: effect.new_id(),
             },
             Err(fault) => return Err(subject_first(&state, session_id, fault).await),
         };
@@ -231,20 +236,7 @@ async fn current_score(
     };
     let score = score(&state, row);
     let etag = score.etag();
-    let mut response = if none_match_holds(&headers, &etag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        score.into_response()
-    };
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        response.headers_mut().insert(header::ETAG, etag);
-    }
-    // May be kept, but is asked for again each time: that is what the ETag is for.
-    let revalidate = HeaderValue::from_static("private, no-cache");
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, revalidate);
-    Ok(response)
+    Ok(or_unchanged(&headers, &etag, || score.into_response()))
 }
 
 /// Lists every score of a session, newest first.

@@ -18,16 +18,20 @@ pub enum ServeError {
     Io(#[from] std::io::Error),
 }
 
-/// Answers HTTP until `stop`; then takes no more connections and returns when the open requests have ended.
+/// Answers HTTP until `stop`; then takes no more connections and returns when the open requests have ended, those with
+/// an `Idempotency-Key` also where their client is gone.
 pub async fn serve(
     listener: TcpListener,
     state: ApiState,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
+    let keyed = state.keyed.clone();
     let router = router(state).map_err(ServeError::Settings)?;
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, service)
         .with_graceful_shutdown(async move { stop.cancelled().await })
         .await?;
+    keyed.close();
+    keyed.wait().await;
     Ok(())
 }

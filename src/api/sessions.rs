@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::ApiState;
 use super::body::JsonText;
+use super::etag::json_or_unchanged;
 use super::job_view::{job_path, score_path};
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Fault, Problem, Refusal};
@@ -262,14 +263,13 @@ async fn put_session(
         .and_then(|input| input.into_record(session_id, "api"))
         .map_err(invalid)?;
     let outcome = state.store.put_session(&session, state.clock.now()).await?;
-    let (status, word) = match outcome {
-        PutOutcome::New => (StatusCode::CREATED, "new"),
-        PutOutcome::Updated => (StatusCode::OK, "updated"),
-        PutOutcome::Unchanged => (StatusCode::OK, "unchanged"),
+    let status = match outcome {
+        PutOutcome::New => StatusCode::CREATED,
+        PutOutcome::Updated | PutOutcome::Unchanged => StatusCode::OK,
     };
     let body = SessionPut {
         session_id,
-        outcome: word,
+        outcome: outcome.as_str(),
         status: session.status,
         messages: session.conversation.len(),
         links: SessionLinks::of(session_id),
@@ -298,9 +298,13 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
 /// Reads a session, whole.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{session_id}", tag = "sessions",
-    params(("session_id" = Uuid, Path, description = "The session")),
+    params(
+        ("session_id" = Uuid, Path, description = "The session"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
+    ),
     responses(
-        (status = 200, description = "The session", body = SessionView),
+        (status = 200, description = "The session", body = SessionView, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
         (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -309,12 +313,13 @@ async fn get_session(
     State(state): State<ApiState>,
     Segment(session_id): Segment,
     params: Params,
-) -> Result<Json<SessionView>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let session_id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
     params.finish()?;
     let session = state.store.session(session_id).await?;
     let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
-    Ok(Json(session.into()))
+    json_or_unchanged(&headers, &SessionView::from(session))
 }
 
 /// Lists sessions, newest first; every parameter narrows.

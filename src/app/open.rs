@@ -8,6 +8,7 @@ use super::{AppError, Migrations, Mode};
 use crate::clock::Clock;
 use crate::config::{Settings, redacted_url};
 use crate::enqueue::{JudgeCheck, JudgeProblem};
+use crate::events::{Feed, RedisEvents};
 use crate::judge::gate::memory::GateOptions;
 use crate::judge::{Providers, RetryOptions};
 use crate::queue::Queue;
@@ -93,11 +94,27 @@ pub(super) async fn open_queue(
     }
 }
 
+/// The feed of events, and the stream that fills it where there is one.
+pub(super) fn open_events(
+    settings: &Settings,
+    mode: &Mode,
+) -> Result<(Arc<Feed>, Option<RedisEvents>), AppError> {
+    match mode {
+        Mode::Embedded { .. } => Ok((Arc::new(Feed::new()), None)),
+        Mode::Shared => {
+            let stream = RedisEvents::new(&settings.redis.url, &settings.redis.queue)
+                .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
+            Ok((Arc::new(Feed::unfilled()), Some(stream)))
+        }
+    }
+}
+
 pub(super) fn gate_options(settings: &Settings, providers: &Providers) -> GateOptions {
     GateOptions {
         failures_to_open: settings.judge.breaker_failures,
         cool_down: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),
         max_concurrency: providers.concurrency(),
+        paces: providers.paces(),
         ..GateOptions::default()
     }
 }

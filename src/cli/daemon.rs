@@ -49,7 +49,10 @@ pub(super) async fn run(
     };
     let serving = part(stop, async {
         match parts.api {
-            Some(listener) => app.serve(listener, stop.clone()).await,
+            Some(listener) => {
+                let serving = app.serve(listener, stop.clone());
+                tokio::try_join!(serving, app.import(stop.clone())).map(|_| ())
+            }
             None => {
                 stop.soft.cancelled().await;
                 Ok(())

@@ -1,5 +1,6 @@
 //! `gavel doctor`: looks at everything that a process would need, and says what to do about each fault. Changes nothing.
 
+mod history;
 mod judges;
 mod servers;
 
@@ -84,6 +85,7 @@ impl Doctor {
             };
             checks.extend(judges::check(providers, &criteria.judge, calls).await);
         }
+        checks.extend(history::check(settings).await);
         if settings.database.url.is_empty() {
             checks.extend(data_folder(Path::new(&settings.data_dir)));
         } else {

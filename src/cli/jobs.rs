@@ -165,6 +165,7 @@ fn print_job(job: &Value, as_json: bool) -> Result<Exit, CliError> {
             ("judge", "/judge"),
             ("priority", "/priority"),
             ("waits for", "/wait/reason"),
+            ("", "/wait/judge"),
             ("until", "/wait/until"),
             ("position", "/wait/position"),
             ("attempts", "/attempts"),

@@ -21,7 +21,7 @@ pub(super) struct Judges {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List judges: breaker, brakes, last error
+    /// List judges: breaker, brakes, pace, last error
     List(Common),
     /// Stop asking a judge; its jobs wait, all others go on
     Pause {
@@ -117,6 +117,7 @@ pub(super) fn print(judges: &Value) -> Result<(), CliError> {
             known("/reason"),
             known("/until"),
             in_flight.to_string(),
+            pace(gates),
             known("/last_error"),
         ]);
     }
@@ -127,8 +128,66 @@ pub(super) fn print(judges: &Value) -> Result<(), CliError> {
         "waits for",
         "until",
         "in flight",
+        "pace",
         "last error",
     ];
     output::table(&head, &rows)?;
     Ok(())
+}
+
+/// What the workers' paces come to: used and allowed in a minute, over all of them, and what slows them down. Empty where
+/// nothing is limited.
+fn pace(gates: &[Value]) -> String {
+    let sum = |pointer: &str| {
+        let figures = gates
+            .iter()
+            .filter_map(|gate| gate.pointer(pointer)?.as_u64());
+        figures.reduce(u64::saturating_add)
+    };
+    let meters = [
+        ("requests", "requests"),
+        ("tokens", "tokens"),
+        ("input_tokens", "prompt tokens"),
+        ("output_tokens", "answer tokens"),
+    ];
+    let mut parts: Vec<String> = meters
+        .into_iter()
+        .filter_map(|(meter, name)| {
+            let limit = sum(&format!("/pace/{meter}/limit"))?;
+            let used = sum(&format!("/pace/{meter}/used_last_minute")).unwrap_or(0);
+            Some(format!("{used} of {limit} {name}/min"))
+        })
+        .collect();
+    for (field, why) in [
+        ("shrunk_until", "slowed by 429s"),
+        ("held_until", "used up"),
+    ] {
+        let until = gates
+            .iter()
+            .filter_map(|gate| gate.pointer(&format!("/pace/{field}"))?.as_str())
+            .max();
+        parts.extend(until.map(|until| format!("{why} until {until}")));
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pace_adds_up_the_workers_and_says_what_slows_them() {
+        let gate = |used: u64| {
+            json!({ "pace": {
+                "requests": { "limit": 30, "used_last_minute": used },
+                "tokens": { "limit": null, "used_last_minute": 9_000 },
+                "shrunk_until": "2026-01-01T00:02:30Z",
+            }})
+        };
+        let expected = "41 of 60 requests/min; slowed by 429s until 2026-01-01T00:02:30Z";
+        assert_eq!(pace(&[gate(29), gate(12)]), expected);
+        assert_eq!(pace(&[json!({ "pace": null })]), "");
+    }
 }

@@ -9,6 +9,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod healthcheck;
+mod history_import;
 mod import;
 mod jobs;
 mod judges;

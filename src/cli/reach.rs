@@ -16,6 +16,7 @@ use super::daemon::ending;
 use super::outcome::CliError;
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::Client;
+use crate::config::Settings;
 use crate::lifecycle::Signals;
 
 /// How long a command's own worker may finish what it has in hand after Ctrl-C.
@@ -68,6 +69,8 @@ pub(super) enum Needs {
     Store,
     /// That, and a worker that runs the jobs until the command ends.
     Worker,
+    /// A place to put something, and what runs imports until the command ends.
+    Imports,
 }
 
 /// The service, within reach.
@@ -86,6 +89,24 @@ impl ReachArgs {
         &self,
         global: &Global,
         needs: Needs,
+        command: impl AsyncFnOnce(Reached<'_>) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        self.run_with(global, needs, |_| (), command).await
+    }
+
+    /// Whether a running service is named.
+    pub(super) fn is_remote(&self) -> bool {
+        self.server
+            .as_deref()
+            .is_some_and(|server| !server.is_empty())
+    }
+
+    /// [`ReachArgs::run`], with settings that the command changes for the service that this process opens.
+    pub(super) async fn run_with<T>(
+        &self,
+        global: &Global,
+        needs: Needs,
+        adjust: impl FnOnce(&mut Settings),
         command: impl AsyncFnOnce(Reached<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
@@ -109,6 +130,7 @@ impl ReachArgs {
             let ended = signals.guard(ending(&stop, DRAIN), work).await;
             return ended.output.unwrap_or_else(|| Err(CliError::interrupted()));
         }
+        adjust(&mut context.settings);
         let mode = mode(&context, needs)?;
         let works_here = needs == Needs::Worker && mode != Mode::Shared;
         let here = Here::open(&mut context, mode).await?;
@@ -117,11 +139,29 @@ impl ReachArgs {
             context: &context,
             works_here,
         };
-        let work = here.work(&stop, works_here, command(reached));
+        let part = if works_here {
+            Part::Worker
+        } else if needs == Needs::Imports {
+            Part::Imports
+        } else {
+            Part::Nothing
+        };
+        let work = here.work(&stop, part, command(reached));
         let ended = signals.guard(ending(&stop, DRAIN), work).await;
         here.app.close().await;
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
     }
+}
+
+/// What a service in this process runs beside its API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Nothing.
+    Nothing,
+    /// The jobs.
+    Worker,
+    /// The imports.
+    Imports,
 }
 
 /// A service in this process.
@@ -160,11 +200,11 @@ impl Here {
         })
     }
 
-    /// Serves, and works on jobs if `works`, until `command` ends or `stop` says so.
+    /// Serves, and runs `part` beside it, until `command` ends or `stop` says so.
     pub(super) async fn work<T>(
         &self,
         stop: &Stop,
-        works: bool,
+        part: Part,
         command: impl Future<Output = Result<T, CliError>>,
     ) -> Result<T, CliError> {
         let Some(listener) = self.listener.lock().await.take() else {
@@ -172,10 +212,10 @@ impl Here {
         };
         let serving = self.app.serve(listener, stop.clone());
         let working = async {
-            if works {
-                self.app.work(stop.clone()).await
-            } else {
-                Ok(())
+            match part {
+                Part::Worker => self.app.work(stop.clone()).await,
+                Part::Imports => self.app.import(stop.clone()).await,
+                Part::Nothing => Ok(()),
             }
         };
         let mut service = pin!(async { tokio::try_join!(serving, working).map(|_| ()) });

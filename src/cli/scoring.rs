@@ -196,9 +196,11 @@ pub(super) fn waiting(job: &Value) -> String {
         "paused" => "it is paused",
         "breaker_open" => "its judge failed too often in a row",
         "throttled" => "its judge asks for patience",
+        "paced" => "its judge's requests or tokens a minute are used up for the moment",
         "exhausted" => "its judge's quota is used up",
         "misconfigured" => "its judge refuses the key or the model",
         "storage" => "the database was away",
+        "fallback" => "its judge declined to answer, and the fallback can't be asked yet",
         other => other,
     };
     match text(job, "/wait/until") {

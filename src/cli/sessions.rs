@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Global;
+use super::history_import::FromTarsy;
 use super::import;
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
@@ -16,7 +17,7 @@ use crate::client::list;
 /// Import, list and show sessions
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json"
+    after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --from https://tarsy.example.com --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json"
 )]
 pub(super) struct Sessions {
     #[command(subcommand)]
@@ -25,11 +26,24 @@ pub(super) struct Sessions {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Store sessions from files; scores nothing
+    /// Store sessions from files or from a TARSy; scores nothing
+    #[command(
+        long_about = "Store sessions from files or from a TARSy; scores nothing.\n\nFrom a TARSy, every page of its list \
+                      is read, 2 requests a second. Interrupted, killed or restarted, the import goes on where it stood \
+                      with the same command. A session that has ended and is listed as it is stored isn't fetched \
+                      again.\n\nExit codes: 0 all stored, 2 some can't be stored as they are, 3 TARSy or the service \
+                      is down, 4 the files hold no session, 130 interrupted."
+    )]
     Import {
         /// Files with one session, a list, or one per line; - is stdin
-        #[arg(required = true, value_name = "FILE")]
+        #[arg(
+            required_unless_present = "from",
+            conflicts_with = "from",
+            value_name = "FILE"
+        )]
         files: Vec<PathBuf>,
+        #[command(flatten)]
+        tarsy: Box<FromTarsy>,
         #[command(flatten)]
         common: Common,
     },
@@ -74,7 +88,10 @@ struct Common {
 impl Sessions {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
-            What::Import { files, common } => import_files(global, files, common).await,
+            What::Import { tarsy, common, .. } if tarsy.is_given() => {
+                tarsy.run(global, &common.reach, common.json).await
+            }
+            What::Import { files, common, .. } => import_files(global, files, common).await,
             What::List {
                 status,
                 scored,

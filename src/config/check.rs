@@ -26,7 +26,9 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
 /// A value as it may be shown: passwords in addresses and whole tokens are left out.
 pub(super) fn shown(key: &str, value: &str) -> String {
     match key {
-        "database.url" | "redis.url" => redacted_url(value),
+        "database.url" | "redis.url" | "history.base_url" => redacted_url(value),
+        "history.token" if value.is_empty() => String::new(),
+        "history.token" => "[hidden]".to_owned(),
         "auth.tokens" => "[hidden]".to_owned(),
         _ => value.to_owned(),
     }
@@ -103,7 +105,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 13] = [
+    let whole: [(&str, u64, u64, u64); 14] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -124,6 +126,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         ),
         ("http.max_json_depth", size(http.max_json_depth), 4, 128),
         ("http.max_wait_s", http.max_wait_s, 0, 600),
+        ("http.max_streams", size(http.max_streams), 0, 100_000),
         ("worker.concurrency", size(worker.concurrency), 1, 10_000),
         ("worker.drain_timeout_s", worker.drain_timeout_s, 0, 86_400),
         (
@@ -161,6 +164,13 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
             3_600.0,
         ),
         ("judge.max_slot_wait_s", judge.max_slot_wait_s, 0.0, 60.0),
+        (
+            "history.requests_per_second",
+            settings.history.requests_per_second,
+            0.0,
+            10_000.0,
+        ),
+        ("history.timeout_s", settings.history.timeout_s, 0.1, 300.0),
     ];
     for (key, value, min, max) in numbers {
         faults.number(key, value, min, max);
@@ -237,6 +247,13 @@ fn addresses(settings: &Settings, faults: &mut Faults<'_>) {
         &settings.redis.url,
         &["redis://", "rediss://"],
         "give redis://host:6379/0, or rediss://… for TLS",
+    );
+    url(
+        faults,
+        "history.base_url",
+        &settings.history.base_url,
+        &["http://", "https://"],
+        "give https://tarsy.example.com, without /api/v1 and without credentials, or leave it empty",
     );
     for host in &settings.http.allowed_hosts {
         if host.contains("://") || host.contains('/') {

@@ -35,6 +35,8 @@ pub struct Settings {
     pub judge: JudgeSettings,
     /// Scoring.
     pub scoring: ScoringSettings,
+    /// Where sessions come from.
+    pub history: HistorySettings,
     /// How long things are kept.
     pub retention: RetentionSettings,
     /// Logs.
@@ -84,6 +86,8 @@ pub struct HttpSettings {
     pub max_json_depth: usize,
     /// Longest `Prefer: wait`, seconds.
     pub max_wait_s: u64,
+    /// Most streams of events at once.
+    pub max_streams: usize,
     /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.
     pub allowed_hosts: Vec<String>,
     /// Networks whose `X-Forwarded-User` is believed.
@@ -144,6 +148,20 @@ pub struct ScoringSettings {
     pub score_only_completed: bool,
 }
 
+/// Where sessions come from.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistorySettings {
+    /// A TARSy's address; empty: none.
+    pub base_url: String,
+    /// Its bearer token; empty: none.
+    pub token: String,
+    /// HTTP requests a second; 0: as fast as it goes.
+    pub requests_per_second: f64,
+    /// How long one request may take, seconds.
+    pub timeout_s: f64,
+}
+
 /// How long things are kept.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -189,6 +207,17 @@ impl fmt::Debug for AuthSettings {
             .field("tokens", &format_args!("[{} hidden]", self.tokens.len()))
             .field("tokens_file", &self.tokens_file)
             .field("insecure_no_auth", &self.insecure_no_auth)
+            .finish()
+    }
+}
+
+impl fmt::Debug for HistorySettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HistorySettings")
+            .field("base_url", &redacted_url(&self.base_url))
+            .field("token", &(!self.token.is_empty()).then_some("hidden"))
+            .field("requests_per_second", &self.requests_per_second)
+            .field("timeout_s", &self.timeout_s)
             .finish()
     }
 }

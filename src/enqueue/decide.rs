@@ -101,6 +101,7 @@ mod tests {
             current_score: scored_under.map(|hash| (Uuid::from_u128(9), hash.to_owned())),
         };
         let request = ScoreSession {
+            new_id: crate::enqueue::NewId::Any,
             session_id: Uuid::from_u128(1),
             force,
             criteria_hash: asked.map(str::to_owned),

@@ -64,7 +64,7 @@ impl FailureClass {
                 "Raise the judge's max_output_tokens in llm_providers.yaml, then retry the job."
             }
             Self::Refused => {
-                "Read the session for content that the provider declines, or ask another judge."
+                "Read the session for content that the provider declines, ask another judge, or give this one a fallback in llm_providers.yaml."
             }
             Self::Rejected => {
                 "Read the judge's message: the request itself was refused; check base_url and the model's documentation."

@@ -79,6 +79,8 @@ text_enum! {
         BreakerOpen = "breaker_open",
         /// The judge said 429, or asked for a delay over 10 s.
         Throttled = "throttled",
+        /// The judge's requests or tokens a minute are used up for the moment.
+        Paced = "paced",
         /// The judge's quota or spend limit is used up.
         Exhausted = "exhausted",
         /// The judge refuses our key, our model or our address.
@@ -87,6 +89,8 @@ text_enum! {
         Paused = "paused",
         /// The store or a source failed for a passing reason.
         Storage = "storage",
+        /// The judge declined, and its fallback can't be asked now.
+        Fallback = "fallback",
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 use super::{JudgeSpec, Question};
 
@@ -39,6 +40,20 @@ impl CacheKey {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part.as_bytes());
         }
+        Self::finish(hash)
+    }
+
+    /// The key under which it is remembered that the judge declined a question of one asker. No reply is kept under it, and
+    /// no other asker looks there: to everybody else the judge hasn't declined yet.
+    pub(super) fn of_refusal(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"declined");
+        hash.update(asked_for.as_bytes());
+        hash.update(Self::of(spec, question).0);
+        Self::finish(hash)
+    }
+
+    fn finish(hash: Sha256) -> Self {
         let digest: [u8; 32] = hash.finalize().into();
         let mut hex = String::with_capacity(2 * digest.len());
         for byte in digest {

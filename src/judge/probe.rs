@@ -54,7 +54,7 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
     loop {
         calls += 1;
         let sent = Instant::now();
-        match provider.call(&request).await {
+        match provider.call(&request).await.ended {
             // Cut off after its one token, as asked for; a refusal is an answer too.
             Ok(reply) => {
                 return Ok(Probed {
@@ -64,6 +64,14 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
                 });
             }
             Err(error) if error.class == ErrorClass::Capability && calls < MOST_CALLS => {}
+            // Reasoning models answer so where one token isn't enough for a thought.
+            Err(error) if error.class == ErrorClass::Truncated => {
+                return Ok(Probed {
+                    model: spec.model().to_owned(),
+                    took: sent.elapsed(),
+                    simulated: spec.simulated(),
+                });
+            }
             Err(error) => return Err(error),
         }
     }

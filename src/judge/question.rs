@@ -59,7 +59,16 @@ impl Limits {
 
 /// Makes a smaller question of one that turned out too large; `None` if nothing more may go. It is given the question, so
 /// that it needn't hold what the prompt holds already.
-pub type Shrink = Arc<dyn Fn(&Question) -> Option<Question> + Send + Sync>;
+pub type Shrink = Arc<dyn Fn(&Question, Target) -> Option<Question> + Send + Sync>;
+
+/// How small a question is to become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// About half: its provider said that it is too large, so that the estimate was wrong by an unknown factor.
+    Half,
+    /// As large as a judge of these limits takes, by the estimate of that judge's family.
+    Within(Limits),
+}
 
 /// One question to one model. Cheap to clone: a worker holds a thousand of them.
 #[derive(Clone)]
@@ -90,7 +99,25 @@ pub struct Question {
 impl Question {
     /// A smaller question about the same, with an evidence hash of its own; `None` if there is none.
     pub fn shrink(&self) -> Option<Self> {
-        self.shrink.as_ref().and_then(|shrink| shrink(self))
+        self.shrink
+            .as_ref()
+            .and_then(|shrink| shrink(self, Target::Half))
+    }
+
+    /// The question as a judge of other limits can take it: the same where it fits, else a smaller one; `None` if there is
+    /// none.
+    pub fn fit_into(&self, limits: &Limits) -> Option<Self> {
+        if self.tokens(limits.family) <= limits.for_the_question() {
+            return Some(self.clone());
+        }
+        self.shrink
+            .as_ref()
+            .and_then(|shrink| shrink(self, Target::Within(*limits)))
+    }
+
+    /// About how many tokens it is, the schema that goes along included.
+    pub fn tokens(&self, family: ModelFamily) -> u64 {
+        family.tokens(&self.prompt) + family.tokens(&self.schema.to_string())
     }
 }
 
@@ -121,6 +148,8 @@ pub struct Reply {
     pub repaired: bool,
     /// Whether it came from the cache, so that nothing was spent.
     pub cached: bool,
+    /// Whether the judge that was asked declined, and its fallback gave it.
+    pub by_fallback: bool,
     /// About how many tokens of evidence were left out of the question that it answers; 0 for none.
     pub trimmed_tokens: u64,
 }

@@ -4,7 +4,6 @@
 //! nor the reading of a reply holds one; a wait that is spent in the slot, and the pause before a retry, do. Never decides
 //! how many there are.
 
-use std::any::Any;
 use std::fmt;
 
 use async_trait::async_trait;
@@ -20,15 +19,28 @@ pub trait CallTurns: fmt::Debug + Send + Sync {
     async fn another(&self) -> Turn;
 }
 
+/// What a turn holds; dropped when the turn ends.
+pub trait Held: Send {
+    /// A call goes out now. A turn may end without one: the gate refused it.
+    fn calls(&mut self) {}
+}
+
 /// A turn; it ends when it is dropped.
-pub struct Turn(#[expect(dead_code, reason = "held for its drop")] Box<dyn Any + Send>);
+pub struct Turn(Box<dyn Held>);
 
 impl Turn {
     /// A turn that lasts as long as `held` lives.
-    pub fn holding(held: impl Any + Send) -> Self {
+    pub fn holding(held: impl Held + 'static) -> Self {
         Self(Box::new(held))
     }
+
+    /// A call goes out now.
+    pub(in crate::judge) fn calls(&mut self) {
+        self.0.calls();
+    }
 }
+
+impl Held for () {}
 
 /// As many calls at once as are asked for.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,13 +1,17 @@
 //! `judges`: what each process's gate knows, for the page that shows judges. A snapshot, never a command.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::db::{Conn, twice};
 use super::sql::{Arg, Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::WaitReason;
-use crate::judge::gate::{Closed, GateSnapshot};
+use crate::judge::gate::{Closed, GateSnapshot, MeterSnapshot, PaceSnapshot};
 
 /// What one process's gate knows of one judge.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +32,85 @@ pub struct JudgeRow {
     pub in_flight: i32,
     /// The last error's text.
     pub last_error: Option<String>,
+    /// The pace; `None` if it was written by a version that had none.
+    pub pace: Option<PaceRow>,
     /// When this was written.
     pub updated_at: DateTime<Utc>,
+}
+
+/// A judge's pace as one process keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct PaceRow {
+    /// Requests.
+    pub requests: MeterRow,
+    /// Tokens, of prompts and answers together.
+    pub tokens: MeterRow,
+    /// Tokens of prompts, where the server limits them apart.
+    pub input_tokens: MeterRow,
+    /// Tokens of answers, where the server limits them apart.
+    pub output_tokens: MeterRow,
+    /// Until when something is left of what a 429 took.
+    pub shrunk_until: Option<DateTime<Utc>>,
+    /// Until when nothing goes out because a reply said that nothing is left.
+    pub held_until: Option<DateTime<Utc>>,
+}
+
+/// One quantity that is limited by the minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct MeterRow {
+    /// What holds now, a minute; `None` for no limit.
+    pub limit: Option<u64>,
+    /// As configured.
+    pub configured: Option<u64>,
+    /// As the server's replies say.
+    pub learned: Option<u64>,
+    /// What went out within the last minute.
+    pub used: u64,
+}
+
+impl From<MeterSnapshot> for MeterRow {
+    fn from(meter: MeterSnapshot) -> Self {
+        Self {
+            limit: meter.limit,
+            configured: meter.configured,
+            learned: meter.learned,
+            used: meter.used,
+        }
+    }
+}
+
+impl PaceRow {
+    fn of(pace: &PaceSnapshot, now: DateTime<Utc>) -> Self {
+        Self {
+            requests: pace.requests.into(),
+            tokens: pace.tokens.into(),
+            input_tokens: pace.input_tokens.into(),
+            output_tokens: pace.output_tokens.into(),
+            shrunk_until: pace.shrunk_for.and_then(|wait| after(now, wait)),
+            held_until: pace.held_for.and_then(|wait| after(now, wait)),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let meter = |meter: &MeterRow| {
+            json!({
+                "limit": meter.limit,
+                "configured": meter.configured,
+                "learned": meter.learned,
+                "used": meter.used,
+            })
+        };
+        json!({
+            "requests": meter(&self.requests),
+            "tokens": meter(&self.tokens),
+            "input_tokens": meter(&self.input_tokens),
+            "output_tokens": meter(&self.output_tokens),
+            "shrunk_until": self.shrunk_until,
+            "held_until": self.held_until,
+        })
+    }
 }
 
 impl Store {
@@ -64,7 +145,7 @@ impl Store {
         const ATTEMPTED: &str = "listing judges";
         let statement = sql!(
             "select j.name, j.worker_id, j.breaker, j.closed, j.closed_until, j.failures_in_row, j.in_flight, j.last_error,
-                j.updated_at
+                j.pace, j.updated_at
              from judges j left join workers w on w.worker_id = j.worker_id
              where j.updated_at >= $1 and coalesce(w.state, 'running') <> 'stopped'
              order by j.name, j.worker_id limit 1000",
@@ -79,15 +160,14 @@ impl Store {
 }
 
 fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Utc>) -> Sql {
-    const COLUMNS: &str = "name, worker_id, breaker, closed, closed_until, failures_in_row, in_flight, last_error, updated_at";
+    const COLUMNS: &str = "name, worker_id, breaker, closed, closed_until, failures_in_row, in_flight, last_error, pace, updated_at";
     let rows = snapshot
         .iter()
         .map(|known| {
             let closed = known.closed.as_ref();
             let until = closed
                 .and_then(|refusal| refusal.retry_in)
-                .and_then(|wait| TimeDelta::from_std(wait).ok())
-                .and_then(|wait| now.checked_add_signed(wait));
+                .and_then(|wait| after(now, wait));
             vec![
                 Arg::from(&known.judge),
                 worker_id.into(),
@@ -97,6 +177,7 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
                 known.failures_in_row.into(),
                 known.in_flight.into(),
                 known.last_error.as_deref().into(),
+                PaceRow::of(&known.pace, now).json().into(),
                 now.into(),
             ]
         })
@@ -111,11 +192,16 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
     statement
 }
 
+fn after(now: DateTime<Utc>, wait: Duration) -> Option<DateTime<Utc>> {
+    now.checked_add_signed(TimeDelta::from_std(wait).ok()?)
+}
+
 fn reason(closed: Closed) -> WaitReason {
     match closed {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
         // A busy lane is an open one: nobody asks for the reason of that.
         Closed::Throttled | Closed::Busy => WaitReason::Throttled,
+        Closed::Paced => WaitReason::Paced,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
         Closed::Paused => WaitReason::Paused,
@@ -132,6 +218,10 @@ fn judge(row: &Row) -> sqlx::Result<JudgeRow> {
         failures_in_row: row.int("failures_in_row")?,
         in_flight: row.int("in_flight")?,
         last_error: row.get("last_error")?,
+        pace: match row.json("pace")? {
+            Some(_) => Some(row.json_as("pace")?),
+            None => None,
+        },
         updated_at: row.get("updated_at")?,
     })
 }

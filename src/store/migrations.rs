@@ -28,6 +28,9 @@ const COMMON: &[Version] = &[
     version!(2, "jobs", "0002_jobs"),
     version!(3, "scores", "0003_scores"),
     version!(4, "judges", "0004_judges"),
+    version!(6, "judge_pace", "0006_judge_pace"),
+    version!(7, "imports", "0007_imports"),
+    version!(8, "idempotency", "0008_idempotency"),
 ];
 
 const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];

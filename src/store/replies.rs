@@ -141,7 +141,7 @@ fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
 }
 
 impl Store {
-    /// Deletes expired replies, calls older than `calls_before`, and workers that weren't heard for a week with what they
+    /// Deletes expired replies and idempotency keys, calls older than `calls_before`, and workers that weren't heard for a week with what they
     /// knew of judges; in slices. Answers how many rows went.
     ///
     /// # Errors
@@ -176,8 +176,14 @@ impl Store {
             gone,
             SLICE
         );
+        let keys = sql!(
+            "delete from idempotency_keys where key_hash in (
+                select key_hash from idempotency_keys where expires_at <= $1 order by expires_at limit $2)",
+            now,
+            SLICE
+        );
         let mut rows = 0;
-        for slice in [&replies, &calls, &judges, &workers] {
+        for slice in [&replies, &calls, &judges, &workers, &keys] {
             rows += self.delete_all(slice).await?;
         }
         Ok(rows)

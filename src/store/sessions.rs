@@ -1,5 +1,7 @@
 //! `alert_sessions`: what agents did, as it came in. Putting a session never asks for a score.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -54,7 +56,7 @@ impl SessionStatus {
 pub struct SessionRecord {
     /// The session's id.
     pub session_id: Uuid,
-    /// Where it came from: `api`, `file`, `demo`.
+    /// Where it came from: `api`, `file`, `demo`, `tarsy`.
     pub source: String,
     /// Where it stands.
     pub status: SessionStatus,
@@ -80,6 +82,17 @@ pub struct SessionRecord {
     pub completed_at: Option<DateTime<Utc>>,
 }
 
+/// What is known of a stored session without reading it whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSession {
+    /// Where it came from.
+    pub source: String,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// When it ended.
+    pub completed_at: Option<DateTime<Utc>>,
+}
+
 /// What a put did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutOutcome {
@@ -89,6 +102,26 @@ pub enum PutOutcome {
     Updated,
     /// It was there, the same.
     Unchanged,
+}
+
+impl PutOutcome {
+    /// What a put did, by the revision that its statement returned.
+    pub(super) fn of_revision(revision: Option<i64>) -> Self {
+        match revision {
+            None => Self::Unchanged,
+            Some(1) => Self::New,
+            Some(_) => Self::Updated,
+        }
+    }
+
+    /// `new`, `updated` or `unchanged`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Updated => "updated",
+            Self::Unchanged => "unchanged",
+        }
+    }
 }
 
 impl Store {
@@ -109,11 +142,7 @@ impl Store {
             .map(|row| row.get("revision"))
             .transpose()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        Ok(match revision {
-            None => PutOutcome::Unchanged,
-            Some(1) => PutOutcome::New,
-            Some(_) => PutOutcome::Updated,
-        })
+        Ok(PutOutcome::of_revision(revision))
     }
 
     /// Reads a session, whole.
@@ -142,9 +171,40 @@ impl Store {
             .transpose()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
+
+    /// What is known of these sessions; those that aren't stored are left out.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn stored_sessions(
+        &self,
+        ids: &[Uuid],
+    ) -> Result<HashMap<Uuid, StoredSession>, StoreError> {
+        const ATTEMPTED: &str = "looking for stored sessions";
+        let mut statement = sql!(
+            "select session_id, source, status, completed_at from alert_sessions where session_id in "
+        );
+        statement.push_list(ids.iter().copied());
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(|row| {
+                let stored = StoredSession {
+                    source: row.get("source")?,
+                    status: row.text_enum("status")?,
+                    completed_at: row.get("completed_at")?,
+                };
+                Ok((row.get("session_id")?, stored))
+            })
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
 }
 
-fn put_statement(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError> {
+/// The statement of a put; returns the row's new revision, or nothing if the content is the same.
+pub(super) fn put_statement(
+    session: &SessionRecord,
+    now: DateTime<Utc>,
+) -> Result<Sql, StoreError> {
     let conversation = json_text(&session.conversation)?;
     let alert_data = json_text(&session.alert_data)?;
     let hash = content_hash(session, &conversation, &alert_data);

@@ -142,7 +142,8 @@ impl Store {
         };
     }
 
-    fn database_now(&self) -> &'static str {
+    /// The database's now, as an expression.
+    pub(super) fn database_now(&self) -> &'static str {
         match self.dialect() {
             Dialect::Postgres => "clock_timestamp()",
             Dialect::Sqlite => "strftime('%Y-%m-%dT%H:%M:%f000+00:00', 'now')",

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -13,9 +14,9 @@ use super::brakes::Brakes;
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Lane, Priority, Usage};
 use crate::judge::Judges;
-use crate::judge::gate::Gate;
-use crate::queue::Claimed;
-use crate::queue::backend::{Admit, Refused};
+use crate::judge::gate::{Gate, Room};
+use crate::queue::backend::{Admit, LaneRoom, OpenLane, Refused};
+use crate::queue::{Claim, Claimed};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long the list of lanes in the store is believed.
@@ -73,15 +74,20 @@ impl StoreAdmit {
         }
     }
 
-    fn open_lanes(&self) -> Vec<Lane> {
+    fn open_lanes(&self) -> Vec<OpenLane> {
         if self.brakes.queue_paused() {
             return Vec::new();
         }
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         self.configured
             .union(&seen.1)
-            .filter(|lane| self.gate.closed(lane.as_str()).is_none())
-            .cloned()
+            .filter_map(|lane| {
+                let room = self.gate.room(lane.as_str()).ok()?;
+                Some(OpenLane {
+                    lane: lane.clone(),
+                    room: room_of(room),
+                })
+            })
             .collect()
     }
 
@@ -96,7 +102,7 @@ impl StoreAdmit {
 impl Admit for StoreAdmit {
     type Item = Job;
 
-    async fn lanes(&self) -> Vec<Lane> {
+    async fn lanes(&self) -> Vec<OpenLane> {
         self.refresh_lanes().await;
         self.open_lanes()
     }
@@ -131,9 +137,8 @@ impl Admit for StoreAdmit {
         }
     }
 
-    async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, Job)> {
-        self.refresh_lanes().await;
-        match self.due(max).await {
+    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize) -> Vec<(Claimed, Job)> {
+        match self.due(&claims, max).await {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::warn!(%error, "could not take due work from the store");
@@ -168,30 +173,84 @@ impl StoreAdmit {
             .map(|_| ())
     }
 
-    async fn due(&self, max: usize) -> Result<Vec<(Claimed, Job)>, StoreError> {
+    async fn due(&self, claims: &[Claim], max: usize) -> Result<Vec<(Claimed, Job)>, StoreError> {
         let now = self.clock.now();
         let mut taken = Vec::new();
+        let mut left: Vec<usize> = claims.iter().map(|claim| claim.max).collect();
         for priority in [Priority::Interactive, Priority::Bulk] {
-            for lane in self.open_lanes() {
-                let room = u32::try_from(max.saturating_sub(taken.len())).unwrap_or(u32::MAX);
-                if room == 0 {
-                    return Ok(taken);
+            for (claim, left) in claims.iter().zip(&mut left) {
+                for lane in &claim.lanes {
+                    let room = (*left).min(max.saturating_sub(taken.len()));
+                    let jobs = self.due_of(lane, priority, now, room).await?;
+                    *left -= jobs.len().min(*left);
+                    taken.extend(jobs);
                 }
-                let due = self.store.due(&lane, priority, now, None, room).await?;
-                let ids: Vec<JobId> = due.iter().map(|job| job.job_id).collect();
-                if ids.is_empty() {
-                    continue;
-                }
-                taken.extend(self.claim(&ids).await?.into_iter().map(|job| {
-                    let claimed = Claimed {
-                        id: job.job_id,
-                        lane: job.lane.clone(),
-                        priority: job.priority,
-                    };
-                    (claimed, job)
-                }));
             }
         }
         Ok(taken)
+    }
+
+    async fn due_of(
+        &self,
+        lane: &Lane,
+        priority: Priority,
+        now: DateTime<Utc>,
+        room: usize,
+    ) -> Result<Vec<(Claimed, Job)>, StoreError> {
+        if room == 0 {
+            return Ok(Vec::new());
+        }
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let due = self.store.due(lane, priority, now, None, room).await?;
+        let ids: Vec<JobId> = due.iter().map(|job| job.job_id).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let claimed = |job: Job| {
+            let claimed = Claimed {
+                id: job.job_id,
+                lane: job.lane.clone(),
+                priority: job.priority,
+            };
+            (claimed, job)
+        };
+        Ok(self.claim(&ids).await?.into_iter().map(claimed).collect())
+    }
+}
+
+/// A gate's room as jobs in hand: those whose calls are out, and those that may follow soon.
+fn room_of(room: Room) -> Option<LaneRoom> {
+    let by_pace = room
+        .starts
+        .map(|starts| room.in_flight.saturating_add(starts));
+    let most = room.cap.into_iter().chain(by_pace).min()?;
+    Some(LaneRoom {
+        most,
+        more_in: room.more_in,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lanes_room_is_the_least_of_cap_and_pace_and_calls_in_flight_have_theirs() {
+        let second = Some(Duration::from_secs(1));
+        let room = |in_flight, cap, starts: Option<usize>| {
+            room_of(Room {
+                in_flight,
+                cap,
+                starts,
+                more_in: starts.and(second),
+            })
+        };
+        let of = |most, more_in| Some(LaneRoom { most, more_in });
+        assert_eq!(room(9, None, None), None);
+        assert_eq!(room(1, Some(2), None), of(2, None));
+        assert_eq!(room(9, None, Some(1)), of(10, second));
+        assert_eq!(room(9, None, Some(0)), of(9, second));
+        assert_eq!(room(2, Some(2), Some(50)), of(2, second));
+        assert_eq!(room(1, Some(64), Some(3)), of(4, second));
     }
 }

@@ -12,8 +12,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
-use crate::judge::gate::{Closed, Closure, Gate, GateSnapshot, Refusal};
+use crate::judge::gate::{
+    Closed, Closure, Gate, GateSnapshot, MeterSnapshot, PaceSnapshot, Refusal,
+};
 use crate::store::{Brake, BrakeTarget, Store, StoreError};
 
 /// How often the two are compared.
@@ -37,6 +40,7 @@ pub(super) struct Brakes {
     shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
     /// How long readers of the store believe what was written.
     shown_for: Duration,
+    events: Announcer,
 }
 
 impl Brakes {
@@ -48,6 +52,7 @@ impl Brakes {
         worker_id: Uuid,
         worker_name: String,
         shown_for: Duration,
+        events: Announcer,
     ) -> Self {
         Self {
             store,
@@ -61,6 +66,7 @@ impl Brakes {
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
             shown_for,
+            events,
         }
     }
 
@@ -137,7 +143,13 @@ impl Brakes {
                 since: now,
                 until: closure.reopens_in.map(|delay| later(now, delay)),
             };
-            self.store.set_brake(&brake).await?;
+            if self.store.set_brake(&brake).await? {
+                self.events.announce(Event {
+                    reason: Some(brake.reason),
+                    until: brake.until,
+                    ..Event::of_judge(EventType::JudgeClosed, &closure.judge, now)
+                });
+            }
             tracing::error!(judge = %closure.judge, reason = %brake.reason, "a judge's lane is closed");
             self.unwritten().remove(0);
         }
@@ -180,9 +192,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether two looks at a gate show the same; that a closure has less time left is no news.
+/// Whether two looks at a gate show the same; that a wait has less time left is no news, nor is what a minute's sum has lost
+/// meanwhile.
 fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
+    let uncounted = |meter: MeterSnapshot| MeterSnapshot { used: 0, ..meter };
     let timeless = |snapshot: &GateSnapshot| GateSnapshot {
+        pace: PaceSnapshot {
+            requests: uncounted(snapshot.pace.requests),
+            tokens: uncounted(snapshot.pace.tokens),
+            input_tokens: uncounted(snapshot.pace.input_tokens),
+            output_tokens: uncounted(snapshot.pace.output_tokens),
+            shrunk_for: snapshot.pace.shrunk_for.map(|_| Duration::ZERO),
+            held_for: snapshot.pace.held_for.map(|_| Duration::ZERO),
+        },
         closed: snapshot.closed.clone().map(|refusal| Refusal {
             retry_in: refusal.retry_in.map(|_| Duration::ZERO),
             ..refusal
@@ -204,6 +226,7 @@ fn reason_of(why: Closed) -> WaitReason {
         Closed::BreakerOpen => WaitReason::BreakerOpen,
         // A busy lane is an open one: nobody asks for the reason of that.
         Closed::Throttled | Closed::Busy => WaitReason::Throttled,
+        Closed::Paced => WaitReason::Paced,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
         Closed::Paused => WaitReason::Paused,
@@ -214,8 +237,9 @@ fn closed_by(reason: WaitReason) -> Closed {
     match reason {
         WaitReason::BreakerOpen => Closed::BreakerOpen,
         WaitReason::Throttled => Closed::Throttled,
+        WaitReason::Paced => Closed::Paced,
         WaitReason::Exhausted => Closed::Exhausted,
         WaitReason::Misconfigured => Closed::Misconfigured,
-        WaitReason::Paused | WaitReason::Storage => Closed::Paused,
+        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => Closed::Paused,
     }
 }

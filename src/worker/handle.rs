@@ -3,14 +3,15 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::ending::{LeaseEnd, event, lease_end, refused};
 use super::process::Pipeline;
-use crate::job::{Failure, FailureClass, Job, Lane};
-use crate::queue::Push;
+use crate::clock::Clock;
+use crate::events::{Announcer, Event, EventType};
+use crate::job::{Job, JobState};
 use crate::queue::backend::{Delivery, Lease};
 use crate::store::{Ending, Record, RecordTicket, Recorded, Store, StoreError};
 
@@ -18,6 +19,8 @@ use crate::store::{Ending, Record, RecordTicket, Recorded, Store, StoreError};
 pub(super) struct Handler {
     pub(super) pipeline: Pipeline,
     pub(super) store: Arc<Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) events: Announcer,
     /// Runs whose end is handed over and not yet committed.
     pub(super) settling: TaskTracker,
     pub(super) hard: CancellationToken,
@@ -30,6 +33,12 @@ impl Handler {
             item: job, hold, ..
         } = delivery;
         let started = tokio::time::Instant::now();
+        self.events.announce(Event::of_job(
+            EventType::JobStarted,
+            &job,
+            JobState::Running,
+            self.clock.now(),
+        ));
         // Boxed here: a run's future is large, and every layer around it would hold it twice.
         let run = Box::pin(self.pipeline.process(&job));
         let record = tokio::select! {
@@ -42,13 +51,18 @@ impl Handler {
         log_end(&job, &record, started.elapsed());
         let lease_end = lease_end(&job, &record);
         let refused = refused(&record);
+        let told = Tellings {
+            events: self.events.clone(),
+            ended: event(&job, &record),
+            refused: event(&job, &refused),
+        };
         let (slot, lease) = hold.split();
         match self.store.record(record).await {
             Ok(ticket) => {
                 // The slot is free when the recorder has the result; the lease ends with the commit.
                 drop(slot);
                 let store = self.store.clone();
-                let committed = async move { committed(&store, ticket, refused).await };
+                let committed = async move { committed(&store, ticket, refused, told).await };
                 self.settling.spawn(settle(committed, lease, lease_end));
             }
             Err(error) => {
@@ -59,65 +73,34 @@ impl Handler {
     }
 }
 
-/// What becomes of the id in the queue.
-enum LeaseEnd {
-    Ack,
-    Later(Push, DateTime<Utc>),
-    Release,
+/// What listeners are told, by what is committed.
+struct Tellings {
+    events: Announcer,
+    ended: Event,
+    refused: Event,
 }
 
-fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
-    let at = record.at;
-    match &record.ending {
-        Ending::Scored { .. } | Ending::Failed(_) => LeaseEnd::Ack,
-        Ending::Waiting { due_at, .. } => later(job, *due_at),
-        // Released, the id would stay where it no longer belongs, and empty the hand of whoever claims it there.
-        Ending::Requeued if job.lane.is_suspect() => later(job, at),
-        Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
-    }
-}
-
-/// A run that came to its end killed nobody: the job leaves the lane `suspect`.
-fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
-    let judge = job.judge.clone();
-    let push = Push {
-        id: job.job_id,
-        lane: Lane::of_judge(judge.unwrap_or_else(|| Lane::NONE.to_owned())),
-        priority: job.priority,
-        due_at: Some(due_at),
-    };
-    LeaseEnd::Later(push, due_at)
-}
-
-/// Waits for the commit. An end that the database refuses would leave the row in this worker's hand for as long as the
-/// worker lives, so the job ends with that refusal instead.
+/// Waits for the commit and tells of it. An end that the database refuses would leave the row in this worker's hand for as
+/// long as the worker lives, so the job ends with that refusal instead.
 async fn committed(
     store: &Store,
     ticket: RecordTicket,
     refused: Record,
+    told: Tellings,
 ) -> Result<Recorded, StoreError> {
-    match ticket.committed().await {
+    let (recorded, event) = match ticket.committed().await {
         Err(StoreError::Unexpected { attempted, reason }) => {
             tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "the database refused a run's end; the job fails");
-            store.record(refused).await?.committed().await
+            let recorded = store.record(refused).await?.committed().await?;
+            (recorded, told.refused)
         }
-        other => other,
-    }
-}
-
-/// What is recorded in place of an end that the database refuses: the same spending, no score.
-fn refused(record: &Record) -> Record {
-    let failure = Failure {
-        class: FailureClass::Internal,
-        message: "the database refused the run's end; the log says why".to_owned(),
+        other => (other?, told.ended),
     };
-    Record {
-        fence: record.fence,
-        ending: Ending::Failed(failure),
-        retries: record.retries,
-        usage: record.usage,
-        at: record.at,
+    match recorded {
+        Recorded::Applied => told.events.announce(event),
+        Recorded::Stale => {}
     }
+    Ok(recorded)
 }
 
 async fn settle(

@@ -5,6 +5,7 @@
 
 mod admit;
 mod brakes;
+mod ending;
 mod handle;
 mod heartbeat;
 pub mod process;
@@ -28,6 +29,7 @@ use self::process::Pipeline;
 use self::rescue::{Rescue, RescueLimits};
 pub use self::turns::Turns;
 use crate::clock::Clock;
+use crate::events::Announcer;
 use crate::judge::Judges;
 use crate::judge::gate::Gate;
 use crate::queue::Queue;
@@ -50,6 +52,8 @@ pub struct WorkerParts {
     pub gate: Arc<dyn Gate>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Who is told what happens to jobs.
+    pub events: Announcer,
     /// The names of the judges that this worker can ask.
     pub judge_names: Vec<String>,
 }
@@ -136,6 +140,8 @@ pub async fn run(
             Turns::new(options.concurrency, ahead.clone()),
         ),
         store: parts.store.clone(),
+        clock: parts.clock.clone(),
+        events: parts.events.clone(),
         settling: settling.clone(),
         hard: hard.clone(),
     });
@@ -202,6 +208,7 @@ async fn register(
         worker_id,
         options.name.clone(),
         parts.queue.lease(),
+        parts.events.clone(),
     ));
     if let Err(error) = brakes.sync().await {
         tracing::warn!(%error, "could not read the brakes at start");
@@ -227,6 +234,7 @@ fn rescue(parts: &WorkerParts, options: &WorkerOptions, brakes: Arc<Brakes>) -> 
         parts.queue.clone(),
         parts.clock.clone(),
         brakes,
+        parts.events.clone(),
         limits,
     )
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Turns;
-use super::retry::ending_of_wait;
+use super::retry::{ending_of_fallback_wait, ending_of_wait};
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
 use crate::judge::{
@@ -149,6 +149,22 @@ impl Pipeline {
             } => {
                 spent.add(retries_spent, usage);
                 Err(ending_of_wait(why, retry_in, self.clock.now()))
+            }
+            Asked::WaitForFallback {
+                judge,
+                why,
+                retry_in,
+                retries_spent,
+                usage,
+            } => {
+                spent.add(retries_spent, usage);
+                tracing::info!(
+                    fallback = judge,
+                    ?why,
+                    ?retry_in,
+                    "a job waits for the fallback of its judge, which declined"
+                );
+                Err(ending_of_fallback_wait(retry_in, self.clock.now()))
             }
         }
     }

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::brakes::Brakes;
 use crate::clock::Clock;
-use crate::job::{JobId, Lane, Priority};
+use crate::events::{Announcer, Event, EventType};
+use crate::job::{FailureClass, JobId, JobState, Lane, Priority};
 use crate::queue::{Push, Queue};
 use crate::store::{DueJob, Store, StoreError};
 
@@ -47,6 +48,7 @@ pub(super) struct Rescue {
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
     brakes: Arc<Brakes>,
+    events: Announcer,
     limits: RescueLimits,
     positions: HashMap<(Lane, Priority), Position>,
     /// When it last looked for dead workers and long waits.
@@ -60,6 +62,7 @@ impl Rescue {
         queue: Arc<dyn Queue>,
         clock: Arc<dyn Clock>,
         brakes: Arc<Brakes>,
+        events: Announcer,
         limits: RescueLimits,
     ) -> Self {
         Self {
@@ -67,6 +70,7 @@ impl Rescue {
             queue,
             clock,
             brakes,
+            events,
             limits,
             positions: HashMap::new(),
             looked_at: None,
@@ -121,6 +125,7 @@ impl Rescue {
             .await?;
         for job_id in &rescued.poisoned {
             tracing::error!(%job_id, "a job ended as poison: each of its workers died");
+            self.tell_failed(*job_id, FailureClass::Poison, now).await;
         }
         if !rescued.requeued.is_empty() {
             tracing::warn!(
@@ -143,8 +148,20 @@ impl Rescue {
         }
         for job_id in self.store.expire_waits(since, &stopped, now).await? {
             tracing::warn!(%job_id, "a job waited too long and failed");
+            self.tell_failed(job_id, FailureClass::WaitExpired, now)
+                .await;
         }
         Ok(())
+    }
+
+    /// Tells that a job failed in nobody's hand. A row that can't be read now goes untold.
+    async fn tell_failed(&self, job_id: JobId, class: FailureClass, now: DateTime<Utc>) {
+        if let Ok(Some(job)) = self.store.job(job_id).await {
+            self.events.announce(Event {
+                class: Some(class),
+                ..Event::of_job(EventType::JobFailed, &job, JobState::Failed, now)
+            });
+        }
     }
 
     /// Pushes due ids of one lane's set again, as many as there is room for, from where the last look ended.

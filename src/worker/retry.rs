@@ -8,6 +8,9 @@ use crate::job::{Wait, WaitReason};
 use crate::judge::gate::Closed;
 use crate::store::Ending;
 
+/// A wait for a fallback is no shorter.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+
 /// The ending of a run whose judge can't be asked now.
 ///
 /// A pause belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. So does one that
@@ -23,18 +26,35 @@ pub(super) fn ending_of_wait(
         Closed::Paused | Closed::Busy => return Ending::Requeued,
         Closed::BreakerOpen => WaitReason::BreakerOpen,
         Closed::Throttled => WaitReason::Throttled,
+        Closed::Paced => WaitReason::Paced,
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
     };
-    let until = retry_in.map(|delay| {
-        now + TimeDelta::from_std(delay)
-            .unwrap_or(TimeDelta::days(1))
-            .min(TimeDelta::days(1))
-    });
+    let until = retry_in.map(|delay| at_most_a_day_after(now, delay));
     Ending::Waiting {
         wait: Wait { reason, until },
         due_at: until.unwrap_or(now),
     }
+}
+
+/// The ending of a run whose judge declined, and whose fallback can't be asked now.
+///
+/// The row's lane is the first judge's, and open: it waits for a time, whatever closed the fallback, or it would be claimed
+/// again at once and for ever.
+pub(super) fn ending_of_fallback_wait(retry_in: Duration, now: DateTime<Utc>) -> Ending {
+    let until = at_most_a_day_after(now, retry_in.max(SHORTEST_WAIT));
+    Ending::Waiting {
+        wait: Wait {
+            reason: WaitReason::Fallback,
+            until: Some(until),
+        },
+        due_at: until,
+    }
+}
+
+fn at_most_a_day_after(now: DateTime<Utc>, delay: Duration) -> DateTime<Utc> {
+    let delay = TimeDelta::from_std(delay).unwrap_or(TimeDelta::days(1));
+    now + delay.min(TimeDelta::days(1))
 }
 
 #[cfg(test)]
@@ -63,6 +83,7 @@ mod tests {
         let cases = [
             (Closed::BreakerOpen, WaitReason::BreakerOpen),
             (Closed::Throttled, WaitReason::Throttled),
+            (Closed::Paced, WaitReason::Paced),
             (Closed::Exhausted, WaitReason::Exhausted),
             (Closed::Misconfigured, WaitReason::Misconfigured),
         ];
@@ -86,6 +107,24 @@ mod tests {
                         until: None
                     },
                     due_at: now
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn a_wait_for_the_fallback_has_an_end_of_a_second_or_more() {
+        let now = at("2026-01-01T00:00:00Z");
+        for (seconds, until) in [(0, 1), (1, 1), (30, 30)] {
+            let until = now + TimeDelta::seconds(until);
+            assert_eq!(
+                ending_of_fallback_wait(Duration::from_secs(seconds), now),
+                Ending::Waiting {
+                    wait: Wait {
+                        reason: WaitReason::Fallback,
+                        until: Some(until)
+                    },
+                    due_at: until
                 },
             );
         }

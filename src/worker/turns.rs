@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::judge::{CallTurns, Turn};
+use crate::judge::{CallTurns, Held, Turn};
 use crate::queue::backend::Ahead;
 
 /// Calls of less than this are short.
@@ -40,16 +40,25 @@ struct Pace {
     typical_us: AtomicU64,
 }
 
-/// A call that is out, its waits at the gate included.
+/// A turn that was taken. Its waits at the gate are none of the call, and a turn that the gate refused teaches nothing: it
+/// would look like a very short call.
 struct Out {
-    began: Instant,
+    sent: Option<Instant>,
     pace: Arc<Pace>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+impl Held for Out {
+    fn calls(&mut self) {
+        self.sent = Some(Instant::now());
+    }
+}
+
 impl Drop for Out {
     fn drop(&mut self) {
-        self.pace.took(self.began.elapsed());
+        if let Some(sent) = self.sent {
+            self.pace.took(sent.elapsed());
+        }
     }
 }
 
@@ -85,7 +94,7 @@ impl CallTurns for Turns {
         // Never closed, so there is always a permit to come.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         Turn::holding(Out {
-            began: Instant::now(),
+            sent: None,
             pace: Arc::clone(&self.pace),
             _permit: permit,
         })

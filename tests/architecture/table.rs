@@ -23,6 +23,7 @@ const QUESTION: May = Only(
         "Question",
         "Reply",
         "Shrink",
+        "Target",
         "ErrorClass",
         "JudgeError",
     ],
@@ -45,6 +46,8 @@ const JUDGE_ROWS: May = Only(
         "CallUsage",
         "gate::Closed",
         "gate::GateSnapshot",
+        "gate::MeterSnapshot",
+        "gate::PaceSnapshot",
     ],
 );
 

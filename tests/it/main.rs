@@ -12,6 +12,7 @@
 
 mod api;
 mod cli;
+mod docs;
 mod faults;
 mod flow;
 mod judge;

@@ -4,6 +4,7 @@ mod accept;
 mod brakes;
 mod claim;
 mod fixtures;
+mod imports;
 mod jobs;
 mod judge_memory;
 mod migrations;

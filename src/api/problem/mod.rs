@@ -11,9 +11,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::job_view::JobRef;
-use crate::enqueue::{EnqueueError, JudgeProblem};
+use crate::enqueue::{EnqueueError, JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
-use crate::store::StoreError;
+use crate::store::{ImportState, StoreError};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
@@ -21,8 +21,10 @@ pub use catalogue::{ALL, ProblemType};
 pub const MEDIA_TYPE: &str = "application/problem+json";
 /// What every problem's `type` begins with.
 pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
-/// How long a client should stay away from a database that is away, seconds.
-const DATABASE_RETRY_AFTER_S: u64 = 5;
+/// How long a client should stay away from a service that can't take it now, seconds.
+const RETRY_AFTER_S: u64 = 5;
+/// How long it should leave a request with its key alone, seconds.
+const KEY_RETRY_AFTER_S: u64 = 2;
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -124,6 +126,8 @@ pub(super) enum ApiError {
         /// The names there are.
         known: Vec<String>,
     },
+    /// 404.
+    ImportNotFound(Uuid),
     /// 405.
     MethodNotAllowed,
     /// 408: after so many seconds.
@@ -136,6 +140,17 @@ pub(super) enum ApiError {
     JobEnded(Box<Job>),
     /// 409: while the client waited.
     JobCancelled(Box<Job>),
+    /// 409: cancel.
+    ImportEnded {
+        /// The import.
+        import_id: Uuid,
+        /// How it ended.
+        state: ImportState,
+    },
+    /// 409: another request with the key is under way.
+    KeyInUse,
+    /// 422: the key stands for another request.
+    KeyReused,
     /// 413.
     TooLarge {
         /// What is too large: `/conversation`, or empty for the whole body.
@@ -153,10 +168,18 @@ pub(super) enum ApiError {
     Internal(String),
     /// 502: the failed job.
     JudgeFailed(Box<Job>),
+    /// 502: which session, and why.
+    HistoryUnusable(String),
+    /// 503.
+    HistoryUnavailable(SourceProblem),
+    /// 503.
+    HistoryNotConfigured,
     /// 503.
     Disabled(String),
     /// 503.
     JudgeNotConfigured(JudgeProblem),
+    /// 503: how many streams there may be.
+    TooManyStreams(usize),
     /// 503: what was attempted; goes to the log alone.
     DatabaseUnavailable(String),
 }
@@ -191,20 +214,28 @@ impl ApiError {
             Self::JobNotFound(_) => "job-not-found",
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
+            Self::ImportNotFound(_) => "import-not-found",
             Self::MethodNotAllowed => "method-not-allowed",
             Self::BodyTimeout(_) => "body-timeout",
             Self::InProgress(_) => "scoring-in-progress",
             Self::JobNotFailed(_) => "job-not-failed",
             Self::JobEnded(_) => "job-ended",
             Self::JobCancelled(_) => "job-cancelled",
+            Self::ImportEnded { .. } => "import-ended",
+            Self::KeyInUse => "idempotency-key-in-use",
+            Self::KeyReused => "idempotency-key-reused",
             Self::TooLarge { .. } => "payload-too-large",
             Self::UnsupportedMediaType(_) => "unsupported-media-type",
             Self::HostNotAllowed(_) => "host-not-allowed",
             Self::HeadersTooLarge => "headers-too-large",
             Self::Internal(_) => "internal",
             Self::JudgeFailed(_) => "judge-failed",
+            Self::HistoryUnusable(_) => "history-unusable",
+            Self::HistoryUnavailable(_) => "history-unavailable",
+            Self::HistoryNotConfigured => "history-not-configured",
             Self::Disabled(_) => "scoring-disabled",
             Self::JudgeNotConfigured(_) => "judge-not-configured",
+            Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
         }
     }
@@ -238,6 +269,7 @@ impl ApiError {
             Self::JudgeNotFound { name, known } => {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))
             }
+            Self::ImportNotFound(id) => format!("import {id} is not known"),
             Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
             Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
             Self::InProgress(job) => {
@@ -251,6 +283,16 @@ impl ApiError {
             }
             Self::JobEnded(job) => format!("job {} has already {}", job.job_id, job.state),
             Self::JobCancelled(job) => format!("job {} was cancelled", job.job_id),
+            Self::ImportEnded { import_id, state } => {
+                format!("import {import_id} has already {state}")
+            }
+            Self::KeyInUse => {
+                "a request with this Idempotency-Key is under way; try again to get its answer"
+                    .to_owned()
+            }
+            Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
+                send the same request, or a new key"
+                .to_owned(),
             Self::TooLarge { pointer: "", max } => {
                 format!(
                     "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
@@ -258,9 +300,9 @@ impl ApiError {
             }
             Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
             Self::UnsupportedMediaType(declared) => match declared {
-                Some(declared) => {
-                    format!("the body is declared as {declared:?}: send application/json")
-                }
+                Some(declared) => format!(
+                    "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
+                ),
                 None => "the body has no content type: send application/json".to_owned(),
             },
             Self::HostNotAllowed(host) => format!(
@@ -274,11 +316,31 @@ impl ApiError {
                 || format!("job {} failed", job.job_id),
                 |failure| failure.message.clone(),
             ),
-            Self::Disabled(text) => text.clone(),
+            Self::HistoryUnavailable(problem) => problem.reason.clone(),
+            Self::HistoryNotConfigured => {
+                "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from".to_owned()
+            }
+            Self::Disabled(text) | Self::HistoryUnusable(text) => text.clone(),
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
             }
+            Self::TooManyStreams(max) => {
+                format!("{max} streams are open, which is http.max_streams")
+            }
             Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+        }
+    }
+
+    /// When to try again, seconds.
+    fn retry_after_s(&self) -> Option<u64> {
+        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) = self {
+            Some(RETRY_AFTER_S)
+        } else if let Self::KeyInUse = self {
+            Some(KEY_RETRY_AFTER_S)
+        } else if let Self::HistoryUnavailable(problem) = self {
+            Some(problem.retry_after_s)
+        } else {
+            None
         }
     }
 
@@ -329,8 +391,7 @@ impl ApiError {
             } else {
                 failure.map(|failure| failure.class.remedy().to_owned())
             },
-            retry_after_s: matches!(self, Self::DatabaseUnavailable(_))
-                .then_some(DATABASE_RETRY_AFTER_S),
+            retry_after_s: self.retry_after_s(),
         }
     }
 }
@@ -389,6 +450,8 @@ impl From<EnqueueError> for ApiError {
         match error {
             EnqueueError::SessionNotFound(id) => Self::SessionNotFound(id),
             EnqueueError::SessionNotCompleted { .. } => Self::SessionNotCompleted(text),
+            EnqueueError::SourceUnavailable { problem, .. } => Self::HistoryUnavailable(problem),
+            EnqueueError::SourceUnusable { .. } => Self::HistoryUnusable(text),
             EnqueueError::NothingToJudge(_) => Self::NothingToJudge(text),
             EnqueueError::UnknownCriteria(_) => {
                 Self::fault(Refusal::BadRequest, "/criteria_hash", text)

@@ -13,15 +13,18 @@ pub(super) enum Calls {
     None,
 }
 
-/// The judge of the criteria, which must be configured, and every other entry that is. The simulator's own entry needs no
+/// The judge of the criteria, which must be configured, as must its fallback, and every other entry that is. The simulator's own entry needs no
 /// key and is always there: it is asked only where the criteria name it.
 pub(super) async fn check(providers: &Providers, judge: &str, calls: Calls) -> Vec<Check> {
     let mut names = vec![judge.to_owned()];
-    names.extend(providers.names().into_iter().filter(|name| {
+    names.extend(providers.fallback(judge));
+    let others = providers.names().into_iter().filter(|name| {
         let real = providers.spec(name).is_ok_and(|spec| !spec.simulated());
         // Other models of an entry share its address and key.
-        name != judge && !name.contains(':') && real
-    }));
+        !names.contains(name) && !name.contains(':') && real
+    });
+    let others: Vec<String> = others.collect();
+    names.extend(others);
     let checks = names.into_iter().map(|name| async move {
         Check {
             found: one(providers, &name, calls).await,

@@ -1,6 +1,10 @@
-//! `Judge::ask`: cache -> turn -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once.
+//! `Judge::ask`: cache -> turn -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once. Where the
+//! judge declines, its fallback is asked in the same way.
 
+mod call;
+mod fallback;
 mod flights;
+mod kept;
 mod run;
 mod usage;
 
@@ -19,6 +23,7 @@ use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
 use super::{CacheKey, CallLog, CallTurns, JudgeSpec, NotConfigured, Providers, ReplyCache};
 use crate::clock::{Clock, SystemClock};
+use fallback::Fallback;
 use flights::{Flights, Seat};
 
 /// What a question needs from the run it belongs to.
@@ -57,11 +62,26 @@ pub enum Asked {
         /// What this run's calls used.
         usage: CallUsage,
     },
+    /// With a wait for the second judge: the first one declined, which is remembered, and isn't asked again by whoever asks
+    /// with the same `asked_for` within 24 h.
+    WaitForFallback {
+        /// The second judge's name.
+        judge: String,
+        /// Why it can't be asked now.
+        why: Closed,
+        /// When to come again. Always known: the lane of the question is the first judge's, which is open.
+        retry_in: Duration,
+        /// Retries spent over all runs by both, these included.
+        retries_spent: u32,
+        /// What this run's calls used.
+        usage: CallUsage,
+    },
 }
 
-/// One judge: a provider entry and a model.
+/// One judge: a provider entry and a model, and the judge that stands in for it, if any.
 pub struct Judge {
     inner: Arc<Inner>,
+    fallback: Option<Fallback>,
 }
 
 struct Inner {
@@ -100,19 +120,30 @@ impl Judge {
     /// Asks, patiently. Cancel-safe: dropping the future frees the permit.
     ///
     /// A question that is already in flight isn't asked again: its asker gets the same answer, marked as cached, for
-    /// which it spent nothing. A question that skips the cache is always asked.
+    /// which it spent nothing. A question that skips the cache is always asked. A judge that declines is asked once; its
+    /// fallback, if it has one, is asked instead.
     pub async fn ask(&self, question: &Question, context: AskContext) -> Asked {
-        let key = CacheKey::of(&self.inner.spec, question);
+        match &self.fallback {
+            Some(second) => fallback::ask(&self.inner, second, question, &context).await,
+            None => self.inner.ask(question, &context).await,
+        }
+    }
+}
+
+impl Inner {
+    /// Asks this judge, and no other.
+    async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> Asked {
+        let key = CacheKey::of(&self.spec, question);
         if context.skip_cache {
-            return run::run(&self.inner, question, &context, &key).await;
+            return run::run(self, question, context, &key).await;
         }
         loop {
-            let seat = self.board(question, &context, &key);
+            let seat = self.board(question, context, &key);
             let asked = seat.flight.await;
             match seat.led_with {
                 None => return asked,
                 Some(led_with) => {
-                    if let Some(shared) = shared(asked, &context, led_with) {
+                    if let Some(shared) = shared(asked, context, led_with) {
                         return shared;
                     }
                 }
@@ -120,11 +151,11 @@ impl Judge {
         }
     }
 
-    fn board(&self, question: &Question, context: &AskContext, key: &CacheKey) -> Seat {
+    fn board(self: &Arc<Self>, question: &Question, context: &AskContext, key: &CacheKey) -> Seat {
         // Two entries may share a cache; each has a lane of its own, so that neither waits for the other's.
-        let flight = (self.name().to_owned(), key.clone());
-        self.inner.flights.board(flight, context.retries_spent, || {
-            let inner = Arc::clone(&self.inner);
+        let flight = (self.spec.name().to_owned(), key.clone());
+        self.flights.board(flight, context.retries_spent, || {
+            let inner = Arc::clone(self);
             let (question, context, key) = (question.clone(), context.clone(), key.clone());
             async move { run::run(&inner, &question, &context, &key).await }.boxed()
         })
@@ -157,6 +188,8 @@ fn shared(asked: Asked, context: &AskContext, led_with: u32) -> Option<Asked> {
             retries_spent,
             usage,
         }),
+        // No flight waits for a fallback: it is a flight of its own.
+        Asked::WaitForFallback { .. } => None,
     }
 }
 
@@ -217,14 +250,23 @@ impl Judges {
     }
 
     fn build(&self, spec: JudgeSpec) -> Arc<Judge> {
-        let mut maker = self.maker.lock().unwrap_or_else(PoisonError::into_inner);
+        let fallback = self.providers.fallback_of(&spec).map(|name| Fallback {
+            judge: self.providers.spec(&name).map(|spec| self.inner(spec)),
+            name,
+        });
         Arc::new(Judge {
-            inner: Arc::new(Inner {
-                provider: maker.make(&spec, &self.wiring.clock),
-                spec,
-                wiring: self.wiring.clone(),
-                flights: Arc::clone(&self.flights),
-            }),
+            inner: self.inner(spec),
+            fallback,
+        })
+    }
+
+    fn inner(&self, spec: JudgeSpec) -> Arc<Inner> {
+        let mut maker = self.maker.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::new(Inner {
+            provider: maker.make(&spec, &self.wiring.clock),
+            spec,
+            wiring: self.wiring.clone(),
+            flights: Arc::clone(&self.flights),
         })
     }
 }

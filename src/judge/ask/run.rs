@@ -6,18 +6,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::call::Failed;
+use super::kept::{cached, kept};
 use super::{AskContext, Asked, Inner, usage};
 use crate::judge::call_log::CallUsage;
 use crate::judge::error::ErrorClass;
-use crate::judge::gate::{CallOutcome, Closed, Permit, Refusal};
-use crate::judge::provider::{CallRequest, Message, ProviderReply, Role, Stop};
+use crate::judge::gate::{Closed, Load, Permit, Refusal};
+use crate::judge::provider::{CallRequest, Message, Role};
 use crate::judge::retry::{self, Attempt, Decision, Spends};
-use crate::judge::{
-    Answer, CacheKey, CachedReply, CallRecord, Fault, JudgeError, Question, Reply, Turn, reply,
-};
+use crate::judge::{Answer, CacheKey, JudgeError, ModelFamily, Question, Turn, reply};
 
-/// A reply's text is kept up to this.
-const LONGEST_REPLY: usize = 64 * 1024;
 /// A server that refuses field after field is asked so often; there are fewer fields than that.
 const MOST_DROPPED_FIELDS: u32 = 8;
 
@@ -86,26 +84,20 @@ pub(super) async fn run(
 }
 
 /// A run's state between calls.
-struct Run<'a> {
-    judge: &'a Inner,
-    question: Question,
-    asked_for: Uuid,
-    request: CallRequest,
-    retries_spent: u32,
-    usage: CallUsage,
+pub(super) struct Run<'a> {
+    pub(super) judge: &'a Inner,
+    pub(super) question: Question,
+    pub(super) asked_for: Uuid,
+    pub(super) request: CallRequest,
+    pub(super) retries_spent: u32,
+    pub(super) usage: CallUsage,
     waited: Duration,
     cap_raised: bool,
-    repaired: bool,
+    pub(super) repaired: bool,
     dropped_fields: u32,
     shrunk: bool,
-    calls: u32,
-    turn: Option<Turn>,
-}
-
-/// A call that gave no good reply.
-struct Failed {
-    error: JudgeError,
-    faults: Vec<Fault>,
+    pub(super) calls: u32,
+    pub(super) turn: Option<Turn>,
 }
 
 enum Next {
@@ -161,122 +153,14 @@ impl<'a> Run<'a> {
         let wiring = &self.judge.wiring;
         let patience = wiring.retry.longest_in_slot.saturating_sub(self.waited);
         let asked = Instant::now();
-        let entered = wiring.gate.enter(self.judge.spec.name(), patience).await;
+        let (request, family) = (&self.request, self.judge.spec.limits().family);
+        let load = || load_of(request, family);
+        let entered = wiring
+            .gate
+            .enter(self.judge.spec.name(), patience, &load)
+            .await;
         self.waited += asked.elapsed();
         entered
-    }
-
-    async fn call(&mut self, permit: Permit) -> Result<Reply, Failed> {
-        let wiring = &self.judge.wiring;
-        self.calls += 1;
-        let at = wiring.clock.now();
-        let sent = Instant::now();
-        let called = self.judge.provider.call(&self.request).await;
-        let latency = sent.elapsed();
-        if called.is_ok() {
-            // The next call goes out before this one's reply is read. A failed call keeps the turn for its retry: a judge
-            // in trouble isn't asked more meanwhile.
-            self.turn = None;
-        }
-        let outcome = match &called {
-            Ok(_) => CallOutcome::Alive,
-            Err(error) => CallOutcome::Failed {
-                class: error.class,
-                retry_after: error.retry_after,
-                message: error.message.clone(),
-            },
-        };
-        let name = self.judge.spec.name();
-        wiring.gate.report(name, permit, &outcome);
-
-        let mut record = CallRecord {
-            call_id: Uuid::now_v7(),
-            asked_for: self.asked_for,
-            judge: name.to_owned(),
-            model: self.judge.spec.model().to_owned(),
-            at,
-            latency,
-            error: None,
-            message: None,
-            status: None,
-            usage: usage::nothing(),
-            reply: None,
-        };
-        if let Ok(reply) = &called {
-            record.model.clone_from(&reply.model);
-            record.status = Some(reply.status);
-            record.usage = usage::of_reply(&self.judge.spec, reply);
-            record.reply = Some(cut(&reply.text));
-            usage::add(&mut self.usage, record.usage);
-        }
-        let read = match called {
-            Ok(reply) => self.read(reply),
-            Err(error) => Err(Failed {
-                error,
-                faults: Vec::new(),
-            }),
-        };
-        if let Err(Failed { error, .. }) = &read {
-            record.error = Some(error.class);
-            record.message = Some(error.message.clone());
-            record.status = error.status;
-            // A refusal's words stand beside the reply's text, which is empty then.
-            record.reply = error.raw_reply.as_deref().map(cut).or(record.reply);
-            if error.class == ErrorClass::Unparsable {
-                tracing::warn!(call_id = %record.call_id, asked_for = %record.asked_for, judge = name, "a reply can't be used; it is kept with its call");
-            }
-        }
-        wiring.log.log(record);
-        read
-    }
-
-    /// From what the provider gave to a checked reply.
-    fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
-        let failed = |class, what: String, faults, raw: &str| Failed {
-            error: JudgeError {
-                class,
-                message: format!("judge {:?} {what}", self.judge.spec.name()),
-                status: Some(reply.status),
-                retry_after: None,
-                raw_reply: Some(cut(raw)),
-            },
-            faults,
-        };
-        match &reply.stop {
-            Stop::Complete => {}
-            Stop::Truncated => {
-                let cap = self.request.max_output_tokens;
-                let what = format!("was cut off by the output cap of {cap} tokens");
-                return Err(failed(ErrorClass::Truncated, what, Vec::new(), &reply.text));
-            }
-            Stop::Refused(words) => {
-                let what = "declined to answer".to_owned();
-                return Err(failed(ErrorClass::Refused, what, Vec::new(), words));
-            }
-            Stop::Unknown(reason) => {
-                let reason: String = reason.chars().take(64).collect();
-                let what = format!("stopped for an unknown reason, {reason:?}");
-                return Err(failed(ErrorClass::Rejected, what, Vec::new(), &reply.text));
-            }
-        }
-        match reply::parse(&reply.text, &self.question.check) {
-            Ok(value) => Ok(Reply {
-                value,
-                provider: self.judge.spec.provider().to_owned(),
-                model: reply.model,
-                simulated: reply.simulated,
-                repaired: self.repaired,
-                cached: false,
-                trimmed_tokens: self.question.trimmed_tokens,
-            }),
-            Err(faults) => {
-                let what = format!(
-                    "gave a reply that can't be used: {}",
-                    reply::summary(&faults)
-                );
-                Err(failed(ErrorClass::Unparsable, what, faults, &reply.text))
-            }
-        }
     }
 
     fn decide(&self, error: &JudgeError) -> Decision {
@@ -384,38 +268,6 @@ impl<'a> Run<'a> {
         self.request.messages.extend(turns);
     }
 
-    fn last_words(&self, mut error: JudgeError) -> JudgeError {
-        match error.class {
-            ErrorClass::Transient => {
-                let calls = self.retries_spent.saturating_add(1);
-                error.message = format!("{}; gave up after {calls} calls", error.message);
-            }
-            ErrorClass::Unparsable => {
-                error.message = format!("{}, also after a repair turn", error.message);
-            }
-            ErrorClass::TooLarge => {
-                let limits = self.judge.spec.limits();
-                let prompt = limits.family.tokens(&self.question.prompt);
-                let trimmed = match self.question.trimmed_tokens {
-                    0 => "untrimmed".to_owned(),
-                    tokens => format!("after about {tokens} tokens were left out"),
-                };
-                error.message = format!(
-                    "{}; the prompt is about {prompt} tokens, {trimmed}, for a context_window of {} as configured; set it to the model's own in llm_providers.yaml",
-                    error.message, limits.context_window
-                );
-            }
-            ErrorClass::Throttled
-            | ErrorClass::Exhausted
-            | ErrorClass::Misconfigured
-            | ErrorClass::Capability
-            | ErrorClass::Truncated
-            | ErrorClass::Refused
-            | ErrorClass::Rejected => {}
-        }
-        error
-    }
-
     fn answered(&self, answer: Answer) -> Asked {
         Asked::Answered {
             answer,
@@ -434,35 +286,15 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A reply from the cache, unless it no longer passes the question's check.
-async fn cached(judge: &Inner, question: &Question, key: &CacheKey) -> Option<Reply> {
-    let kept = judge.wiring.cache.get(key).await?;
-    (question.check)(&kept.reply).ok()?;
-    Some(Reply {
-        value: kept.reply,
-        provider: kept.provider,
-        model: kept.model,
-        simulated: kept.simulated || judge.spec.simulated(),
-        repaired: kept.repaired,
-        cached: true,
-        trimmed_tokens: question.trimmed_tokens,
-    })
-}
-
-fn kept(reply: &Reply) -> CachedReply {
-    CachedReply {
-        provider: reply.provider.clone(),
-        model: reply.model.clone(),
-        reply: reply.value.clone(),
-        simulated: reply.simulated,
-        repaired: reply.repaired,
+/// What a call will take of the judge's tokens a minute.
+fn load_of(request: &CallRequest, family: ModelFamily) -> Load {
+    let messages = request.messages.iter();
+    Load {
+        prompt_tokens: messages
+            .map(|message| family.tokens(&message.content))
+            .sum(),
+        most_answer_tokens: request.max_output_tokens.into(),
     }
-}
-
-fn cut(text: &str) -> String {
-    text.get(..text.floor_char_boundary(LONGEST_REPLY))
-        .unwrap_or_default()
-        .to_owned()
 }
 
 fn non_empty(reply: String) -> String {

@@ -1,7 +1,7 @@
 //! Tokens and money, call by call and summed.
 
 use crate::judge::call_log::CallUsage;
-use crate::judge::provider::{ProviderReply, Tokens};
+use crate::judge::provider::ProviderReply;
 use crate::judge::providers::{JudgeSpec, price_of};
 
 /// What no call has used: nothing, at no cost.
@@ -14,20 +14,14 @@ pub(super) fn nothing() -> CallUsage {
 
 /// What one reply used. Unpriced if the model that answered has no price, or the provider reported no tokens.
 pub(super) fn of_reply(spec: &JudgeSpec, reply: &ProviderReply) -> CallUsage {
-    let Some(Tokens {
-        input,
-        cached,
-        output,
-    }) = reply.usage
-    else {
+    let Some(tokens) = reply.usage else {
         return CallUsage::default();
     };
     CallUsage {
-        tokens_in: input,
-        tokens_in_cached: cached,
-        tokens_out: output,
-        cost_usd: price_of(&spec.entry().prices, &reply.model)
-            .map(|price| price.cost(input, cached, output)),
+        tokens_in: tokens.input,
+        tokens_in_cached: tokens.cached,
+        tokens_out: tokens.output,
+        cost_usd: price_of(&spec.entry().prices, &reply.model).map(|price| price.cost(tokens)),
     }
 }
 

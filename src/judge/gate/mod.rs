@@ -1,4 +1,4 @@
-//! Whether a call may go out now: breaker, pauses, concurrency. One gate serves all judges of a process.
+//! Whether a call may go out now: breaker, pauses, pace, concurrency. One gate serves all judges of a process.
 //!
 //! The in-process form is [`memory`]; a form that replicas share comes behind the same trait. Durations count from now,
 //! so that a gate needs no wall clock and its tests run on paused time.
@@ -10,6 +10,10 @@ use async_trait::async_trait;
 use super::error::ErrorClass;
 
 pub mod memory;
+mod rates;
+
+pub(in crate::judge) use memory::Ticket;
+pub use rates::{LimitReport, RateReport, Span};
 
 /// Why a lane is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +28,8 @@ pub enum Closed {
     Misconfigured,
     /// An operator said so; until resumed.
     Paused,
+    /// Nothing is wrong: the judge's requests or tokens a minute are used up for the moment. Closes no lane.
+    Paced,
     /// Nothing is wrong: as many calls are out as the entry's `max_concurrency`, or the asker's turns, allow. Closes no
     /// lane.
     Busy,
@@ -42,6 +48,8 @@ pub struct Refusal {
 pub struct Permit {
     /// Whether this call is the breaker's probe.
     pub probe: bool,
+    /// The call's share of the judge's pace.
+    pub(in crate::judge) ticket: Ticket,
     /// Runs when the permit is dropped.
     pub(in crate::judge) _on_drop: Option<Box<dyn Send + Sync>>,
 }
@@ -60,6 +68,97 @@ pub enum CallOutcome {
         /// What happened, for the judges page.
         message: String,
     },
+}
+
+/// What a call will take of a judge's tokens a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// The prompt, by estimate.
+    pub prompt_tokens: u64,
+    /// The cap on the answer; what the model typically answers is learned.
+    pub most_answer_tokens: u64,
+}
+
+/// What a call used, as its reply reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TokensUsed {
+    /// Of the prompt, cached ones included.
+    pub input: u64,
+    /// Of the answer, hidden reasoning included.
+    pub output: u64,
+}
+
+/// Everything that a gate learns of a call's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallEnd {
+    /// How it ended.
+    pub outcome: CallOutcome,
+    /// What it used; `None` if nobody said.
+    pub used: Option<TokensUsed>,
+    /// What the server said of its limits, with a good reply or a bad one.
+    pub rates: RateReport,
+}
+
+impl From<CallOutcome> for CallEnd {
+    fn from(outcome: CallOutcome) -> Self {
+        Self {
+            outcome,
+            used: None,
+            rates: RateReport::default(),
+        }
+    }
+}
+
+/// What a judge may be asked a minute, as configured; `None` for no such limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PaceLimits {
+    /// Requests.
+    pub requests_per_minute: Option<u64>,
+    /// Tokens, of prompts and answers together.
+    pub tokens_per_minute: Option<u64>,
+}
+
+/// For how many runs a judge has room, those whose calls are out included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Calls in flight.
+    pub in_flight: usize,
+    /// The most at once; `None` for no cap.
+    pub cap: Option<usize>,
+    /// How many more the pace lets go out soon; `None` where it limits nothing.
+    pub starts: Option<usize>,
+    /// When the pace lets more go out than that.
+    pub more_in: Option<Duration>,
+}
+
+/// One quantity that is limited by the minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MeterSnapshot {
+    /// What holds now, a minute; `None` for no limit.
+    pub limit: Option<u64>,
+    /// As configured.
+    pub configured: Option<u64>,
+    /// As the server's replies say.
+    pub learned: Option<u64>,
+    /// What went out within the last minute.
+    pub used: u64,
+}
+
+/// A judge's pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PaceSnapshot {
+    /// Requests.
+    pub requests: MeterSnapshot,
+    /// Tokens, of prompts and answers together.
+    pub tokens: MeterSnapshot,
+    /// Tokens of prompts, where the server limits them apart.
+    pub input_tokens: MeterSnapshot,
+    /// Tokens of answers, where the server limits them apart.
+    pub output_tokens: MeterSnapshot,
+    /// How long something is left of what a 429 took.
+    pub shrunk_for: Option<Duration>,
+    /// How long nothing goes out because a reply said that nothing is left.
+    pub held_for: Option<Duration>,
 }
 
 /// Where a judge's breaker stands.
@@ -93,10 +192,12 @@ pub struct GateSnapshot {
     pub breaker: BreakerState,
     /// Transient failures in a row.
     pub failures_in_row: u32,
-    /// Why the lane is closed now, if it is.
+    /// Why the lane is closed now, or open and held back by its pace ([`Closed::Paced`]), if it is.
     pub closed: Option<Refusal>,
     /// Calls in flight.
     pub in_flight: u32,
+    /// The pace.
+    pub pace: PaceSnapshot,
     /// The last error's text.
     pub last_error: Option<String>,
 }
@@ -117,15 +218,23 @@ pub struct Closure {
 /// Lets calls pass, or says why not.
 #[async_trait]
 pub trait Gate: Send + Sync {
-    /// Asks leave for one call. Waits at most `patience` for a slot of the judge's concurrency.
-    async fn enter(&self, judge: &str, patience: Duration) -> Result<Permit, Refusal>;
+    /// Asks leave for one call. Waits at most `patience` for a slot of the judge's concurrency and for its pace. `load` is
+    /// asked for only where tokens are limited, as the estimate isn't free.
+    async fn enter(
+        &self,
+        judge: &str,
+        patience: Duration,
+        load: &(dyn Fn() -> Load + Send + Sync),
+    ) -> Result<Permit, Refusal>;
     /// Says how the call ended. Must be called with the permit, before the next `enter` of the same question.
-    fn report(&self, judge: &str, permit: Permit, outcome: &CallOutcome);
-    /// Why the judge's lane is closed now; `None` if it is open. Never consumes a probe.
+    fn report(&self, judge: &str, permit: Permit, end: &CallEnd);
+    /// Why the judge's lane is closed now; `None` if it is open. Never consumes a probe. A pace closes no lane.
     fn closed(&self, judge: &str) -> Option<Refusal>;
+    /// For how many runs the judge has room now and soon, or why its lane is closed. Consumes nothing.
+    fn room(&self, judge: &str) -> Result<Room, Refusal>;
     /// Closes a lane until [`Gate::open`], or for `reopens_in`; a brake read from the store, or an operator's pause.
     fn close(&self, judge: &str, why: Closed, reopens_in: Option<Duration>);
-    /// Takes back what [`Gate::close`] did, and nothing else: the breaker and a throttling stay.
+    /// Takes back what [`Gate::close`] did, and nothing else: the breaker, a throttling and the pace stay.
     fn open(&self, judge: &str);
     /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
     fn take_closures(&self) -> Vec<Closure>;

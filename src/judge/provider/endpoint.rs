@@ -15,10 +15,11 @@ use super::http::{Client, Exchange, NoExchange};
 use super::refusal::{self, Said, Verdict};
 use super::reply::Unreadable;
 use super::shape::{Field, Learned, Rung, Shape};
-use super::{CallRequest, Provider, ProviderReply};
+use super::{CallRequest, Called, Provider, ProviderReply};
 use crate::clock::Clock;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
+use crate::judge::gate::RateReport;
 use crate::judge::providers::{Auth, JudgeSpec, Structured};
 
 /// A server's own words are kept up to this many characters.
@@ -66,6 +67,9 @@ pub(super) trait Dialect: Send + Sync {
         said: &Said,
         now: DateTime<Utc>,
     ) -> Option<Duration>;
+
+    /// What a reply's headers say of the limits, whatever its status.
+    fn rates(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport;
 }
 
 /// One entry and model.
@@ -170,36 +174,10 @@ impl Endpoint {
         self.error(class, Some(exchange.status), &words, retry_after)
     }
 
-    /// Remembers that a field is refused; a field that can't be spared, or not any further, is a rejection.
-    fn narrow(&self, sent: Shape, field: Field) -> ErrorClass {
-        // An entry that fixes how the reply is asked for has said that it wants no other way.
-        let fixed = field == Field::Format && self.spec.entry().structured != Structured::Auto;
-        match sent.without(field, self.dialect.ladder()) {
-            Some(narrower) if !fixed => {
-                self.learned.narrow(&self.spec, narrower);
-                ErrorClass::Capability
-            }
-            Some(_) | None => ErrorClass::Rejected,
-        }
-    }
-}
-
-#[async_trait]
-impl Provider for Endpoint {
-    async fn call(&self, request: &CallRequest) -> Result<ProviderReply, JudgeError> {
-        let shape = self.learned.shape(&self.spec);
-        let built = self
-            .dialect
-            .body(&self.spec, request, shape)
-            .map_err(|error| unusable(&error.to_string()))
-            .and_then(|body| self.request(body));
-        let exchange = match built {
-            Ok(http) => self.client.exchange(http, request.timeout).await,
-            Err(unusable) => Err(unusable),
-        }
-        .map_err(|broken| self.error(broken.class, broken.status, &broken.message, None))?;
+    /// A reply, or what came in its place.
+    fn read(&self, exchange: &Exchange, sent: Shape) -> Result<ProviderReply, JudgeError> {
         if !(200..300).contains(&exchange.status) {
-            return Err(self.refused(&exchange, shape));
+            return Err(self.refused(exchange, sent));
         }
         let status = Some(exchange.status);
         match self
@@ -207,7 +185,7 @@ impl Provider for Endpoint {
             .read(&exchange.body, exchange.status, &self.spec)
         {
             Ok(reply) => Ok(reply),
-            Err(Unreadable::ErrorInside) => Err(self.refused(&exchange, shape)),
+            Err(Unreadable::ErrorInside) => Err(self.refused(exchange, sent)),
             Err(Unreadable::BrokenOff) => Err(self.error(
                 ErrorClass::Transient,
                 status,
@@ -217,6 +195,45 @@ impl Provider for Endpoint {
             Err(Unreadable::Other(what)) => {
                 Err(self.error(ErrorClass::Rejected, status, what, None))
             }
+        }
+    }
+
+    /// Remembers that a field is refused; a field that can't be spared, or not any further, is a rejection.
+    fn narrow(&self, sent: Shape, field: Field) -> ErrorClass {
+        // An entry that fixes how the reply is asked for has said that it wants no other way.
+        let fixed = field == Field::Format && self.spec.entry().structured != Structured::Auto;
+        match sent.without(field, self.dialect.ladder()) {
+            Some(narrower) if !fixed => {
+                self.learned.narrow(&self.spec, narrower, self.clock.now());
+                ErrorClass::Capability
+            }
+            Some(_) | None => ErrorClass::Rejected,
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for Endpoint {
+    async fn call(&self, request: &CallRequest) -> Called {
+        let shape = self.learned.shape(&self.spec, self.clock.now());
+        let built = self
+            .dialect
+            .body(&self.spec, request, shape)
+            .map_err(|error| unusable(&error.to_string()))
+            .and_then(|body| self.request(body));
+        let exchange = match built {
+            Ok(http) => self.client.exchange(http, request.timeout).await,
+            Err(unusable) => Err(unusable),
+        };
+        match exchange {
+            Ok(exchange) => Called {
+                ended: self.read(&exchange, shape),
+                rates: self.dialect.rates(&exchange.headers, self.clock.now()),
+            },
+            Err(broken) => Called {
+                ended: Err(self.error(broken.class, broken.status, &broken.message, None)),
+                rates: RateReport::default(),
+            },
         }
     }
 }

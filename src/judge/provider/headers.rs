@@ -1,9 +1,11 @@
-//! How long a server asks to wait, by its headers.
+//! How long a server asks to wait, and what it says of its limits, by its headers.
 
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use reqwest::header::HeaderMap;
+
+use crate::judge::gate::{LimitReport, Span};
 
 /// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -32,6 +34,24 @@ pub(super) fn spent_limits(
         .filter(|(remaining, _)| text(headers, remaining) == Some("0"))
         .filter_map(|(_, reset)| read(text(headers, reset)?))
         .max()
+}
+
+/// One limit by the names of its headers: the limit, what remains of it, its reset. `read` reads a reset's form. What makes no
+/// sense (a negative count, a word) is as if it weren't there.
+pub(super) fn limit(
+    headers: &HeaderMap,
+    names: [&str; 3],
+    span: Span,
+    read: impl Fn(&str) -> Option<Duration>,
+) -> LimitReport {
+    let [limit, remaining, reset] = names.map(|name| text(headers, name));
+    let count = |text: &str| text.parse::<u64>().ok();
+    LimitReport {
+        limit: limit.and_then(count),
+        remaining: remaining.and_then(count),
+        resets_in: reset.and_then(read),
+        span,
+    }
 }
 
 /// At least a second: a quota that is said to be back at once would be asked for without a pause.

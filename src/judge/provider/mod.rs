@@ -25,13 +25,20 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::JudgeError;
+use super::gate::RateReport;
 use super::providers::{EntryType, JudgeSpec};
 
 /// Makes one call.
 #[async_trait]
 pub(in crate::judge) trait Provider: Send + Sync {
     /// Calls once. An error of class capability means that the next call leaves out what was refused.
-    async fn call(&self, request: &CallRequest) -> Result<ProviderReply, JudgeError>;
+    async fn call(&self, request: &CallRequest) -> Called;
+}
+
+/// A call's end, and what the server said of its limits on the way.
+pub(in crate::judge) struct Called {
+    pub(in crate::judge) ended: Result<ProviderReply, JudgeError>,
+    pub(in crate::judge) rates: RateReport,
 }
 
 /// One call.
@@ -84,11 +91,14 @@ pub(in crate::judge) enum Stop {
     Unknown(String),
 }
 
-/// Tokens as reported; `cached` are part of `input`, hidden reasoning is part of `output`.
+/// Tokens as reported; `cached` and `cache_written` are parts of `input`, hidden reasoning is part of `output`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::judge) struct Tokens {
     pub(in crate::judge) input: i64,
+    /// Read from the provider's prompt cache.
     pub(in crate::judge) cached: i64,
+    /// Written to it, where that has a price of its own.
+    pub(in crate::judge) cache_written: i64,
     pub(in crate::judge) output: i64,
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use chrono::{DateTime, TimeDelta, Utc};
+
 use crate::judge::providers::{Entry, EntryType, JudgeSpec, Structured};
 
 /// How the reply's shape is asked for, the strictest way first.
@@ -133,10 +135,20 @@ impl Shape {
     }
 }
 
-/// Request fields that servers turned out to refuse, by (base_url, model); kept as long as the process lives.
+/// Request fields that servers turned out to refuse, by (base_url, model); kept for an hour after the last refusal.
+///
+/// One odd refusal (a schema of certain criteria, a gateway in the middle of an update) must not cost every later question
+/// its schema. Trying again costs a refused call an hour, which no provider charges for.
 #[derive(Default)]
 pub(super) struct Learned {
-    shapes: Mutex<BTreeMap<Learner, Shape>>,
+    shapes: Mutex<BTreeMap<Learner, Lesson>>,
+}
+
+/// What is left of a request, and until when that is believed.
+#[derive(Clone, Copy)]
+struct Lesson {
+    shape: Shape,
+    until: DateTime<Utc>,
 }
 
 /// Two families at one address are told apart: what one refuses says nothing of the other.
@@ -145,26 +157,38 @@ type Learner = (EntryType, String, String);
 impl Learned {
     /// Models of an entry that takes any are named by whoever asks: what is learned of them is bounded.
     const MOST: usize = 1024;
+    const BELIEVED: TimeDelta = TimeDelta::hours(1);
 
     /// What is sent next.
-    pub(super) fn shape(&self, spec: &JudgeSpec) -> Shape {
+    pub(super) fn shape(&self, spec: &JudgeSpec, now: DateTime<Utc>) -> Shape {
         let start = Shape::start(spec.entry());
         let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
         shapes
             .get(&Self::key(spec))
-            .map_or(start, |learned| learned.and(start))
+            .filter(|lesson| now < lesson.until)
+            .map_or(start, |lesson| lesson.shape.and(start))
     }
 
     /// Remembers what can be done without.
-    pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: Shape) {
+    pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: Shape, now: DateTime<Utc>) {
+        let fresh = Lesson {
+            shape: narrower,
+            until: now + Self::BELIEVED,
+        };
         let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
         if shapes.len() >= Self::MOST {
             shapes.clear();
         }
         shapes
             .entry(Self::key(spec))
-            .and_modify(|shape| *shape = shape.and(narrower))
-            .or_insert(narrower);
+            .and_modify(|lesson| {
+                let shape = match now < lesson.until {
+                    true => lesson.shape.and(narrower),
+                    false => narrower,
+                };
+                *lesson = Lesson { shape, ..fresh };
+            })
+            .or_insert(fresh);
     }
 
     fn key(spec: &JudgeSpec) -> Learner {
@@ -237,9 +261,32 @@ mod tests {
     fn what_is_learned_holds_for_one_family_address_and_model() {
         let learned = Learned::default();
         let (one, other) = (spec("anthropic", "auto"), spec("gemini", "auto"));
-        let cool = learned.shape(&one).without(Field::Temperature, &[]);
-        learned.narrow(&one, cool.unwrap());
-        assert!(!learned.shape(&one).has(Field::Temperature));
-        assert!(learned.shape(&other).has(Field::Temperature));
+        let cool = learned.shape(&one, at(0)).without(Field::Temperature, &[]);
+        learned.narrow(&one, cool.unwrap(), at(0));
+        assert!(!learned.shape(&one, at(0)).has(Field::Temperature));
+        assert!(learned.shape(&other, at(0)).has(Field::Temperature));
+    }
+
+    #[test]
+    fn what_is_learned_is_tried_again_after_an_hour_without_a_refusal() {
+        let learned = Learned::default();
+        let spec = spec("openai", "auto");
+        let ladder = dialect_of(spec.entry().entry_type).ladder();
+        let start = learned.shape(&spec, at(0));
+        let object = start.without(Field::Format, ladder).unwrap();
+        learned.narrow(&spec, object, at(0));
+        // Another refusal half an hour later adds to it, and begins the hour anew.
+        let cool = object.without(Field::Temperature, ladder).unwrap();
+        learned.narrow(&spec, cool, at(30));
+        assert_eq!(learned.shape(&spec, at(89)), cool);
+        assert_eq!(learned.shape(&spec, at(90)), start);
+        // What is refused then is all that is known.
+        let cool = start.without(Field::Temperature, ladder).unwrap();
+        learned.narrow(&spec, cool, at(90));
+        assert_eq!(learned.shape(&spec, at(91)), cool);
+    }
+
+    fn at(minutes: i64) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::minutes(minutes)
     }
 }

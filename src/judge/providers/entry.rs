@@ -28,12 +28,15 @@ const KEYS: &[&str] = &[
     "extra_body",
     "prices",
     "max_concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
     "context_window",
     "max_output_tokens",
     "temperature",
     "timeout_s",
     "structured",
     "simulated",
+    "fallback",
 ];
 
 /// What an entry speaks.
@@ -155,12 +158,16 @@ pub(in crate::judge) struct Entry {
     pub(in crate::judge) extra_body: Map<String, Value>,
     pub(in crate::judge) prices: BTreeMap<String, Price>,
     pub(in crate::judge) max_concurrency: u32,
+    pub(in crate::judge) requests_per_minute: Option<u32>,
+    pub(in crate::judge) tokens_per_minute: Option<u32>,
     pub(in crate::judge) context_window: u32,
     pub(in crate::judge) max_output_tokens: u32,
     pub(in crate::judge) temperature: Option<f64>,
     pub(in crate::judge) timeout: Option<Duration>,
     pub(in crate::judge) structured: Structured,
     pub(in crate::judge) simulated: bool,
+    /// The judge that is asked what this one declines: `entry` or `entry:model`.
+    pub(in crate::judge) fallback: Option<String>,
 }
 
 impl fmt::Debug for Entry {
@@ -225,14 +232,17 @@ impl Entry {
             extra_body: extra_body(&fields)?,
             prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
             max_concurrency: fields.count("max_concurrency")?.unwrap_or(64),
-            context_window: positive(&fields, "context_window", 128_000)?,
-            max_output_tokens: positive(&fields, "max_output_tokens", 8192)?,
+            requests_per_minute: positive(&fields, "requests_per_minute")?,
+            tokens_per_minute: positive(&fields, "tokens_per_minute")?,
+            context_window: positive(&fields, "context_window")?.unwrap_or(128_000),
+            max_output_tokens: positive(&fields, "max_output_tokens")?.unwrap_or(8192),
             temperature: temperature(&fields)?,
             timeout: timeout(&fields)?,
             structured: fields
                 .word("structured", entry_type.structured())?
                 .unwrap_or(Structured::Auto),
             simulated: fields.flag("simulated")?.unwrap_or(false),
+            fallback: fields.text("fallback")?,
         })
     }
 
@@ -365,10 +375,10 @@ fn extra_body(fields: &Fields<'_>) -> Result<Map<String, Value>, ProvidersError>
     }
 }
 
-fn positive(fields: &Fields<'_>, key: &str, default: u32) -> Result<u32, ProvidersError> {
+fn positive(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, ProvidersError> {
     match fields.count(key)? {
         Some(0) => Err(fields.fault(key, "expected a whole number of 1 or more")),
-        given => Ok(given.unwrap_or(default)),
+        given => Ok(given),
     }
 }
 

@@ -4,6 +4,7 @@
 //! secret from the moment it is read: no error and no debug print shows it.
 
 mod entry;
+mod fallbacks;
 mod prices;
 mod read;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::gate::PaceLimits;
 use super::question::Limits;
 use super::tokens::ModelFamily;
 pub(in crate::judge) use entry::{Auth, Entry, EntryType, Structured};
@@ -130,7 +132,9 @@ impl Providers {
         for (name, value) in map {
             entries.insert(name.clone(), Arc::new(Entry::read(name, value, key_file)?));
         }
-        Ok(Self { entries })
+        let providers = Self { entries };
+        providers.check_fallbacks()?;
+        Ok(providers)
     }
 
     /// Every judge name that can be asked for: `entry`, and `entry:model` for each of its other models.
@@ -178,6 +182,20 @@ impl Providers {
         self.entries
             .values()
             .map(|entry| (entry.name.clone(), entry.max_concurrency))
+            .collect()
+    }
+
+    /// Requests and tokens a minute by entry, for the gate.
+    pub fn paces(&self) -> BTreeMap<String, PaceLimits> {
+        self.entries
+            .values()
+            .map(|entry| {
+                let limits = PaceLimits {
+                    requests_per_minute: entry.requests_per_minute.map(u64::from),
+                    tokens_per_minute: entry.tokens_per_minute.map(u64::from),
+                };
+                (entry.name.clone(), limits)
+            })
             .collect()
     }
 

@@ -6,31 +6,98 @@ use serde_json::Value;
 
 use super::ProvidersError;
 use super::read::Fields;
+use crate::judge::provider::Tokens;
 
-const KEYS: &[&str] = &[
+const RATES: [&str; 4] = [
     "input_per_mtok",
     "cached_input_per_mtok",
+    "cache_write_input_per_mtok",
     "output_per_mtok",
+];
+const KEYS: &[&str] = &[
+    RATES[0],
+    RATES[1],
+    RATES[2],
+    RATES[3],
+    LONG_PROMPT,
     "as_of",
     "source",
 ];
+const LONG_PROMPT: &str = "long_prompt";
+const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "above_input_tokens"];
 
-/// One model's price, USD per million tokens.
+/// One model's price.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::judge) struct Price {
-    pub(in crate::judge) input_per_mtok: f64,
-    /// Equal to the input's price where the file names none.
-    pub(in crate::judge) cached_input_per_mtok: f64,
-    pub(in crate::judge) output_per_mtok: f64,
+    rates: Rates,
+    long_prompt: Option<LongPrompt>,
+}
+
+/// USD per million tokens.
+#[derive(Debug, Clone, PartialEq)]
+struct Rates {
+    input: f64,
+    /// Equal to the input's where the file names none.
+    cached_input: f64,
+    /// Equal to the input's where the file names none.
+    cache_write_input: f64,
+    output: f64,
+}
+
+/// The rates of a call whose prompt is longer than so many tokens, for all of its tokens.
+#[derive(Debug, Clone, PartialEq)]
+struct LongPrompt {
+    above_input_tokens: i64,
+    rates: Rates,
 }
 
 impl Price {
-    /// USD of one call; `cached` tokens are part of `input`.
-    pub(in crate::judge) fn cost(&self, input: i64, cached: i64, output: i64) -> f64 {
-        let cached = cached.clamp(0, input.max(0));
-        let fresh = input.max(0) - cached;
-        (per_million(fresh, self.input_per_mtok) + per_million(cached, self.cached_input_per_mtok))
-            + per_million(output.max(0), self.output_per_mtok)
+    /// USD of one call.
+    pub(in crate::judge) fn cost(&self, tokens: Tokens) -> f64 {
+        let rates = match &self.long_prompt {
+            Some(long) if tokens.input > long.above_input_tokens => &long.rates,
+            Some(_) | None => &self.rates,
+        };
+        let input = tokens.input.max(0);
+        let cached = tokens.cached.clamp(0, input);
+        let written = tokens.cache_written.clamp(0, input - cached);
+        let fresh = input - cached - written;
+        per_million(fresh, rates.input)
+            + per_million(cached, rates.cached_input)
+            + per_million(written, rates.cache_write_input)
+            + per_million(tokens.output.max(0), rates.output)
+    }
+}
+
+impl Rates {
+    fn read(fields: &Fields<'_>) -> Result<Self, ProvidersError> {
+        let needed = |key: &str| {
+            fields
+                .number(key)?
+                .ok_or_else(|| fields.fault(key, "is missing; USD per million tokens"))
+        };
+        let [input, cached_input, cache_write_input, output] = RATES;
+        let input = needed(input)?;
+        Ok(Self {
+            input,
+            cached_input: fields.number(cached_input)?.unwrap_or(input),
+            cache_write_input: fields.number(cache_write_input)?.unwrap_or(input),
+            output: needed(output)?,
+        })
+    }
+}
+
+impl LongPrompt {
+    fn read(path: &str, value: &Value) -> Result<Self, ProvidersError> {
+        const ABOVE: &str = "above_input_tokens";
+        let fields = Fields::new(path, value, LONG_PROMPT_KEYS)?;
+        let above = fields
+            .count(ABOVE)?
+            .ok_or_else(|| fields.fault(ABOVE, "is missing; tokens of a prompt"))?;
+        Ok(Self {
+            above_input_tokens: i64::from(above),
+            rates: Rates::read(&fields)?,
+        })
     }
 }
 
@@ -67,25 +134,15 @@ pub(super) fn read(
     let mut prices = BTreeMap::new();
     for (model, value) in models {
         let fields = Fields::new(&format!("{path}.{model}"), value, KEYS)?;
-        let needed = |key: &str| {
-            fields
-                .number(key)?
-                .ok_or_else(|| fields.fault(key, "is missing; USD per million tokens"))
-        };
-        let input_per_mtok = needed("input_per_mtok")?;
+        let rates = Rates::read(&fields)?;
         // A price that nobody can trace is a price that nobody can check.
         fields.required("as_of")?;
         fields.required("source")?;
-        prices.insert(
-            model.clone(),
-            Price {
-                input_per_mtok,
-                cached_input_per_mtok: fields
-                    .number("cached_input_per_mtok")?
-                    .unwrap_or(input_per_mtok),
-                output_per_mtok: needed("output_per_mtok")?,
-            },
-        );
+        let long_prompt = fields
+            .raw(LONG_PROMPT)
+            .map(|value| LongPrompt::read(&fields.path(LONG_PROMPT), value))
+            .transpose()?;
+        prices.insert(model.clone(), Price { rates, long_prompt });
     }
     Ok(prices)
 }

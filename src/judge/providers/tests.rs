@@ -3,6 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::judge::ModelFamily;
+use crate::judge::provider::Tokens;
 
 fn no_file(_: &str) -> Result<String, String> {
     Err("no such file".to_owned())
@@ -173,15 +174,17 @@ fn path_and_key_header_are_those_of_the_family() {
 }
 
 #[test]
-fn each_shipped_model_of_the_other_families_has_a_price_but_the_one_whose_price_is_not_known() {
-    let keys = [("ANTHROPIC_API_KEY", "sk-1"), ("GOOGLE_API_KEY", "g-1")];
+fn each_shipped_model_has_a_price_but_the_simulated_one() {
+    let keys = [
+        ("OPENAI_API_KEY", "sk-0"),
+        ("ANTHROPIC_API_KEY", "sk-1"),
+        ("GOOGLE_API_KEY", "g-1"),
+    ];
     let providers = shipped(&keys);
     for name in providers.names() {
-        if name.starts_with("anthropic-default") || name.starts_with("google-default") {
-            let spec = providers.spec(&name).unwrap();
-            let price = price_of(&spec.entry().prices, spec.model());
-            assert_eq!(price.is_some(), name != "google-default", "{name}");
-        }
+        let spec = providers.spec(&name).unwrap();
+        let price = price_of(&spec.entry().prices, spec.model());
+        assert_eq!(price.is_some(), !spec.simulated(), "{name}");
     }
 }
 
@@ -265,7 +268,7 @@ fn each_fault_is_named_with_its_path() {
         (json!({ "extra_body": [] }), "j.extra_body", "map"),
         (json!({ "prices": [] }), "j.prices", "map of prices"),
         (
-            json!({ "prices": { "m": { "input_per_mtok": 1 } } }),
+            json!({ "prices": { "m": { "input_per_mtok": 1, "output_per_mtok": 2 } } }),
             "j.prices.m.as_of",
             "missing",
         ),
@@ -349,19 +352,155 @@ fn an_entry_without_a_key_is_configured_only_if_it_says_so() {
     assert_eq!(keyless(json!({ "custom_base_url": "http://h" })), Ok(()));
 }
 
+fn priced(model: &str, prices: Value, tokens: Tokens) -> Option<f64> {
+    let entry = entry_with(json!({ "prices": prices }));
+    let spec = read(entry).unwrap().spec("j").unwrap();
+    price_of(&spec.entry().prices, model).map(|price| price.cost(tokens))
+}
+
+const CALL: Tokens = Tokens {
+    input: 1_000_000,
+    cached: 400_000,
+    cache_written: 0,
+    output: 100_000,
+};
+
 #[test]
 fn a_price_counts_cached_tokens_apart_and_holds_for_dated_snapshots() {
-    let prices = json!({ "prices": {
-        "gpt-4o": { "input_per_mtok": "2.5", "cached_input_per_mtok": 1.25, "output_per_mtok": 10, "as_of": "d", "source": "s" },
-        "m": { "input_per_mtok": 1, "output_per_mtok": 2, "as_of": "d", "source": "s" },
-    }});
-    let spec = read(entry_with(prices)).unwrap().spec("j").unwrap();
     let cost = |model: &str| {
-        price_of(&spec.entry().prices, model).map(|price| price.cost(1_000_000, 400_000, 100_000))
+        let prices = json!({
+            "gpt-4o": { "input_per_mtok": "2.5", "cached_input_per_mtok": 1.25, "output_per_mtok": 10, "as_of": "d", "source": "s" },
+            "m": { "input_per_mtok": 1, "output_per_mtok": 2, "as_of": "d", "source": "s" },
+        });
+        priced(model, prices, CALL)
     };
     assert_eq!(cost("gpt-4o"), Some(1.5 + 0.5 + 1.0));
     assert_eq!(cost("gpt-4o-2024-08-06"), cost("gpt-4o"));
     assert_eq!(cost("m"), Some(1.2));
     assert_eq!(cost("gpt-4o-mini"), None);
     assert_eq!(cost("simulated-judge-v1"), None);
+}
+
+#[test]
+fn limits_a_minute_are_positive_or_left_out() {
+    let limits = |more| read(entry_with(more)).unwrap().paces()["j"];
+    assert_eq!(limits(json!({})), PaceLimits::default());
+    let both = json!({ "requests_per_minute": "60", "tokens_per_minute": 90_000 });
+    let expected = PaceLimits {
+        requests_per_minute: Some(60),
+        tokens_per_minute: Some(90_000),
+    };
+    assert_eq!(limits(both), expected);
+    for key in ["requests_per_minute", "tokens_per_minute"] {
+        for (value, words) in [(json!(0), "1 or more"), (json!("many"), "whole number")] {
+            let (path, message) = fault_of(json!({ key: value }));
+            assert_eq!(path, format!("j.{key}"));
+            assert!(message.contains(words), "{message}");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_to_the_prompt_cache_costs_its_own_price_or_that_of_input() {
+    let wrote = Tokens {
+        cache_written: 200_000,
+        ..CALL
+    };
+    let price = |more: Value| {
+        let mut price = json!({ "input_per_mtok": 4, "cached_input_per_mtok": 0.5, "output_per_mtok": 10, "as_of": "d", "source": "s" });
+        price
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        priced("m", json!({ "m": price }), wrote)
+    };
+    let own = price(json!({ "cache_write_input_per_mtok": 5 }));
+    assert_eq!(own, Some(0.4 * 4.0 + 0.4 * 0.5 + 0.2 * 5.0 + 1.0));
+    assert_eq!(price(json!({})), Some(0.6 * 4.0 + 0.4 * 0.5 + 1.0));
+    // More than there was: never paid for twice.
+    let odd = Tokens {
+        input: 10,
+        cached: 10,
+        cache_written: 10,
+        output: 0,
+    };
+    let prices = json!({ "m": { "input_per_mtok": 1_000_000, "output_per_mtok": 1, "as_of": "d", "source": "s" } });
+    assert_eq!(priced("m", prices, odd), Some(10.0));
+}
+
+#[test]
+fn a_longer_prompt_than_the_threshold_is_priced_by_its_own_rates_whole() {
+    let cost = |input: i64| {
+        let tokens = Tokens {
+            input,
+            cached: 0,
+            cache_written: 0,
+            output: 1_000_000,
+        };
+        let prices = json!({ "m": {
+            "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "d", "source": "s",
+            "long_prompt": { "above_input_tokens": 200_000, "input_per_mtok": 2, "output_per_mtok": 15 },
+        }});
+        priced("m", prices, tokens)
+    };
+    assert_eq!(cost(200_000), Some(0.2 + 10.0));
+    assert_eq!(cost(400_000), Some(0.8 + 15.0));
+    let without = json!({ "m": {
+        "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "d", "source": "s",
+        "long_prompt": { "input_per_mtok": 2, "output_per_mtok": 15 },
+    }});
+    let (path, message) = fault_of(json!({ "prices": without }));
+    assert_eq!(path, "j.prices.m.long_prompt.above_input_tokens");
+    assert!(message.contains("missing"), "{message}");
+}
+
+/// Two entries, `a` and `b`, with these fallbacks.
+fn pair(a: Value, b: Value) -> Result<Providers, ProvidersError> {
+    let mut value = json!({});
+    for (name, fallback) in [("a", a), ("b", b)] {
+        value[name] = entry_with(fallback)["j"].take();
+    }
+    read(value)
+}
+
+#[test]
+fn a_fallback_is_another_judge_of_the_file() {
+    let providers = pair(
+        json!({ "fallback": "b:n", "models": ["m", "o"] }),
+        json!({ "models": ["n"] }),
+    )
+    .unwrap();
+    let of = |name: &str| providers.fallback(name);
+    assert_eq!(of("a").as_deref(), Some("b:n"));
+    assert_eq!(of("a:o").as_deref(), Some("b:n"), "all models of the entry");
+    assert_eq!((of("b"), of("b:n"), of("nobody")), (None, None, None));
+    let other_model = pair(
+        json!({ "fallback": "a:o", "models": ["o"] }),
+        json!({ "fallback": "" }),
+    )
+    .unwrap();
+    assert_eq!(other_model.fallback("a").as_deref(), Some("a:o"));
+    assert_eq!(other_model.fallback("a:o"), None, "it would be itself");
+}
+
+#[test]
+fn a_fallback_that_can_never_stand_in_stops_the_start() {
+    let table = [
+        (json!("c"), json!({}), "known: a, b"),
+        (json!("b:n"), json!({}), "unknown judge \"b:n\""),
+        (json!("a"), json!({}), "the judge itself"),
+        (json!("a:m"), json!({}), "the judge itself"),
+        (json!("b"), json!({ "fallback": "a" }), "circle"),
+        (json!("b"), json!({ "simulated": true }), "simulated"),
+    ];
+    for (fallback, b, words) in table {
+        let error = pair(json!({ "fallback": fallback }), b).unwrap_err();
+        assert_eq!(error.path, "a.fallback", "{fallback}");
+        assert!(error.message.contains(words), "{fallback}: {error}");
+    }
+    let both = pair(
+        json!({ "fallback": "b", "simulated": true }),
+        json!({ "simulated": true }),
+    );
+    assert!(both.is_ok(), "a simulated judge may have a simulated one");
 }

@@ -1,4 +1,5 @@
-//! The task that fetches: as many ids as there are free slots, admitted in one batch, and handed to the handlers.
+//! The task that fetches: as many ids as there are free slots and their lanes have room for, admitted in one batch, and handed
+//! to the handlers.
 //!
 //! It never ends before the shutdown and never gives up: whatever fails is logged, and tried again within 5 s.
 
@@ -15,9 +16,10 @@ use uuid::Uuid;
 use super::super::{Claim, Claimed, Push, Queue, QueueError};
 use super::Admit;
 use super::lease::{Delivery, Hold, Lease, Leases};
+use super::shares::{Share, Shares, sooner};
 use super::slots::{Free, Slots};
 use super::source::Unstarted;
-use crate::job::{JobId, Lane, Priority};
+use crate::job::{JobId, Lane};
 
 /// The poll that holds when no wake-up arrives, and the pace of looks into the lane `suspect` and, while the queue is
 /// away, into the store.
@@ -39,6 +41,8 @@ pub(super) struct Fetcher<A: Admit> {
 /// What the fetcher remembers between its rounds.
 struct Memory {
     next_suspect: Instant,
+    /// Counts rounds, so that each claim goes first in its turn.
+    turn: usize,
     refusals: Pause,
     /// Set while the queue is away.
     outage: Option<Outage>,
@@ -55,9 +59,10 @@ enum Wait {
     No,
     /// A slot.
     Slot,
-    /// Ids, and slots too if the claim was held back by the slots kept for interactive work.
+    /// Ids, for so long; and slots too if the claim was held back by the slots kept for interactive work, or by a lane's room.
     Ids {
         or_slot: bool,
+        at_most: Duration,
     },
     Until(Instant),
 }
@@ -67,6 +72,7 @@ impl<A: Admit> Fetcher<A> {
     pub(super) async fn run(self) {
         let mut memory = Memory {
             next_suspect: Instant::now(),
+            turn: 0,
             refusals: Pause::new(),
             outage: None,
         };
@@ -91,30 +97,60 @@ impl<A: Admit> Fetcher<A> {
         if free.all == 0 {
             return Wait::Slot;
         }
+        let mut lanes = self.admit.lanes().await;
+        lanes.retain(|open| !open.lane.is_suspect());
+        let all_closed = lanes.is_empty();
+        memory.turn = memory.turn.wrapping_add(1);
+        let in_hand = |lane: &Lane| self.slots.of_lane(lane);
+        let shares = Shares::new(lanes, free, in_hand, memory.turn);
         if let Some(outage) = &mut memory.outage
             && Instant::now() < outage.next_claim
         {
-            return self.fetch_without_queue(outage, free).await;
+            return self.fetch_without_queue(outage, &shares.claims, free).await;
         }
-        let mut lanes = self.admit.lanes().await;
-        lanes.retain(|lane| !lane.is_suspect());
-        if lanes.is_empty() {
+        // Lanes that are all full say nothing of a queue that was away.
+        if all_closed || (memory.outage.is_some() && shares.claims.is_empty()) {
             return self.all_closed(memory).await;
         }
-        let claim = Claim {
-            lanes,
-            max: free.all,
-            max_bulk: free.bulk,
+        self.fetch(shares, free, memory).await
+    }
+
+    /// Makes a round's claims, and starts what came of them.
+    async fn fetch(&self, shares: Shares, free: Free, memory: &mut Memory) -> Wait {
+        let mut ids = Vec::new();
+        let (mut left, mut look_in) = (free, shares.look_in);
+        for share in &shares.claims {
+            if left.all == 0 {
+                break;
+            }
+            match self.queue.claim(self.owner, &share.claim(left)).await {
+                Ok(claimed) => {
+                    back(memory);
+                    left.take(&claimed);
+                    look_in = sooner(look_in, share.look_in(claimed.len()));
+                    ids.extend(claimed);
+                }
+                Err(error) => {
+                    self.away(&error, memory);
+                    break;
+                }
+            }
+        }
+        let wait = if memory.outage.is_some() || left.all == 0 {
+            Wait::No
+        } else {
+            Wait::Ids {
+                or_slot: shares.bounded || (free.bulk < free.all && left.bulk == 0),
+                at_most: look_in.unwrap_or(POLL).min(POLL),
+            }
         };
-        match self.queue.claim(self.owner, &claim).await {
-            Ok(ids) => {
-                back(memory);
-                self.fetched(ids, free, &mut memory.refusals).await
+        let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
+        match self.start(leases).await {
+            Admitted::Yes => {
+                memory.refusals.reset();
+                wait
             }
-            Err(error) => {
-                self.away(&error, memory);
-                Wait::No
-            }
+            Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
         }
     }
 
@@ -126,28 +162,6 @@ impl<A: Admit> Fetcher<A> {
             }
         }
         Wait::Until(Instant::now() + POLL)
-    }
-
-    async fn fetched(&self, ids: Vec<Claimed>, free: Free, refusals: &mut Pause) -> Wait {
-        let bulk = ids
-            .iter()
-            .filter(|id| id.priority == Priority::Bulk)
-            .count();
-        let wait = if ids.len() >= free.all {
-            Wait::No
-        } else {
-            Wait::Ids {
-                or_slot: free.bulk < free.all && bulk >= free.bulk,
-            }
-        };
-        let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
-        match self.start(leases).await {
-            Admitted::Yes => {
-                refusals.reset();
-                wait
-            }
-            Admitted::Refused => Wait::Until(Instant::now() + refusals.next()),
-        }
     }
 
     /// Admits what was claimed, and hands on what was admitted. The rest leaves the queue; all of it goes back into
@@ -189,7 +203,7 @@ impl<A: Admit> Fetcher<A> {
     }
 
     async fn deliver(&self, claimed: Claimed, item: A::Item, lease: Lease) {
-        let (slot, job) = self.slots.take(claimed.priority);
+        let (slot, job) = self.slots.take(&claimed.lane, claimed.priority);
         let delivery = Delivery {
             claimed,
             item,
@@ -231,11 +245,12 @@ impl<A: Admit> Fetcher<A> {
         outage.next_claim = now + outage.pause.next();
     }
 
-    async fn fetch_without_queue(&self, outage: &mut Outage, free: Free) -> Wait {
+    async fn fetch_without_queue(&self, outage: &mut Outage, shares: &[Share], free: Free) -> Wait {
         let now = Instant::now();
         if now >= outage.next_look {
             outage.next_look = now + POLL;
-            let due = self.admit.due_without_queue(free.all).await;
+            let claims = shares.iter().map(|share| share.claim(free)).collect();
+            let due = self.admit.due_without_queue(claims, free.all).await;
             for (claimed, item) in due {
                 let lease = self.leases.unleased(claimed.clone());
                 self.deliver(claimed, item, lease).await;
@@ -291,9 +306,11 @@ impl<A: Admit> Fetcher<A> {
                         // Elapsed or freed: the next round looks either way.
                         drop(tokio::time::timeout(until_suspect.max(FIRST_PAUSE), self.slots.changed.notified()).await);
                     }
-                    Wait::Ids { or_slot: false } => self.queue.woken(until_suspect.min(POLL)).await,
-                    Wait::Ids { or_slot: true } => tokio::select! {
-                        () = self.queue.woken(until_suspect.min(POLL)) => {}
+                    Wait::Ids { or_slot: false, at_most } => {
+                        self.queue.woken(until_suspect.min(at_most)).await;
+                    }
+                    Wait::Ids { or_slot: true, at_most } => tokio::select! {
+                        () = self.queue.woken(until_suspect.min(at_most)) => {}
                         () = self.slots.changed.notified() => {}
                     },
                     Wait::Until(instant) => tokio::time::sleep_until(instant).await,

@@ -12,11 +12,13 @@
 
 mod fetcher;
 mod lease;
+mod shares;
 mod slots;
 mod source;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use apalis::prelude::{Event, Monitor, ParallelizeExt as _, WorkerBuilder, WorkerBuilderExt as _};
 use async_trait::async_trait;
@@ -25,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Claimed, Queue};
+use super::{Claim, Claimed, Queue};
 use crate::job::Lane;
 
 pub use lease::{Delivery, Hold, Lease};
@@ -44,15 +46,40 @@ pub struct Refused {
     pub reason: String,
 }
 
+/// A lane whose gate is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenLane {
+    /// The lane.
+    pub lane: Lane,
+    /// For how many of its jobs there is room; `None`: for as many as there are slots.
+    pub room: Option<LaneRoom>,
+}
+
+impl OpenLane {
+    /// A lane that nothing bounds.
+    pub fn unbounded(lane: Lane) -> Self {
+        Self { lane, room: None }
+    }
+}
+
+/// For how many jobs of a lane there is room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneRoom {
+    /// The most of them in hand at once.
+    pub most: usize,
+    /// After how long there is room for more, if time makes room; a job of the lane that ends is looked for anyway.
+    pub more_in: Option<Duration>,
+}
+
 /// What a worker does between a claimed id and its handler. Implemented by the worker, which knows the store.
 #[async_trait]
 pub trait Admit: Send + Sync + 'static {
     /// What a handler needs besides the id: the claimed row.
     type Item: Send + 'static;
 
-    /// The lanes whose gate is open. The lane `suspect` is none of them: it is looked into about once a second, unless no
-    /// lane is open.
-    async fn lanes(&self) -> Vec<Lane>;
+    /// The lanes whose gate is open, and how much room each has. Asked before every claim. The lane `suspect` is none of
+    /// them: it is looked into about once a second, unless no lane is open.
+    async fn lanes(&self) -> Vec<OpenLane>;
 
     /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or not
     /// due, or in other hands. On an error all ids are released.
@@ -61,9 +88,11 @@ pub trait Admit: Send + Sync + 'static {
     /// lay elsewhere isn't started: it is put back, and its id moves to that lane.
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Self::Item)>, Refused>;
 
-    /// Claims up to `max` due rows of open lanes, without the lane `suspect`. Asked instead of the queue while that is
-    /// away, at most once a second; answers nothing if the store can't be asked either.
-    async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, Self::Item)>;
+    /// Claims due rows: no more of each claim's lanes than it says, no more than `max` in all, none of the lane `suspect`.
+    /// Asked instead of the queue while that is away, at most once a second; answers nothing if the store can't be asked
+    /// either.
+    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize)
+    -> Vec<(Claimed, Self::Item)>;
 
     /// Gives back rows that were admitted and whose handler never started, because the shutdown came first or the row
     /// is in the lane `suspect`. Their leases end when this returns.

@@ -2,12 +2,14 @@
 //!
 //! A slot is a guard: it is free again when it is dropped, however the handler ended.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::job::Priority;
+use super::super::Claimed;
+use crate::job::{Lane, Priority};
 
 /// How many jobs a worker has in hand: delivered, and the slot not yet free or the lease not yet ended. For heartbeats.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +45,7 @@ impl Ahead {
 /// A place among the jobs that run at once. Dropping it lets the next job in.
 pub struct Slot {
     slots: Arc<Slots>,
+    lane: Lane,
     priority: Priority,
     _job: Arc<JobInHand>,
 }
@@ -53,6 +56,12 @@ impl Drop for Slot {
         used.all -= 1;
         if self.priority == Priority::Bulk {
             used.bulk -= 1;
+        }
+        if let Some(jobs) = used.lanes.get_mut(&self.lane) {
+            *jobs -= 1;
+            if *jobs == 0 {
+                used.lanes.remove(&self.lane);
+            }
         }
         drop(used);
         self.slots.changed.notify_one();
@@ -74,6 +83,7 @@ pub(super) struct Slots {
 struct Used {
     all: usize,
     bulk: usize,
+    lanes: HashMap<Lane, usize>,
 }
 
 /// What may be claimed now.
@@ -85,6 +95,14 @@ pub(super) struct Free {
 
 impl Free {
     const NOTHING: Self = Self { all: 0, bulk: 0 };
+
+    /// These were claimed.
+    pub(super) fn take(&mut self, claimed: &[Claimed]) {
+        let is_bulk = |id: &&Claimed| id.priority == Priority::Bulk;
+        let bulk = claimed.iter().filter(is_bulk).count();
+        self.all = self.all.saturating_sub(claimed.len());
+        self.bulk = self.bulk.saturating_sub(bulk).min(self.all);
+    }
 }
 
 impl Slots {
@@ -117,18 +135,29 @@ impl Slots {
         self.in_hand.count()
     }
 
+    /// How many jobs of a lane have a slot.
+    pub(super) fn of_lane(&self, lane: &Lane) -> usize {
+        self.used().lanes.get(lane).copied().unwrap_or(0)
+    }
+
     /// Takes a slot for a job that is now in hand.
-    pub(super) fn take(self: &Arc<Self>, priority: Priority) -> (Slot, Arc<JobInHand>) {
+    pub(super) fn take(
+        self: &Arc<Self>,
+        lane: &Lane,
+        priority: Priority,
+    ) -> (Slot, Arc<JobInHand>) {
         let mut used = self.used();
         used.all += 1;
         if priority == Priority::Bulk {
             used.bulk += 1;
         }
+        *used.lanes.entry(lane.clone()).or_default() += 1;
         drop(used);
         self.in_hand.0.fetch_add(1, Ordering::AcqRel);
         let job = Arc::new(JobInHand(Arc::clone(self)));
         let slot = Slot {
             slots: Arc::clone(self),
+            lane: lane.clone(),
             priority,
             _job: Arc::clone(&job),
         };
@@ -163,7 +192,7 @@ mod tests {
 
     fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<JobInHand>)> {
         (0..jobs)
-            .map(|_| slots.take(Priority::Interactive))
+            .map(|_| slots.take(&Lane::of_judge("a"), Priority::Interactive))
             .collect()
     }
 
@@ -205,6 +234,19 @@ mod tests {
                 assert_eq!(slots.free().all, expected, "{in_hand} of {limit}");
             }
         }
+    }
+
+    #[test]
+    fn jobs_are_counted_by_lane_until_their_slot_is_free() {
+        let (slots, _ahead) = slots(10, 0);
+        let [a, b] = ["a", "b"].map(Lane::of_judge);
+        let jobs = fill(&slots, 3);
+        let other = slots.take(&b, Priority::Bulk);
+        assert_eq!((slots.of_lane(&a), slots.of_lane(&b)), (3, 1));
+        drop(jobs);
+        assert_eq!((slots.of_lane(&a), slots.of_lane(&b)), (0, 1));
+        drop(other);
+        assert!(slots.used().lanes.is_empty(), "no lane is kept for ever");
     }
 
     #[test]

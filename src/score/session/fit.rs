@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::SessionRequest;
-use super::trim::Transcript;
+use super::trim::{Transcript, Trimmed};
 use super::{fence, prompt};
-use crate::judge::{Limits, ModelFamily, Nonce, Question, Shrink};
+use crate::judge::{Limits, ModelFamily, Nonce, Question, Shrink, Target};
 use crate::score::criteria::Trim;
 use crate::score::{BadRequest, Criteria};
 
@@ -72,46 +72,83 @@ pub(super) fn fit(
     Ok(fitted(&evidence, prompt, trimmed.gone))
 }
 
-/// How a question under these criteria is made smaller once its provider has refused it: to half of what it was, or as far
-/// down as trimming goes where that is more. The estimate was wrong by an unknown factor, so a small step would
-/// often be refused again, and there is only one.
+/// How a question under these criteria is made smaller.
+///
+/// Once its provider has said that it is too large, to half of what it was, or as far down as trimming goes where that is
+/// more: the estimate was wrong by an unknown factor, so a small step would often be refused again, and there is only one.
+/// For a judge of other limits, to as much as that one takes.
 pub(super) fn shrink(trim: Trim, family: ModelFamily, nonce: &Nonce) -> Option<Shrink> {
     match trim {
         Trim::Never => return None,
         Trim::Auto => {}
     }
     let nonce = nonce.clone();
-    Some(Arc::new(move |question: &Question| {
-        smaller(question, family, &nonce)
+    Some(Arc::new(move |question: &Question, target| match target {
+        Target::Half => half(question, family, &nonce),
+        Target::Within(limits) => within(question, &limits, &nonce),
     }))
 }
 
-fn smaller(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Question> {
-    let prompt = &question.prompt;
-    let (from, to) = fence::find(prompt, "conversation", &nonce.0)?;
-    let conversation = &prompt[from..to];
-    let asked = family.tokens(conversation);
-    // Without the nonce: the same session is cut alike, whichever nonce was drawn.
-    let around = [&prompt[..from], &prompt[to..]].concat();
-    let fixed = family.tokens(&around.replace(&nonce.0, "")) + FENCES;
-    let transcript = Transcript::of(conversation, family);
-    let room = ((asked + fixed) / 2)
-        .saturating_sub(fixed)
+fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Question> {
+    let part = Part::of(question, family, nonce)?;
+    let transcript = Transcript::of(part.conversation, family);
+    let asked = family.tokens(part.conversation) + part.fixed;
+    let room = (asked / 2)
+        .saturating_sub(part.fixed)
         .max(transcript.smallest());
     // A twentieth less wouldn't be worth a second refusal.
-    if room + fixed > (asked + fixed) / 20 * 19 {
+    if room + part.fixed > asked / 20 * 19 {
         return None;
     }
     let trimmed = transcript.fit(room).ok()?;
-    // What was defused stays so: cutting makes no new shape of a fence.
-    let smaller = [&prompt[..from], &trimmed.text, &prompt[to..]].concat();
-    Some(Question {
-        evidence_hash: prompt::digest(&[&question.evidence_hash, &trimmed.text]),
-        prompt: smaller.into(),
-        trimmed_tokens: trimmed.gone,
-        shrink: None,
-        ..question.clone()
-    })
+    Some(part.with(question, trimmed, None))
+}
+
+fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Question> {
+    let family = limits.family;
+    let part = Part::of(question, family, nonce)?;
+    let schema = family.tokens(&question.schema.to_string());
+    let room = limits.for_the_question().checked_sub(part.fixed + schema)?;
+    let trimmed = Transcript::of(part.conversation, family).fit(room).ok()?;
+    // That judge may say too large in its turn.
+    let shrink = shrink(Trim::Auto, family, nonce);
+    Some(part.with(question, trimmed, shrink))
+}
+
+/// The conversation in a filled prompt, and what stands around it.
+struct Part<'a> {
+    before: &'a str,
+    conversation: &'a str,
+    after: &'a str,
+    /// Tokens of all but the conversation.
+    fixed: u64,
+}
+
+impl<'a> Part<'a> {
+    fn of(question: &'a Question, family: ModelFamily, nonce: &Nonce) -> Option<Self> {
+        let prompt = &question.prompt;
+        let (from, to) = fence::find(prompt, "conversation", &nonce.0)?;
+        let (before, after) = (&prompt[..from], &prompt[to..]);
+        // Without the nonce: the same session is cut alike, whichever nonce was drawn.
+        let around = [before, after].concat().replace(&nonce.0, "");
+        Some(Self {
+            before,
+            conversation: &prompt[from..to],
+            after,
+            fixed: family.tokens(&around) + FENCES,
+        })
+    }
+
+    /// The question about the trimmed conversation. What was defused stays so: cutting makes no new shape of a fence.
+    fn with(&self, question: &Question, trimmed: Trimmed, shrink: Option<Shrink>) -> Question {
+        Question {
+            evidence_hash: prompt::digest(&[&question.evidence_hash, &trimmed.text]),
+            prompt: [self.before, &trimmed.text, self.after].concat().into(),
+            trimmed_tokens: trimmed.gone,
+            shrink,
+            ..question.clone()
+        }
+    }
 }
 
 const NEVER: &str = "the criteria say judge.trim: never, so nothing was left out";

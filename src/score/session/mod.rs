@@ -255,6 +255,9 @@ impl SessionRequest {
         if answer.repaired {
             flags.push(Flag::ReplyRepaired);
         }
+        if answer.by_fallback {
+            flags.push(Flag::FallbackJudge);
+        }
         flags.sort_unstable();
         SessionScore {
             total_score: parsed.total,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn guarded() -> Setup {
+pub(super) fn guarded() -> Setup {
     let mut setup = Setup::default();
     setup.auth.tokens = [
         "viewer:read:r-token",
@@ -155,6 +155,7 @@ async fn settings_that_do_not_hold_together_are_refused() {
     let state = |auth: AuthSettings, proxies: &[&str], bind: &str| ApiState {
         store: server.db.store.clone(),
         enqueue: server.enqueue.clone(),
+        imports: imports(server.db.store.clone(), None),
         clock: Arc::new(SystemClock),
         http: HttpSettings {
             trusted_proxies: proxies.iter().map(|p| (*p).to_owned()).collect(),
@@ -164,8 +165,12 @@ async fn settings_that_do_not_hold_together_are_refused() {
         health: server.health.clone(),
         metrics: None,
         judges: Setup::default().judges,
+        fallback_of: Arc::new(|_| None),
         worker_stale_after: Duration::from_secs(5),
         max_wait: Duration::from_secs(60),
+        events: server.events.clone(),
+        streams: server.streams.clone(),
+        keyed: TaskTracker::new(),
         bind: bind.parse().unwrap(),
     };
     let error = router(state(Setup::default().auth, &[], "0.0.0.0:80")).unwrap_err();

@@ -148,7 +148,7 @@ async fn a_body_that_is_not_declared_as_json_is_415() {
     let squeezed = server
         .post(&score_path(session))
         .json(&json!({}))
-        .header("content-encoding", "gzip");
+        .header("content-encoding", "br");
     problem_of(
         squeezed.send().await.unwrap(),
         415,
@@ -159,6 +159,48 @@ async fn a_body_that_is_not_declared_as_json_is_415() {
     let asked = server.post(&score_path(session)).body("{}");
     let charset = asked.header("content-type", "application/json; charset=utf-8");
     json_of(charset.send().await.unwrap(), 202).await;
+}
+
+fn gzipped(text: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(text).unwrap();
+    gzip.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_gzip_body_is_inflated_and_the_limit_counts_what_it_inflates_to() {
+    let mut setup = Setup::default();
+    setup.http.max_body_bytes = 2_048;
+    let server = Server::with(setup).await;
+    let put = async |body: Vec<u8>, key: Option<&str>| {
+        let path = format!("/api/v1/sessions/{}", Uuid::now_v7());
+        let mut put = server.request(Method::PUT, &path).body(body);
+        if let Some(key) = key {
+            put = server
+                .post("/api/v1/queue/pause")
+                .header("Idempotency-Key", key)
+                .body(gzipped(&vec![b' '; 64 << 20]));
+        }
+        let put = put.header("content-type", "application/json");
+        put.header("content-encoding", "gzip").send().await.unwrap()
+    };
+    let stored = put(gzipped(session_body().to_string().as_bytes()), None).await;
+    json_of(stored, 201).await;
+    let bomb = gzipped(&vec![b' '; 64 << 20]);
+    assert!(bomb.len() < 100_000);
+    problem_of(put(bomb, None).await, 413, "payload-too-large").await;
+    problem_of(put(Vec::new(), Some("k")).await, 413, "payload-too-large").await;
+    let broken = problem_of(
+        put(b"not gzip".to_vec(), None).await,
+        422,
+        "invalid-request",
+    )
+    .await;
+    assert!(
+        broken["detail"].as_str().unwrap().contains("gzip"),
+        "{broken}"
+    );
 }
 
 #[tokio::test]

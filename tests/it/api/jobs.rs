@@ -174,6 +174,7 @@ async fn every_wait_has_a_reason() {
             failures_in_row: 5,
             closed,
             in_flight: 0,
+            pace: gavel::judge::gate::PaceSnapshot::default(),
             last_error: None,
         };
         let open = Refusal {

@@ -5,7 +5,10 @@ mod auth;
 mod bad_input;
 mod brakes;
 mod document;
+mod events;
 mod fakes;
+mod idempotency;
+mod imports;
 mod jobs;
 mod lists;
 mod operate;
@@ -18,10 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiState, router};
+use gavel::api::{ApiState, Streams, router};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
-use gavel::enqueue::{Enqueue, JudgeCheck, JudgeProblem, ScoreOnly};
+use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
+use gavel::events::{Announcer, Feed, announcer};
+use gavel::history::imports::{HistoryOptions, Imports};
+use gavel::history::tarsy::Address;
 use gavel::job::{
     Failure, FailureClass, Job, JobId, Kind, NewJob, Priority, Purpose, Usage, Wait, WaitReason,
 };
@@ -32,6 +38,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::support::{TestStore, sqlite};
@@ -44,6 +51,7 @@ struct Setup {
     criteria: Value,
     bind: Option<SocketAddr>,
     judges: gavel::api::JudgeNames,
+    tarsy: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -53,6 +61,7 @@ impl Default for Setup {
                 max_body_bytes: 8 << 20,
                 max_json_depth: 64,
                 max_wait_s: 60,
+                max_streams: 2,
                 allowed_hosts: Vec::new(),
                 trusted_proxies: vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()],
             },
@@ -64,6 +73,7 @@ impl Default for Setup {
             criteria: criteria("judge-a", "Judge it."),
             bind: None,
             judges: Arc::new(|| ["judge-a", "judge-b", "no-key"].map(str::to_owned).to_vec()),
+            tarsy: Some("https://tarsy.example.com"),
         }
     }
 }
@@ -90,6 +100,20 @@ fn judge_check() -> JudgeCheck {
     })
 }
 
+/// What begins imports; nothing runs them here.
+fn imports(store: Arc<Store>, tarsy: Option<&str>) -> Arc<Imports> {
+    let options = HistoryOptions {
+        base: tarsy.map(|url| Address::parse(url).unwrap()),
+        token: None,
+        requests_per_second: 2.0,
+        timeout: Duration::from_secs(1),
+        max_retries: 0,
+        first_delay: Duration::ZERO,
+        stale_after: Duration::from_secs(5),
+    };
+    Imports::new(store, Arc::new(SystemClock), options)
+}
+
 /// A server on a port of its own.
 struct Server {
     base: String,
@@ -98,6 +122,10 @@ struct Server {
     enqueue: Arc<Enqueue>,
     queue: Arc<Pushed>,
     health: Arc<Condition>,
+    events: Announcer,
+    feed: Arc<Feed>,
+    streams: Streams,
+    stopping: CancellationToken,
     worker_id: Uuid,
     _tasks: JoinSet<()>,
 }
@@ -118,11 +146,21 @@ impl Server {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let bound = listener.local_addr().unwrap();
         let (queue, health) = (Arc::new(Pushed::default()), Arc::new(Condition::default()));
-        let (enqueue, pushing) = Enqueue::new(
-            db.store.clone(),
-            queue.clone(),
+        let (feed, stopping) = (Arc::new(Feed::new()), CancellationToken::new());
+        let (events, announcing) = announcer(
+            feed.clone(),
             Arc::new(SystemClock),
-            judge_check(),
+            CancellationToken::new(),
+        );
+        let streams = Streams::new(feed.clone(), setup.http.max_streams, stopping.clone());
+        let (enqueue, pushing) = Enqueue::new(
+            EnqueueParts {
+                store: db.store.clone(),
+                queue: queue.clone(),
+                clock: Arc::new(SystemClock),
+                events: events.clone(),
+                judges: judge_check(),
+            },
             Arc::new(Criteria::from_value(&setup.criteria).unwrap()),
             ScoreOnly::Ended,
             CancellationToken::new(),
@@ -130,19 +168,25 @@ impl Server {
         let app = router(ApiState {
             store: db.store.clone(),
             enqueue: enqueue.clone(),
+            imports: imports(db.store.clone(), setup.tarsy),
             clock: Arc::new(SystemClock),
             http: setup.http,
             auth: setup.auth,
             health: health.clone(),
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,
+            fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
             worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
+            events: events.clone(),
+            streams: streams.clone(),
+            keyed: TaskTracker::new(),
             bind: setup.bind.unwrap_or(bound),
         })
         .unwrap();
         let mut tasks = JoinSet::new();
         tasks.spawn(pushing);
+        tasks.spawn(announcing);
         tasks.spawn(async move {
             let service = app.into_make_service_with_connect_info::<SocketAddr>();
             axum::serve(listener, service).await.unwrap();
@@ -158,6 +202,10 @@ impl Server {
             enqueue,
             queue,
             health,
+            events,
+            feed,
+            streams,
+            stopping,
             worker_id: Uuid::now_v7(),
             _tasks: tasks,
         }

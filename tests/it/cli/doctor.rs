@@ -106,3 +106,170 @@ async fn without_probes_no_judge_is_called() {
     drop(run.prints("(not called)"));
     assert!(server.received_requests().await.unwrap().is_empty());
 }
+
+/// What each family answers to one token, and how a wrong key and a wrong model look there.
+fn families() -> [(&'static str, Value, ResponseTemplate, ResponseTemplate); 3] {
+    let told = |status: u16, body: Value| ResponseTemplate::new(status).set_body_json(body);
+    [
+        (
+            "openai",
+            json!({
+                "model": "m-1", "choices": [{ "message": { "content": "{" }, "finish_reason": "length" }],
+            }),
+            told(
+                401,
+                json!({ "error": { "message": "SERVER WORDS hunter2-key", "code": "invalid_api_key" } }),
+            ),
+            told(
+                404,
+                json!({ "error": { "message": "SERVER WORDS", "code": "model_not_found" } }),
+            ),
+        ),
+        (
+            "anthropic",
+            json!({ "model": "m-1", "content": [{ "type": "text", "text": "{" }], "stop_reason": "max_tokens" }),
+            told(
+                401,
+                json!({ "type": "error", "error": { "type": "authentication_error", "message": "SERVER WORDS hunter2-key" } }),
+            ),
+            told(
+                404,
+                json!({ "type": "error", "error": { "type": "not_found_error", "message": "SERVER WORDS" } }),
+            ),
+        ),
+        (
+            "gemini",
+            json!({ "modelVersion": "m-1", "candidates": [{ "finishReason": "MAX_TOKENS" }] }),
+            told(
+                400,
+                json!([{ "error": { "code": 400, "status": "INVALID_ARGUMENT", "message": "SERVER WORDS hunter2-key: API key not valid" } }]),
+            ),
+            told(
+                404,
+                json!({ "error": { "code": 404, "status": "NOT_FOUND", "message": "SERVER WORDS" } }),
+            ),
+        ),
+    ]
+}
+
+/// A place whose only judge is of this family and listens there.
+fn place_of(family: &str, address: &str) -> Place {
+    let place = Place::new();
+    let file = place.path().join("llm_providers.yaml");
+    let text =
+        format!("j:\n  type: {family}\n  base_url: {address}\n  model: m-1\n  key: hunter2-key\n");
+    std::fs::write(&file, text).unwrap();
+    place
+        .with("GAVEL_LLM_PROVIDERS", &file.display().to_string())
+        .with("DEFAULT_LLM_PROVIDER", "j")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_family_says_what_is_wrong_and_what_to_do_about_it() {
+    for (family, fine, wrong_key, no_model) in families() {
+        let table = [
+            (
+                wrong_key,
+                "(misconfigured)",
+                "Correct the judge's key, model or base_url",
+            ),
+            (
+                no_model,
+                "(misconfigured)",
+                "Correct the judge's key, model or base_url",
+            ),
+            (
+                ResponseTemplate::new(429).set_body_string("SERVER WORDS"),
+                "(throttled)",
+                "rate limit",
+            ),
+            (
+                ResponseTemplate::new(402).set_body_string("SERVER WORDS"),
+                "(exhausted)",
+                "Top up",
+            ),
+            (
+                ResponseTemplate::new(503).set_body_string("SERVER WORDS"),
+                "(transient)",
+                "reachable and healthy",
+            ),
+        ];
+        for (answer, class, remedy) in table {
+            let server = judge(answer).await;
+            let run = place_of(family, &server.uri()).run(&["doctor"]).ends(3);
+            let run = run
+                .prints("FAULT  judge j")
+                .prints("SERVER WORDS")
+                .prints(class)
+                .prints(remedy);
+            assert!(
+                !run.out.contains("hunter2") && !run.err.contains("hunter2"),
+                "{family}"
+            );
+            assert!(!run.out.contains("retry the job"), "{family}: {}", run.out);
+        }
+        let gone = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let run = place_of(family, &format!("http://{gone}"))
+            .run(&["doctor"])
+            .ends(3);
+        drop(
+            run.prints("could not be reached")
+                .prints("reachable and healthy"),
+        );
+
+        let server = judge(ResponseTemplate::new(200).set_body_json(&fine)).await;
+        let run = place_of(family, &server.uri()).run(&["doctor"]).ends(0);
+        let run = run.prints("ok     judge j").prints("m-1 answers");
+        assert!(!run.out.contains("simulated"), "{family}");
+        let text = fine.to_string().replace("m-1", "simulated-judge-v1");
+        let simulated: Value = serde_json::from_str(&text).unwrap();
+        let server = judge(ResponseTemplate::new(200).set_body_json(simulated)).await;
+        let run = place_of(family, &server.uri()).run(&["doctor"]).ends(0);
+        drop(run.prints("(simulated)"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reasoning_model_that_has_no_room_for_a_word_has_answered() {
+    let told = json!({ "error": { "message":
+        "Could not finish the message because max_tokens or model output limit was reached. Please try again with higher max_tokens.",
+        "type": "invalid_request_error", "param": null, "code": null } });
+    let server = judge(ResponseTemplate::new(400).set_body_json(told)).await;
+    let run = place_of("openai", &server.uri()).run(&["doctor"]).ends(0);
+    drop(run.prints("ok     judge j"));
+    assert_eq!(server.received_requests().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_that_is_not_configured_is_a_fault_with_its_remedy() {
+    let server = judge(answers()).await;
+    let place = place_of("openai", &server.uri());
+    let file = place.path().join("llm_providers.yaml");
+    let more = "  fallback: second:m-3\nsecond:\n  type: anthropic\n  base_url: http://127.0.0.1:9\n  model: m-2\n  models: [m-3]\n  hint: set SECOND_KEY\n";
+    let text = std::fs::read_to_string(&file).unwrap() + more;
+    std::fs::write(&file, text).unwrap();
+    let run = place.run(&["doctor"]).ends(3);
+    drop(
+        run.prints("ok     judge j")
+            .prints("FAULT  judge second:m-3")
+            .prints("set SECOND_KEY"),
+    );
+}
+
+#[test]
+fn a_fallback_that_can_never_stand_in_stops_the_start_and_names_the_line() {
+    let place = place_of("openai", "http://127.0.0.1:9");
+    let file = place.path().join("llm_providers.yaml");
+    let text = std::fs::read_to_string(&file).unwrap() + "  fallback: nobody\n";
+    std::fs::write(&file, text).unwrap();
+    let run = place.run(&["up"]).ends(2);
+    assert!(run.err.contains("llm_providers.yaml:6"), "{}", run.err);
+    assert!(
+        run.err.contains("j.fallback: unknown judge \"nobody\""),
+        "{}",
+        run.err
+    );
+}

@@ -227,7 +227,9 @@ fn config_show_says_where_each_value_came_from_and_no_secret() {
     let place = Place::new()
         .with("GAVEL_WORKER_LEASE_S", "7.5")
         .with("DATABASE_URL", "postgres://u:hunter2@db/gavel")
-        .with("GAVEL_AUTH_TOKENS", "ci:read:hunter2-is-long-enough");
+        .with("GAVEL_AUTH_TOKENS", "ci:read:hunter2-is-long-enough")
+        .with("GAVEL_HISTORY_TOKEN", "hunter2")
+        .with("GAVEL_HISTORY_BASE_URL", "https://u:hunter2@tarsy");
     place.write("gavel.toml", "# mine\n[worker]\nconcurrency = 3\n");
     let run = place
         .run(&[
@@ -245,7 +247,9 @@ fn config_show_says_where_each_value_came_from_and_no_secret() {
         .prints("database.url = \"postgres://u:***@db/gavel\"  # DATABASE_URL")
         .prints("log.filter = \"debug\"  # --log")
         .prints("bind = \"127.0.0.1:8080\"  # default")
-        .prints("auth.tokens = [\"[hidden]\"]  # GAVEL_AUTH_TOKENS");
+        .prints("auth.tokens = [\"[hidden]\"]  # GAVEL_AUTH_TOKENS")
+        .prints("history.token = \"[hidden]\"  # GAVEL_HISTORY_TOKEN")
+        .prints("history.base_url = \"https://u:***@tarsy\"  # GAVEL_HISTORY_BASE_URL");
     assert!(!run.out.contains("hunter2") && !run.err.contains("hunter2"));
     let items = place.run(&["config", "show", "--json"]).ends(0).json();
     let items = items["items"].as_array().unwrap();
@@ -269,4 +273,21 @@ fn config_show_refuses_what_every_command_refuses() {
     let place = Place::new().with("GAVEL_WORKER_CONCURRENCY", "many");
     let run = place.run(&["config", "show"]).ends(2);
     drop(run.says("GAVEL_WORKER_CONCURRENCY"));
+}
+
+#[test]
+fn a_tarsy_that_can_not_be_asked_is_refused_by_its_key() {
+    for (name, value, said) in [
+        ("GAVEL_HISTORY_BASE_URL", "tarsy.example.com", "https://"),
+        ("GAVEL_HISTORY_REQUESTS_PER_SECOND", "-1", "from 0 to"),
+        ("GAVEL_HISTORY_TIMEOUT_S", "0", "from 0.1 to"),
+    ] {
+        let run = Place::new().with(name, value).run(&["config", "show"]);
+        drop(run.ends(2).says(name).says(said));
+    }
+    // Credentials in an address would be shown wherever it is.
+    let place = Place::new().with("GAVEL_HISTORY_BASE_URL", "https://u:hunter2@tarsy");
+    let run = place.run(&["sessions", "list", "--data-dir", "."]).ends(2);
+    let run = run.says("GAVEL_HISTORY_TOKEN");
+    assert!(!run.err.contains("hunter2"), "{}", run.err);
 }

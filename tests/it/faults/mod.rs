@@ -4,6 +4,7 @@
 
 mod deaths;
 mod fleet;
+mod imports;
 mod outages;
 mod starts;
 

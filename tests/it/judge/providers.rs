@@ -5,6 +5,7 @@
 
 mod anthropic;
 mod broken;
+mod fallback;
 mod family;
 mod gemini;
 mod openai;
@@ -146,12 +147,18 @@ async fn each_status_has_the_same_class_whoever_answers_it() {
     let table = [
         (402, Exhausted),
         (403, Misconfigured),
+        (400, Rejected),
         (408, Transient),
+        (409, Transient),
         (413, TooLarge),
         (418, Rejected),
+        (422, Rejected),
+        (425, Transient),
         (500, Transient),
         (501, Rejected),
+        (502, Transient),
         (503, Transient),
+        (504, Transient),
         (529, Transient),
     ];
     for family in FAMILIES {
@@ -359,4 +366,65 @@ async fn an_error_in_a_list_is_read_like_any_other() {
     }
     let names: Vec<_> = skipped.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["openai", "anthropic"], "{skipped:?}");
+}
+
+#[tokio::test]
+async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
+    for family in FAMILIES {
+        let name = family.name();
+        let says = |template: ResponseTemplate, remaining| {
+            let headers = family.limits(60, remaining, 30)?;
+            Ok::<_, &str>(
+                headers
+                    .into_iter()
+                    .fold(template, |t, (name, value)| t.insert_header(name, value)),
+            )
+        };
+        let good = match says(answers(family, Reply::Says(GOOD)), 30) {
+            Ok(good) => good,
+            Err(why) => {
+                eprintln!("{name}: skipped, {why}");
+                continue;
+            }
+        };
+        let bad = says(refuses(family, Refusal::Overloaded), 0).unwrap();
+        let stage = stage(family, vec![good, bad]).await;
+        reply_of(stage.ask().await);
+        let pace = stage.gate.snapshot()[0].pace;
+        assert_eq!(pace.requests.learned, Some(60), "{name}");
+        assert_eq!((pace.requests.used, pace.tokens.used), (1, 1_100), "{name}");
+        assert_eq!((pace.held_for, pace.shrunk_for), (None, None), "{name}");
+
+        let asked = stage.judge.ask(&question("other"), context()).await;
+        let Asked::Wait {
+            why,
+            retry_in,
+            retries_spent,
+            ..
+        } = asked
+        else {
+            panic!("{name}: expected a wait, got {asked:?}");
+        };
+        // The call that failed spends a retry as ever; the pace spends none.
+        assert_eq!((why, retries_spent), (Closed::Paced, 1), "{name}");
+        assert!(
+            retry_in.unwrap() > Duration::from_secs(25),
+            "{name}: {retry_in:?}"
+        );
+        let pace = stage.gate.snapshot()[0].pace;
+        assert!(pace.held_for.is_some(), "{name}");
+        assert_eq!(pace.shrunk_for, None, "{name}");
+        assert_eq!(stage.requests().await.len(), 2, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_429_of_any_family_shrinks_the_pace() {
+    for family in FAMILIES {
+        let stage = stage(family, vec![refuses(family, Refusal::Throttled)]).await;
+        stage.ask().await;
+        let pace = stage.gate.snapshot()[0].pace;
+        assert_eq!(pace.requests.limit, Some(60), "{}", family.name());
+        assert!(pace.shrunk_for.is_some(), "{}", family.name());
+    }
 }

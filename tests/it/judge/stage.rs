@@ -250,7 +250,7 @@ pub(super) fn reply_of(asked: Asked) -> (Reply, u32, CallUsage) {
             retries_spent,
             usage,
         } => (reply, retries_spent, usage),
-        other @ (Asked::Answered { .. } | Asked::Wait { .. }) => {
+        other @ (Asked::Answered { .. } | Asked::Wait { .. } | Asked::WaitForFallback { .. }) => {
             panic!("expected a reply, got {other:?}")
         }
     }
@@ -263,7 +263,7 @@ pub(super) fn error_of(asked: Asked) -> (JudgeError, u32, CallUsage) {
             retries_spent,
             usage,
         } => (error, retries_spent, usage),
-        other @ (Asked::Answered { .. } | Asked::Wait { .. }) => {
+        other @ (Asked::Answered { .. } | Asked::Wait { .. } | Asked::WaitForFallback { .. }) => {
             panic!("expected an error, got {other:?}")
         }
     }

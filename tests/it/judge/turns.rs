@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use gavel::judge::gate::Closed;
-use gavel::judge::{AskContext, Asked, CallTurns, Turn};
+use gavel::judge::{AskContext, Asked, CallTurns, Held, Turn};
 use tokio::sync::Notify;
 
 use super::patience::down;
@@ -18,6 +18,8 @@ struct Ledger {
 }
 
 struct Noted(Arc<Mutex<Vec<&'static str>>>);
+
+impl Held for Noted {}
 
 impl Drop for Noted {
     fn drop(&mut self) {

@@ -432,7 +432,7 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
     #[async_trait::async_trait]
     impl gavel::queue::backend::Admit for Broken {
         type Item = ();
-        async fn lanes(&self) -> Vec<Lane> {
+        async fn lanes(&self) -> Vec<gavel::queue::backend::OpenLane> {
             panic!("as the test wants it")
         }
         async fn admit(
@@ -441,7 +441,11 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
         ) -> Result<Vec<(Claimed, ())>, gavel::queue::backend::Refused> {
             Ok(Vec::new())
         }
-        async fn due_without_queue(&self, _: usize) -> Vec<(Claimed, ())> {
+        async fn due_without_queue(
+            &self,
+            _: Vec<gavel::queue::Claim>,
+            _: usize,
+        ) -> Vec<(Claimed, ())> {
             Vec::new()
         }
         async fn put_back(&self, _: Vec<(Claimed, ())>) {}

@@ -4,6 +4,7 @@ mod backend;
 mod leases;
 mod order;
 mod outage;
+mod pacing;
 mod toy;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A worker's other side, in memory: what is admitted, and a queue that can be cut off.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::job::{JobId, Lane};
 use gavel::queue::backend::{
-    Admit, Ahead, Delivery, InHand, Refused, WorkerDied, WorkerOptions, run_worker,
+    Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerDied, WorkerOptions,
+    run_worker,
 };
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use tokio::sync::Semaphore;
@@ -23,6 +24,9 @@ use super::LONG;
 #[derive(Default)]
 pub(super) struct Toy {
     pub(super) lanes: Mutex<Vec<Lane>>,
+    /// The room of those lanes that have not as much as there are slots.
+    pub(super) rooms: Mutex<HashMap<Lane, LaneRoom>>,
+    pub(super) asked: AtomicUsize,
     pub(super) gone: Mutex<HashSet<JobId>>,
     pub(super) suspects: Mutex<HashSet<JobId>>,
     pub(super) refusing: AtomicBool,
@@ -45,8 +49,15 @@ impl Toy {
 impl Admit for Toy {
     type Item = JobId;
 
-    async fn lanes(&self) -> Vec<Lane> {
-        self.lanes.lock().unwrap().clone()
+    async fn lanes(&self) -> Vec<OpenLane> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let rooms = self.rooms.lock().unwrap();
+        let lanes = self.lanes.lock().unwrap().clone();
+        let open = |lane: Lane| OpenLane {
+            room: rooms.get(&lane).copied(),
+            lane,
+        };
+        lanes.into_iter().map(open).collect()
     }
 
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, JobId)>, Refused> {
@@ -70,7 +81,7 @@ impl Admit for Toy {
         Ok(admitted.map(as_the_row_says).collect())
     }
 
-    async fn due_without_queue(&self, max: usize) -> Vec<(Claimed, JobId)> {
+    async fn due_without_queue(&self, _: Vec<Claim>, max: usize) -> Vec<(Claimed, JobId)> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let mut due = self.due.lock().unwrap();
         let count = max.min(due.len());

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use gavel::job::{JobId, WaitReason};
-use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, Refusal};
+use gavel::judge::gate::{
+    BreakerState, Closed, GateSnapshot, MeterSnapshot, PaceSnapshot, Refusal,
+};
 use gavel::judge::{
     CacheKey, CachedReply, CallLog as _, CallRecord, CallUsage, ErrorClass, ReplyCache as _,
 };
@@ -173,6 +175,16 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         failures_in_row: 5,
         closed,
         in_flight: 2,
+        pace: PaceSnapshot {
+            requests: MeterSnapshot {
+                limit: Some(30),
+                configured: Some(60),
+                learned: None,
+                used: 12,
+            },
+            shrunk_for: Some(Duration::from_secs(90)),
+            ..PaceSnapshot::default()
+        },
         last_error: Some("502".to_owned()),
     };
     for test in support::stores().await {
@@ -195,6 +207,11 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
             Some(at + chrono::TimeDelta::seconds(30))
         );
         assert_eq!(rows[0].breaker, "half_open");
+        let pace = rows[0].pace.clone().unwrap();
+        assert_eq!((pace.requests.limit, pace.requests.used), (Some(30), 12));
+        assert_eq!(pace.requests.configured, Some(60));
+        assert_eq!(pace.shrunk_until, Some(at + chrono::TimeDelta::seconds(90)));
+        assert_eq!(pace.held_until, None);
         assert_eq!((rows[0].failures_in_row, rows[0].in_flight), (5, 2));
         assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
 

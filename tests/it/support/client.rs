@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::sse::Stream;
 use super::wait::eventually;
 
 /// How long a job may take in a test before the test fails.
@@ -97,6 +98,19 @@ impl Api {
             let answer = self.try_send(method, path, body.as_ref(), headers).await;
             answer.unwrap_or_else(|| panic!("{caller}: no answer to {method} {path}"))
         }
+    }
+
+    /// Opens the stream of events.
+    pub(crate) async fn events(&self, query: &str, last_id: Option<&str>) -> Stream {
+        // Without the client's timeout, which ends a whole answer.
+        let mut request = self
+            .client
+            .get(format!("{}/api/v1/events{query}", self.base))
+            .timeout(Duration::from_secs(3_600));
+        if let Some(id) = last_id {
+            request = request.header("Last-Event-ID", id);
+        }
+        Stream::of(request).await
     }
 
     /// GET.

@@ -135,8 +135,12 @@ pub(crate) fn built_in(path: &str) -> PathBuf {
 /// The text of a judges' file with one judge.
 pub(crate) fn providers(base_url: &str, more: &str) -> String {
     let model = super::judge_server::MODEL;
+    let cap = match more.contains("max_concurrency:") {
+        true => "",
+        false => "  max_concurrency: 0\n",
+    };
     format!(
-        "{JUDGE}:\n  type: openai\n  base_url: {base_url}\n  key: {KEY}\n  model: {model}\n  max_concurrency: 0\n  \
+        "{JUDGE}:\n  type: openai\n  base_url: {base_url}\n  key: {KEY}\n  model: {model}\n{cap}  \
          prices:\n    {model}: {{ input_per_mtok: 1.0, output_per_mtok: 2.0, as_of: 2026-01-01, source: a test }}\n{more}"
     )
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The model that this judge says it is.
+/// The model that tests ask for; this judge says that it is whatever it was asked for.
 pub(crate) const MODEL: &str = "judge-1";
 /// What each good reply says it used.
 pub(crate) const TOKENS_IN: i64 = 1_000;
@@ -27,6 +27,8 @@ pub(crate) const TOKENS_OUT: i64 = 200;
 pub(crate) enum Say {
     /// A good reply with this total.
     Score(u8),
+    /// A good reply with this total and these headers.
+    ScoreWith(u8, Vec<(&'static str, String)>),
     /// This text as the reply's content.
     Content(String),
     /// A reply that the token limit cut off.
@@ -88,6 +90,7 @@ struct Shared {
     rule: RwLock<Rule>,
     calls: Mutex<Vec<Call>>,
     in_flight: AtomicUsize,
+    most_in_flight: AtomicUsize,
     open: watch::Sender<bool>,
 }
 
@@ -111,6 +114,7 @@ impl JudgeServer {
             rule: RwLock::new(Arc::new(move |_| say.clone())),
             calls: Mutex::default(),
             in_flight: AtomicUsize::new(0),
+            most_in_flight: AtomicUsize::new(0),
             open: watch::Sender::new(false),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -177,6 +181,11 @@ impl JudgeServer {
     pub(crate) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::SeqCst)
     }
+
+    /// The most calls that were ever being answered at once.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.shared.most_in_flight.load(Ordering::SeqCst)
+    }
 }
 
 struct InFlight(Arc<Shared>);
@@ -193,7 +202,8 @@ async fn complete(
     headers: HeaderMap,
     body: axum::Json<Value>,
 ) -> Response<Body> {
-    shared.in_flight.fetch_add(1, Ordering::SeqCst);
+    let in_flight = shared.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+    shared.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
     let _in_flight = InFlight(shared.clone());
     let call = {
         let mut calls = shared.calls.lock().unwrap();
@@ -220,15 +230,22 @@ async fn complete(
 }
 
 fn answer(say: &Say, request: &Value) -> Response<Body> {
+    let model = &request["model"];
     match say {
-        Say::Score(total) => completion(&good_reply(*total, request).to_string(), "stop"),
-        Say::Content(text) => completion(text, "stop"),
-        Say::Truncated => completion("{\"score_reasoning\": \"The agent first", "length"),
+        Say::Score(total) => scored(*total, &[], request),
+        Say::ScoreWith(total, headers) => scored(*total, headers, request),
+        Say::Content(text) => completion(model, text, &[], "stop"),
+        Say::Truncated => completion(
+            model,
+            "{\"score_reasoning\": \"The agent first",
+            &[],
+            "length",
+        ),
         Say::Refusal => json_response(
             200,
             &[],
             &json!({
-                "model": MODEL,
+                "model": model,
                 "choices": [{ "index": 0, "finish_reason": "stop", "message": {
                     "role": "assistant", "content": null, "refusal": "I can't help with that." } }],
                 "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": 9 },
@@ -247,14 +264,24 @@ fn failure(status: u16, headers: &[(&'static str, String)], code: &str) -> Respo
     json_response(status, headers, &body)
 }
 
-fn completion(content: &str, finish_reason: &str) -> Response<Body> {
+fn scored(total: u8, headers: &[(&'static str, String)], request: &Value) -> Response<Body> {
+    let reply = good_reply(total, request).to_string();
+    completion(&request["model"], &reply, headers, "stop")
+}
+
+fn completion(
+    model: &Value,
+    content: &str,
+    headers: &[(&'static str, String)],
+    finish_reason: &str,
+) -> Response<Body> {
     json_response(
         200,
-        &[],
+        headers,
         &json!({
             "id": "chatcmpl-test",
             "object": "chat.completion",
-            "model": MODEL,
+            "model": model,
             "choices": [{ "index": 0, "finish_reason": finish_reason, "message": {
                 "role": "assistant", "content": content } }],
             "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": TOKENS_OUT },

@@ -5,6 +5,10 @@ pub(crate) mod home;
 pub(crate) mod judge_server;
 pub(crate) mod process;
 pub(crate) mod sessions;
+pub(crate) mod sse;
+pub(crate) mod tarsy;
+pub(crate) mod tarsy_go;
+pub(crate) mod tarsy_python;
 pub(crate) mod wait;
 pub(crate) mod world;
 

@@ -15,7 +15,7 @@ pub(crate) struct World {
     pub(crate) judge: JudgeServer,
     pub(crate) home: Home,
     app: Option<Arc<App>>,
-    /// The API first, then the workers that the test doesn't stop itself.
+    /// The API first, what runs imports, then the workers that the test doesn't stop itself.
     running: Vec<Running>,
 }
 
@@ -102,7 +102,18 @@ impl World {
             let (app, stop) = (app.clone(), stop.clone());
             async move { app.serve(listener, stop).await }
         });
-        let running = vec![Running { stop, task }];
+        let import_stop = Stop::default();
+        let importing = tokio::spawn({
+            let (app, stop) = (app.clone(), import_stop.clone());
+            async move { app.import(stop).await }
+        });
+        let running = vec![
+            Running { stop, task },
+            Running {
+                stop: import_stop,
+                task: importing,
+            },
+        ];
         Self {
             api,
             judge,

@@ -1,4 +1,4 @@
-//! What the gate knows of one judge: breaker, throttle, what holds it closed, calls in flight.
+//! What the gate knows of one judge: breaker, throttle, pace, what holds it closed, calls in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,23 +8,63 @@ use tokio::time::Instant;
 
 use super::GateOptions;
 use super::breaker::{Admission, Breaker};
+use super::pace::{Pace, Ticket};
 use crate::judge::error::ErrorClass;
-use crate::judge::gate::{CallOutcome, Closed, Closure, GateSnapshot, Refusal};
+use crate::judge::gate::{
+    CallEnd, CallOutcome, Closed, Closure, GateSnapshot, Load, PaceLimits, Refusal, Room,
+};
 
 /// A provider's clock may be wrong by years; a lane isn't closed for longer than this on its word.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
+/// shorter than a worker's other runs wait for a turn.
+const SOON: Duration = Duration::from_millis(500);
 
 /// One judge's lane.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) slots: Option<Arc<Semaphore>>,
-    pub(super) in_flight: u32,
+    cap: u32,
+    in_flight: u32,
+    /// Whoever is first in it takes the next call that the pace lets go.
+    pub(super) line: Arc<Semaphore>,
+    /// How many stand in it, the first included.
+    pub(super) waiting: u32,
+    pace: Pace,
     breaker: Breaker,
     throttle: Throttle,
     held: Option<Held>,
     last_error: Option<String>,
     /// Known closures that nobody has taken yet; at most one of each reason.
     closures: Vec<Closure>,
+}
+
+/// A call that was let pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Admitted {
+    /// Whether it is the breaker's probe.
+    pub(super) probe: bool,
+    /// Its share of the pace.
+    pub(super) ticket: Ticket,
+}
+
+/// A call that was not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// The lane is closed.
+    Closed(Refusal),
+    /// Its pace lets it go after so long.
+    Later(Duration),
+}
+
+/// Who asks to be let pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Somebody new: whoever waits goes first.
+    New,
+    /// The first in line.
+    First,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +110,14 @@ impl Throttle {
 }
 
 impl Lane {
-    pub(super) fn new(options: &GateOptions, cap: u32) -> Self {
+    pub(super) fn new(options: &GateOptions, cap: u32, limits: PaceLimits) -> Self {
         Self {
             slots: (cap > 0).then(|| Arc::new(Semaphore::new(cap as usize))),
+            cap,
             in_flight: 0,
+            line: Arc::new(Semaphore::new(1)),
+            waiting: 0,
+            pace: Pace::new(limits),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
             throttle: Throttle {
                 first: options.throttle_first,
@@ -112,15 +156,46 @@ impl Lane {
         })
     }
 
-    /// Lets one call pass and says whether it is the probe, or says why not.
-    pub(super) fn admit(&mut self, now: Instant) -> Result<bool, Refusal> {
-        match self.closed(now) {
-            Some(refusal) => Err(refusal),
-            None => {
-                self.in_flight += 1;
-                Ok(self.breaker.admit(now) == Admission::Probe)
-            }
+    /// Whether a call's tokens are worth an estimate.
+    pub(super) fn counts_tokens(&self, now: Instant) -> bool {
+        self.pace.counts_tokens(now)
+    }
+
+    /// Lets one call pass, or says why not, or for how long not.
+    pub(super) fn admit(
+        &mut self,
+        load: Load,
+        place: Place,
+        now: Instant,
+    ) -> Result<Admitted, Denied> {
+        if let Some(refusal) = self.closed(now) {
+            return Err(Denied::Closed(refusal));
         }
+        if place == Place::New && self.waiting > 0 {
+            let first = self.pace.wait(load, now).unwrap_or_default();
+            let line = self.pace.step(load, now).saturating_mul(self.waiting);
+            return Err(Denied::Later(first.saturating_add(line)));
+        }
+        let ticket = self.pace.take(load, now).map_err(Denied::Later)?;
+        self.in_flight += 1;
+        Ok(Admitted {
+            probe: self.breaker.admit(now) == Admission::Probe,
+            ticket,
+        })
+    }
+
+    /// For how many runs there is room, or why the lane is closed.
+    pub(super) fn room(&mut self, now: Instant) -> Result<Room, Refusal> {
+        if let Some(refusal) = self.closed(now) {
+            return Err(refusal);
+        }
+        let startable = self.pace.startable(SOON, now);
+        Ok(Room {
+            in_flight: self.in_flight as usize,
+            cap: (self.cap > 0).then_some(self.cap as usize),
+            starts: startable.map(|startable| startable.calls),
+            more_in: startable.map(|startable| startable.more_in),
+        })
     }
 
     /// A permit was dropped; `probe`: it was the probe, and nobody reported.
@@ -132,9 +207,15 @@ impl Lane {
     }
 
     /// How a call ended.
-    pub(super) fn report(&mut self, judge: &str, probe: bool, outcome: &CallOutcome, now: Instant) {
-        match outcome {
+    pub(super) fn report(&mut self, judge: &str, call: Admitted, end: &CallEnd, now: Instant) {
+        let Admitted { probe, ticket } = call;
+        if let Some(used) = end.used {
+            self.pace.settle(ticket, used, now);
+        }
+        self.pace.heard(&end.rates, now);
+        match &end.outcome {
             CallOutcome::Alive => {
+                self.pace.hold(ticket, &end.rates, now);
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
             }
@@ -144,6 +225,13 @@ impl Lane {
                 message,
             } => {
                 self.last_error = Some(message.clone());
+                if *class == ErrorClass::Throttled {
+                    self.pace.throttled(ticket, now);
+                }
+                // A quota's own reset closes the lane, and whoever resumes that is obeyed at once.
+                if *class != ErrorClass::Exhausted {
+                    self.pace.hold(ticket, &end.rates, now);
+                }
                 self.failed(judge, probe, *class, *retry_after, now);
             }
         }
@@ -221,9 +309,20 @@ impl Lane {
     /// Whether forgetting the lane loses nothing.
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
         self.in_flight == 0
+            && self.waiting == 0
+            && self.pace.is_idle(now)
             && self.closed(now).is_none()
             && self.closures.is_empty()
             && self.breaker.failures_in_row() == 0
+    }
+
+    /// How long the pace holds the next call back, if it does.
+    fn paced(&self, now: Instant) -> Option<Refusal> {
+        let wait = self.pace.holds_back(now)?;
+        Some(Refusal {
+            why: Closed::Paced,
+            retry_in: Some(wait),
+        })
     }
 
     pub(super) fn snapshot(&mut self, judge: &str, now: Instant) -> GateSnapshot {
@@ -231,8 +330,9 @@ impl Lane {
             judge: judge.to_owned(),
             breaker: self.breaker.state(),
             failures_in_row: self.breaker.failures_in_row(),
-            closed: self.closed(now),
+            closed: self.closed(now).or_else(|| self.paced(now)),
             in_flight: self.in_flight,
+            pace: self.pace.snapshot(now),
             last_error: self.last_error.clone(),
         }
     }

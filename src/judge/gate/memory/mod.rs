@@ -2,6 +2,7 @@
 
 mod breaker;
 mod lane;
+mod pace;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +12,11 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use super::{CallOutcome, Closed, Closure, Gate, GateSnapshot, Permit, Refusal};
-use lane::Lane;
+use super::{
+    CallEnd, Closed, Closure, Gate, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room,
+};
+use lane::{Admitted, Denied, Lane, Place};
+pub(in crate::judge) use pace::Ticket;
 
 /// Judges of one entry that takes any model are named by whoever asks; idle lanes beyond this many are forgotten.
 const MOST_LANES: usize = 1024;
@@ -22,6 +26,9 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How soon a call that found every slot taken comes again.
 const SLOTS_TAKEN: Duration = Duration::from_secs(5);
+
+/// The first in line looks at the pace at least so often: it may have got faster.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 /// The gate's figures.
 #[derive(Debug, Clone)]
@@ -38,6 +45,8 @@ pub struct GateOptions {
     pub max_concurrency: BTreeMap<String, u32>,
     /// Calls in flight of a judge that isn't listed; 64.
     pub default_concurrency: u32,
+    /// What may be asked a minute by judge, or by the entry before the colon; whoever isn't listed has no such limit.
+    pub paces: BTreeMap<String, PaceLimits>,
 }
 
 impl Default for GateOptions {
@@ -49,6 +58,7 @@ impl Default for GateOptions {
             throttle_longest: Duration::from_secs(300),
             max_concurrency: BTreeMap::new(),
             default_concurrency: 64,
+            paces: BTreeMap::new(),
         }
     }
 }
@@ -78,6 +88,20 @@ impl Drop for Hold {
     }
 }
 
+/// A place in a lane's line.
+struct Waiting {
+    judge: String,
+    lanes: Lanes,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(lane) = lock(&self.lanes).get_mut(&self.judge) {
+            lane.waiting = lane.waiting.saturating_sub(1);
+        }
+    }
+}
+
 impl MemoryGate {
     /// A gate that knows nothing yet: every lane is open.
     pub fn new(options: GateOptions) -> Self {
@@ -95,50 +119,131 @@ impl MemoryGate {
         }
         let lane = lanes
             .entry(judge.to_owned())
-            .or_insert_with(|| Lane::new(&self.options, self.cap(judge)));
+            .or_insert_with(|| Lane::new(&self.options, self.cap(judge), self.limits(judge)));
         then(lane, now)
     }
 
     fn cap(&self, judge: &str) -> u32 {
-        let entry = judge.split_once(':').map_or(judge, |(entry, _)| entry);
-        let caps = &self.options.max_concurrency;
-        caps.get(judge)
-            .or_else(|| caps.get(entry))
-            .copied()
+        self.of(&self.options.max_concurrency, judge)
             .unwrap_or(self.options.default_concurrency)
+    }
+
+    fn limits(&self, judge: &str) -> PaceLimits {
+        self.of(&self.options.paces, judge).unwrap_or_default()
+    }
+
+    /// An entry's figure holds for each of its models.
+    fn of<T: Copy>(&self, figures: &BTreeMap<String, T>, judge: &str) -> Option<T> {
+        let entry = judge.split_once(':').map_or(judge, |(entry, _)| entry);
+        figures.get(judge).or_else(|| figures.get(entry)).copied()
+    }
+
+    /// Waits for the pace behind those who came before, unless that would take longer than there is time; `wait` is about
+    /// how long.
+    async fn stand_in_line(
+        &self,
+        judge: &str,
+        load: Load,
+        wait: Duration,
+        deadline: Instant,
+    ) -> Result<Admitted, Refusal> {
+        if Instant::now() + wait > deadline {
+            return Err(paced(wait));
+        }
+        let line = self.with_lane(judge, |lane, _| {
+            lane.waiting += 1;
+            Arc::clone(&lane.line)
+        });
+        let _waiting = Waiting {
+            judge: judge.to_owned(),
+            lanes: Arc::clone(&self.lanes),
+        };
+        let Ok(Ok(_first)) = timeout_at(deadline, line.acquire_owned()).await else {
+            return Err(paced(wait));
+        };
+        loop {
+            let wait = match self.with_lane(judge, |lane, now| lane.admit(load, Place::First, now))
+            {
+                Ok(admitted) => return Ok(admitted),
+                Err(Denied::Closed(refusal)) => return Err(refusal),
+                Err(Denied::Later(wait)) => wait,
+            };
+            let now = Instant::now();
+            if now + wait > deadline {
+                return Err(paced(wait));
+            }
+            tokio::time::sleep_until(now + wait.min(LONGEST_LOOK)).await;
+        }
+    }
+}
+
+fn paced(wait: Duration) -> Refusal {
+    Refusal {
+        why: Closed::Paced,
+        retry_in: Some(wait),
     }
 }
 
 #[async_trait]
 impl Gate for MemoryGate {
-    async fn enter(&self, judge: &str, patience: Duration) -> Result<Permit, Refusal> {
+    async fn enter(
+        &self,
+        judge: &str,
+        patience: Duration,
+        load: &(dyn Fn() -> Load + Send + Sync),
+    ) -> Result<Permit, Refusal> {
+        let begun = Instant::now();
         // Asked before the slot: a closed lane answers at once, however long the line is.
-        let slots = self.with_lane(judge, |lane, now| match lane.closed(now) {
+        let (slots, counts_tokens) = self.with_lane(judge, |lane, now| match lane.closed(now) {
             Some(refusal) => Err(refusal),
-            None => Ok(lane.slots.clone()),
+            None => Ok((lane.slots.clone(), lane.counts_tokens(now))),
         })?;
         let slot = match slots {
-            Some(slots) => Some(take_slot(slots, patience).await?),
+            Some(slots) => Some(take_slot(slots, begun + patience.max(LEAST_PATIENCE)).await?),
             None => None,
         };
-        let probe = self.with_lane(judge, Lane::admit)?;
+        let load = if counts_tokens {
+            load()
+        } else {
+            Load::default()
+        };
+        let admitted = match self.with_lane(judge, |lane, now| lane.admit(load, Place::New, now)) {
+            Ok(admitted) => admitted,
+            Err(Denied::Closed(refusal)) => return Err(refusal),
+            Err(Denied::Later(wait)) => {
+                self.stand_in_line(judge, load, wait, begun + patience)
+                    .await?
+            }
+        };
         Ok(Permit {
-            probe,
+            probe: admitted.probe,
+            ticket: admitted.ticket,
             _on_drop: Some(Box::new(Hold {
                 judge: judge.to_owned(),
                 lanes: Arc::clone(&self.lanes),
-                probe,
+                probe: admitted.probe,
                 _slot: slot,
             })),
         })
     }
 
-    fn report(&self, judge: &str, permit: Permit, outcome: &CallOutcome) {
-        self.with_lane(judge, |lane, now| {
-            lane.report(judge, permit.probe, outcome, now);
-        });
+    fn report(&self, judge: &str, permit: Permit, end: &CallEnd) {
+        let call = Admitted {
+            probe: permit.probe,
+            ticket: permit.ticket,
+        };
+        self.with_lane(judge, |lane, now| lane.report(judge, call, end, now));
         // The breaker has left its half-open state, so the permit's drop finds no probe to give back.
         drop(permit);
+    }
+
+    fn room(&self, judge: &str) -> Result<Room, Refusal> {
+        let now = Instant::now();
+        match lock(&self.lanes).get_mut(judge) {
+            Some(lane) => lane.room(now),
+            // Asking makes no lane: the snapshot shows judges that were called, or closed.
+            None => Lane::new(&self.options, self.cap(judge), self.limits(judge)).room(now),
+        }
     }
 
     fn closed(&self, judge: &str) -> Option<Refusal> {
@@ -181,14 +286,13 @@ fn lock(lanes: &Lanes) -> MutexGuard<'_, BTreeMap<String, Lane>> {
 
 async fn take_slot(
     slots: Arc<Semaphore>,
-    patience: Duration,
+    deadline: Instant,
 ) -> Result<OwnedSemaphorePermit, Refusal> {
     let taken = Refusal {
         why: Closed::Busy,
         retry_in: Some(SLOTS_TAKEN),
     };
-    let patience = patience.max(LEAST_PATIENCE);
-    match timeout_at(Instant::now() + patience, slots.acquire_owned()).await {
+    match timeout_at(deadline, slots.acquire_owned()).await {
         Ok(Ok(slot)) => Ok(slot),
         Ok(Err(_)) | Err(_) => Err(taken),
     }

@@ -1,4 +1,4 @@
-//! How long a server asks to wait: `retry-after`, or the reset of a limit that has nothing left.
+//! How long a server asks to wait: `retry-after`, or the reset of a limit that has nothing left; and its limits.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
 use crate::judge::error::ErrorClass;
-use crate::judge::provider::headers::{at_least_a_second, retry_after, spent_limits, until};
+use crate::judge::gate::{RateReport, Span};
+use crate::judge::provider::headers::{at_least_a_second, limit, retry_after, spent_limits, until};
 
 /// How long a refusal of `class` asks to wait.
 pub(super) fn wait(class: ErrorClass, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
@@ -34,6 +35,22 @@ fn reset(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
         )
     });
     spent_limits(headers, &names, |reset| until(reset, now))
+}
+
+/// The limits, which the family documents as limits per minute.
+pub(super) fn rates(headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
+    let of = |what: &str| {
+        let names = ["limit", "remaining", "reset"]
+            .map(|part| format!("anthropic-ratelimit-{what}-{part}"));
+        let names = names.each_ref().map(String::as_str);
+        limit(headers, names, Span::Minute, |reset| until(reset, now))
+    };
+    RateReport {
+        requests: of("requests"),
+        tokens: of("tokens"),
+        input_tokens: of("input-tokens"),
+        output_tokens: of("output-tokens"),
+    }
 }
 
 #[cfg(test)]
@@ -73,5 +90,24 @@ mod tests {
         let asked: Vec<_> = limits.into_iter().chain([("retry-after", "3")]).collect();
         assert_eq!(waits(&asked), Some(3));
         assert_eq!(waits(&[("retry-after", "0")]), Some(1));
+    }
+
+    #[test]
+    fn limits_are_per_minute_and_tokens_are_told_apart() {
+        let headers = [
+            ("anthropic-ratelimit-requests-limit", "50"),
+            ("anthropic-ratelimit-requests-remaining", "0"),
+            ("anthropic-ratelimit-requests-reset", "2026-11-06T08:49:35Z"),
+            ("anthropic-ratelimit-output-tokens-limit", "8000"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+        .collect();
+        let read = rates(&headers, "2026-11-06T08:49:30Z".parse().unwrap());
+        assert_eq!(read.requests.per_minute(), Some(50));
+        let reset = read.requests.nothing_left_for();
+        assert_eq!(reset, Some(Duration::from_secs(5)));
+        assert_eq!(read.output_tokens.per_minute(), Some(8000));
+        assert_eq!(read.input_tokens.per_minute(), None);
     }
 }

@@ -1,7 +1,9 @@
 //! Anthropic messages.
 //!
-//! Nothing is assumed of a server beyond the wire format, and unknown fields are ignored. It never asks for a cache: what a
-//! server caches by itself is counted.
+//! Nothing is assumed of a server beyond the wire format, and unknown fields are ignored. It never asks for a prompt cache:
+//! what is the same for every session, the framework, is shorter than the least that the shipped models cache (2,048 or
+//! 4,096 tokens), and all behind it is asked once, so that writing it would only cost more. What is cached all the same
+//! (`extra_body: {cache_control: ..}`) is counted and priced.
 
 mod classify;
 mod headers;
@@ -20,6 +22,7 @@ use super::reply::Unreadable;
 use super::shape::{Field, Rung, Shape};
 use super::{CallRequest, ProviderReply};
 use crate::judge::error::ErrorClass;
+use crate::judge::gate::RateReport;
 use crate::judge::providers::JudgeSpec;
 
 /// The words of messages.
@@ -85,5 +88,9 @@ impl Dialect for Anthropic {
         now: DateTime<Utc>,
     ) -> Option<Duration> {
         headers::wait(class, headers, now)
+    }
+
+    fn rates(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
+        headers::rates(headers, now)
     }
 }

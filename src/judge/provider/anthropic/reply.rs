@@ -100,8 +100,8 @@ fn words(details: Option<&Value>) -> String {
     }
 }
 
-/// Cached tokens stand beside the others here, and are part of the input for us. What was written to the cache is input at
-/// the full price: only what was read from it is cheaper.
+/// What was read from the cache, and what was written to it, stands beside the other tokens here, and is part of the input
+/// for us.
 fn tokens(usage: Usage) -> Option<Tokens> {
     usage.input_tokens?;
     Some(Tokens {
@@ -111,6 +111,7 @@ fn tokens(usage: Usage) -> Option<Tokens> {
             usage.cache_read_input_tokens,
         ]),
         cached: count(usage.cache_read_input_tokens),
+        cache_written: count(usage.cache_creation_input_tokens),
         output: count(usage.output_tokens),
     })
 }
@@ -183,6 +184,7 @@ mod tests {
         let expected = Tokens {
             input: 1000,
             cached: 400,
+            cache_written: 100,
             output: 100,
         };
         assert_eq!(read_value(&usage).unwrap().usage, Some(expected));

@@ -18,6 +18,7 @@ use super::reply::Unreadable;
 use super::shape::{Field, Rung, Shape};
 use super::{CallRequest, ProviderReply};
 use crate::judge::error::ErrorClass;
+use crate::judge::gate::RateReport;
 use crate::judge::providers::JudgeSpec;
 
 /// The words of generateContent.
@@ -106,5 +107,10 @@ impl Dialect for Gemini {
                 retry_after(headers, now).or_else(|| classify::retry_delay(said))
             }
         }
+    }
+
+    /// Its replies have no such headers.
+    fn rates(&self, _headers: &HeaderMap, _now: DateTime<Utc>) -> RateReport {
+        RateReport::default()
     }
 }

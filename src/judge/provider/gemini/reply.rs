@@ -135,6 +135,8 @@ fn tokens(usage: Usage) -> Option<Tokens> {
     Some(Tokens {
         input: count(usage.prompt_token_count),
         cached: count(usage.cached_content_token_count),
+        // Caches that are made by hand are paid for by the hour, and none is made here.
+        cache_written: 0,
         output: sum(&[usage.candidates_token_count, usage.thoughts_token_count]),
     })
 }
@@ -210,6 +212,7 @@ mod tests {
         let expected = Tokens {
             input: 1000,
             cached: 400,
+            cache_written: 0,
             output: 100,
         };
         assert_eq!(reply.usage, Some(expected));

@@ -17,6 +17,10 @@ pub(super) fn bad_request(said: &Said) -> Option<ErrorClass> {
     if too_large(said) {
         return Some(ErrorClass::TooLarge);
     }
+    // A reasoning model that spent the whole cap before its first word: no field is at fault, though one is named.
+    if said.mentions(&["model output limit was reached"]) {
+        return Some(ErrorClass::Truncated);
+    }
     if said.is("content_filter") || said.is("content_policy_violation") {
         return Some(ErrorClass::Refused);
     }

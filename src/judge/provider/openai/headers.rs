@@ -1,4 +1,4 @@
-//! How long a server asks to wait: `retry-after`, or the reset of a limit that has nothing left.
+//! How long a server asks to wait: `retry-after`, or the reset of a limit that has nothing left; and its limits.
 
 use std::time::Duration;
 
@@ -6,7 +6,10 @@ use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
 use crate::judge::error::ErrorClass;
-use crate::judge::provider::headers::{at_least_a_second, duration, retry_after, spent_limits};
+use crate::judge::gate::{LimitReport, RateReport, Span};
+use crate::judge::provider::headers::{
+    at_least_a_second, duration, limit, retry_after, spent_limits,
+};
 
 /// How long a refusal of `class` asks to wait; for a quota, when it comes back.
 pub(super) fn wait(class: ErrorClass, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
@@ -23,6 +26,26 @@ pub(super) fn wait(class: ErrorClass, headers: &HeaderMap, now: DateTime<Utc>) -
     asked
         .or_else(|| spent_limits(headers, &names, duration))
         .map(at_least_a_second)
+}
+
+/// The limits. The names don't say of what span: minutes for most servers and models, days for some.
+pub(super) fn rates(headers: &HeaderMap) -> RateReport {
+    let of = |what: &str| {
+        let names =
+            ["limit", "remaining", "reset"].map(|part| format!("x-ratelimit-{part}-{what}"));
+        limit(
+            headers,
+            names.each_ref().map(String::as_str),
+            Span::Unsaid,
+            duration,
+        )
+    };
+    RateReport {
+        requests: of("requests"),
+        tokens: of("tokens"),
+        input_tokens: LimitReport::default(),
+        output_tokens: LimitReport::default(),
+    }
 }
 
 #[cfg(test)]
@@ -69,5 +92,30 @@ mod tests {
             ("x-ratelimit-reset-requests", "12ms"),
         ]);
         assert_eq!(known_reset(&millis), second);
+    }
+
+    #[test]
+    fn limits_are_read_and_what_makes_no_sense_is_left_out() {
+        let read = rates(&headers(&[
+            ("x-ratelimit-limit-requests", "60"),
+            ("x-ratelimit-remaining-requests", "59"),
+            ("x-ratelimit-reset-requests", "1s"),
+            ("x-ratelimit-limit-tokens", "-5"),
+            ("x-ratelimit-remaining-tokens", "plenty"),
+            ("x-ratelimit-reset-tokens", "6m0s"),
+        ]));
+        let requests = LimitReport {
+            limit: Some(60),
+            remaining: Some(59),
+            resets_in: Some(Duration::from_secs(1)),
+            span: Span::Unsaid,
+        };
+        assert_eq!(read.requests, requests);
+        let tokens = LimitReport {
+            resets_in: Some(Duration::from_secs(360)),
+            ..LimitReport::default()
+        };
+        assert_eq!(read.tokens, tokens);
+        assert_eq!(rates(&HeaderMap::new()), RateReport::default());
     }
 }

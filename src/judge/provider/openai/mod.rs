@@ -18,6 +18,7 @@ use super::reply::Unreadable;
 use super::shape::{Field, Rung, Shape};
 use super::{CallRequest, ProviderReply};
 use crate::judge::error::ErrorClass;
+use crate::judge::gate::RateReport;
 use crate::judge::providers::JudgeSpec;
 
 /// The words of chat completions.
@@ -80,5 +81,9 @@ impl Dialect for OpenAi {
         now: DateTime<Utc>,
     ) -> Option<Duration> {
         headers::wait(class, headers, now)
+    }
+
+    fn rates(&self, headers: &HeaderMap, _now: DateTime<Utc>) -> RateReport {
+        headers::rates(headers)
     }
 }

@@ -110,6 +110,8 @@ fn tokens(usage: Usage) -> Option<Tokens> {
                 .prompt_tokens_details
                 .and_then(|details| details.cached_tokens),
         ),
+        // Writing to the cache costs nothing here.
+        cache_written: 0,
         output: count(usage.completion_tokens),
     })
 }

@@ -165,3 +165,9 @@ fn the_servers_words_come_without_markup_and_without_the_echoed_input() {
     let code = Said::read(r#"{"error": {"code": "overloaded"}}"#);
     assert_eq!(code.words(), "overloaded");
 }
+
+#[test]
+fn a_cap_that_was_spent_before_the_first_word_is_a_truncation_and_no_field_is_dropped() {
+    let body = r#"{"error": {"message": "Could not finish the message because max_tokens or model output limit was reached. Please try again with higher max_tokens.", "param": null}}"#;
+    assert_eq!(of(400, body), Verdict::Class(ErrorClass::Truncated));
+}

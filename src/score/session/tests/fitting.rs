@@ -303,6 +303,7 @@ fn a_trimmed_answer_flags_the_score() {
         simulated: false,
         repaired: false,
         cached: false,
+        by_fallback: false,
         trimmed_tokens,
     };
     for (trimmed, flagged) in [(0, false), (7, true)] {
@@ -311,6 +312,87 @@ fn a_trimmed_answer_flags_the_score() {
         };
         assert_eq!(score.flags.contains(&Flag::InputTrimmed), flagged);
     }
+}
+
+#[test]
+fn a_question_made_for_a_large_window_fits_into_a_smaller_judges() {
+    let session = huge();
+    let asked = ask(
+        &session,
+        &Limits {
+            context_window: 1_000_000,
+            ..LIMITS
+        },
+    )
+    .unwrap();
+    assert_eq!(asked.trimmed_tokens, 0);
+    let small = Limits {
+        family: ModelFamily::Claude,
+        ..SMALL
+    };
+    let fitted = asked.fit_into(&small).unwrap();
+    assert_fits(&fitted, &small);
+    assert_whole(&session, &fitted);
+    assert_eq!(fitted.trimmed_tokens, marked(&fitted.prompt));
+    assert_ne!(
+        fitted.evidence_hash, asked.evidence_hash,
+        "another question"
+    );
+    let kept = small.family.tokens(&fitted.prompt);
+    assert!(
+        kept * 10 > small.for_the_question() * 9,
+        "{kept}: the room is used"
+    );
+    assert!(
+        fitted.shrink().is_some(),
+        "it may turn out too large there too"
+    );
+
+    // Trimmed once more, for a third: what went adds up.
+    let smaller = Limits {
+        context_window: 24_000,
+        ..small
+    };
+    let again = fitted.fit_into(&smaller).unwrap();
+    assert_fits(&again, &smaller);
+    assert_whole(&session, &again);
+    assert_eq!(again.trimmed_tokens, marked(&again.prompt));
+    assert!(again.trimmed_tokens > fitted.trimmed_tokens);
+
+    let same = asked.fit_into(&LIMITS_OF_THE_LARGE).unwrap();
+    assert_eq!(same.evidence_hash, asked.evidence_hash, "it fits as it is");
+    let tiny = Limits {
+        context_window: 9_000,
+        ..small
+    };
+    assert!(asked.fit_into(&tiny).is_none());
+}
+
+const LIMITS_OF_THE_LARGE: Limits = Limits {
+    context_window: 2_000_000,
+    ..LIMITS
+};
+
+#[test]
+fn an_answer_of_the_fallback_flags_the_score_and_names_its_judge() {
+    let answer = Reply {
+        value: json!({ "total_score": 50 }),
+        provider: "second".to_owned(),
+        model: "m-2".to_owned(),
+        simulated: false,
+        repaired: false,
+        cached: false,
+        by_fallback: true,
+        trimmed_tokens: 0,
+    };
+    let Scorecard::Session(score) = session().score(&criteria(), &[Ok(answer)]) else {
+        panic!("it is a score");
+    };
+    assert!(score.flags.contains(&Flag::FallbackJudge));
+    assert_eq!(
+        (&*score.judge_provider, &*score.judge_model),
+        ("second", "m-2")
+    );
 }
 
 fn hostile() -> impl Strategy<Value = String> {

@@ -30,6 +30,7 @@ fn reply(value: Value) -> Reply {
         simulated: false,
         repaired: false,
         cached: false,
+        by_fallback: false,
         trimmed_tokens: 0,
     }
 }

@@ -124,6 +124,23 @@ impl Family for Anthropic {
         }
     }
 
+    fn limits(
+        &self,
+        limit: u64,
+        remaining: u64,
+        reset_s: u64,
+    ) -> Result<Vec<(&'static str, String)>, &'static str> {
+        let reset = chrono::Utc::now() + chrono::TimeDelta::seconds(reset_s.cast_signed());
+        Ok(vec![
+            ("anthropic-ratelimit-requests-limit", limit.to_string()),
+            (
+                "anthropic-ratelimit-requests-remaining",
+                remaining.to_string(),
+            ),
+            ("anthropic-ratelimit-requests-reset", reset.to_rfc3339()),
+        ])
+    }
+
     fn ladder(&self) -> [&'static str; 3] {
         ["json_schema", "tool", "prompt"]
     }

@@ -19,6 +19,13 @@ pub(super) trait Family: Sync {
     fn reply(&self, reply: Reply<'_>) -> Value;
     /// A refusal.
     fn refusal(&self, refusal: Refusal) -> Told;
+    /// Headers that say so much of a limit of requests a minute, or why there are none.
+    fn limits(
+        &self,
+        limit: u64,
+        remaining: u64,
+        reset_s: u64,
+    ) -> Result<Vec<(&'static str, String)>, &'static str>;
     /// The ways to ask for the reply's shape, in order.
     fn ladder(&self) -> [&'static str; 3];
     /// Which of them a request is.

@@ -137,6 +137,16 @@ impl Family for Gemini {
         }
     }
 
+    fn limits(
+        &self,
+        limit: u64,
+        remaining: u64,
+        reset_s: u64,
+    ) -> Result<Vec<(&'static str, String)>, &'static str> {
+        let _ = (limit, remaining, reset_s);
+        Err("generateContent has no such headers")
+    }
+
     fn ladder(&self) -> [&'static str; 3] {
         ["json_schema", "json_object", "prompt"]
     }

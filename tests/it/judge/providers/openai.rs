@@ -103,6 +103,19 @@ impl Family for OpenAi {
         }
     }
 
+    fn limits(
+        &self,
+        limit: u64,
+        remaining: u64,
+        reset_s: u64,
+    ) -> Result<Vec<(&'static str, String)>, &'static str> {
+        Ok(vec![
+            ("x-ratelimit-limit-requests", limit.to_string()),
+            ("x-ratelimit-remaining-requests", remaining.to_string()),
+            ("x-ratelimit-reset-requests", format!("{reset_s}s")),
+        ])
+    }
+
     fn ladder(&self) -> [&'static str; 3] {
         ["json_schema", "json_object", "prompt"]
     }

@@ -11,18 +11,14 @@
 //! Facts, the list of tools and the final analysis always stay whole (so does the alert, which isn't part of this text). A
 //! line says at each place how much went. The same text and room give the same result; nothing here is drawn or timed.
 
-use std::fmt::Write as _;
+mod mark;
+mod part;
 
-use super::prompt::MESSAGE;
 use crate::judge::ModelFamily;
+use part::{Kind, Part};
 
-/// How a line begins that says what went.
-const MARK: &str = "=== trimmed to fit the judge's context window, the agent had it:";
 /// No message is cut to less than this, its mark apart: both ends still say something.
 const LEAST: u64 = 64;
-/// No session has more tokens or messages: bodies are bounded far below.
-const LONGEST: u64 = 99_999_999;
-
 /// A smaller text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trimmed {
@@ -37,35 +33,6 @@ pub(super) struct Transcript<'a> {
     parts: Vec<Part<'a>>,
     family: ModelFamily,
     mark: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Facts, tools, final analysis.
-    Whole,
-    /// What a tool returned.
-    ToolResult,
-    /// Any other message in the middle.
-    Middle,
-    /// The first or the last message.
-    End,
-    /// The mark of messages that an earlier cut left out.
-    LeftOut,
-}
-
-struct Part<'a> {
-    kind: Kind,
-    /// The line above it, with the blank line before that.
-    head: &'a str,
-    body: &'a str,
-    /// Place in the session, from 1; for those left out, of the first and the last.
-    numbers: (u64, u64),
-    /// The mark of an earlier cut, as a range of the body.
-    marked: Option<(usize, usize)>,
-    /// What an earlier cut took.
-    gone: u64,
-    tokens_head: u64,
-    tokens_body: u64,
 }
 
 /// How far each kind may be cut, and what is left out.
@@ -110,7 +77,8 @@ impl<'a> Transcript<'a> {
         let mut parts: Vec<Part<'a>> = Vec::new();
         let (mut at, mut begun) = (0, 0);
         for line in text.split_inclusive('\n') {
-            let opens = line.starts_with("===") && (!line.starts_with(MARK) || marks_out(line));
+            let opens =
+                line.starts_with("===") && (!mark::begins(line) || mark::is_of_messages(line));
             if opens && at > 0 {
                 // The blank line above a head line goes with it.
                 let border = if text[..at].ends_with("\n\n") {
@@ -134,13 +102,11 @@ impl<'a> Transcript<'a> {
                 part.kind = Kind::End;
             }
         }
-        // The longest mark there can be, and the two tokens that a cut may begin.
-        let cut = family.tokens(&cut_mark(LONGEST));
-        let out = family.tokens(&out_mark((LONGEST, LONGEST), LONGEST));
         Self {
             parts,
             family,
-            mark: cut.max(out) + 2,
+            // And the two tokens that a cut may begin.
+            mark: mark::most_tokens(family) + 2,
         }
     }
 
@@ -270,7 +236,7 @@ impl<'a> Transcript<'a> {
                 let range = (low.min(part.numbers.0), high.max(part.numbers.1));
                 numbers = Some(range);
                 if parts.peek().is_none_or(|next| !next.is_out(caps.out)) {
-                    text.push_str(&out_mark(range, out));
+                    text.push_str(&mark::of_messages(range, out));
                     gone += out;
                 }
                 continue;
@@ -289,163 +255,21 @@ impl<'a> Transcript<'a> {
             return part.gone;
         }
         let (mut head, mut tail) = self.family.ends(body, cap / 2);
-        let mut left_out = self.family.tokens(&body[head..tail]);
+        let mut not_of_the_session = 0;
         if let Some((from, to)) = part.marked {
-            // An earlier mark goes as a whole; it was nothing of the session's.
-            left_out = left_out.saturating_sub(self.family.tokens(&body[from..to]));
+            // An earlier mark goes as a whole.
             (head, tail) = (head.min(from), tail.max(to));
+            not_of_the_session = self.family.tokens(&body[from..to]);
         }
+        let left_out = self.family.tokens(&body[head..tail]);
+        let left_out = left_out.saturating_sub(not_of_the_session);
         let gone = part.gone + left_out;
         text.push_str(&body[..head]);
-        text.push_str(&cut_mark(gone));
+        text.push_str(&mark::of_tokens(gone));
         text.push_str(&body[tail..]);
         if !text.ends_with('\n') {
             text.push('\n');
         }
         gone
     }
-}
-
-impl<'a> Part<'a> {
-    fn of(text: &'a str, family: ModelFamily) -> Self {
-        let blank = usize::from(text.starts_with('\n'));
-        let end = text[blank..]
-            .find('\n')
-            .map_or(text.len(), |at| blank + at + 1);
-        let (head, body) = text.split_at(end);
-        let line = &head[blank..];
-        let (kind, numbers) = if line.starts_with(MARK) {
-            (Kind::LeftOut, range(line))
-        } else if let Some(rest) = line.strip_prefix(MESSAGE) {
-            let number = number(rest);
-            (kind_of(rest), (number, number))
-        } else {
-            (Kind::Whole, (0, 0))
-        };
-        let mark = || {
-            let from = body.find(&format!("\n{MARK}"))? + 1;
-            let length = body[from..].find('\n')? + 1;
-            Some((from, from + length))
-        };
-        let marked = match kind {
-            Kind::ToolResult | Kind::Middle | Kind::End => mark(),
-            Kind::Whole | Kind::LeftOut => None,
-        };
-        let gone = match (kind, marked) {
-            (Kind::LeftOut, _) => tokens_in_mark(line),
-            (_, Some((from, to))) => tokens_in_mark(&body[from..to]),
-            (_, None) => 0,
-        };
-        Self {
-            kind,
-            head,
-            body,
-            numbers,
-            // The dots on both sides are the mark's.
-            marked: marked.map(|(from, to)| {
-                let dots = |at: usize, by: &str| body[at..].starts_with(by);
-                let before = from.saturating_sub("…\n".len());
-                let from = if body.is_char_boundary(before) && dots(before, "…\n") {
-                    before
-                } else {
-                    from
-                };
-                (
-                    from,
-                    if dots(to, "…") {
-                        to + "…".len()
-                    } else {
-                        to
-                    },
-                )
-            }),
-            gone,
-            tokens_head: family.tokens(head),
-            tokens_body: family.tokens(body),
-        }
-    }
-
-    fn is_message(&self) -> bool {
-        match self.kind {
-            Kind::ToolResult | Kind::Middle | Kind::End => true,
-            Kind::Whole | Kind::LeftOut => false,
-        }
-    }
-
-    fn is_out(&self, out: Option<(u64, u64)>) -> bool {
-        let Some((low, high)) = out else { return false };
-        match self.kind {
-            Kind::ToolResult | Kind::Middle | Kind::End | Kind::LeftOut => {
-                low <= self.numbers.0 && self.numbers.1 <= high
-            }
-            Kind::Whole => false,
-        }
-    }
-
-    fn cap(&self, caps: Caps) -> u64 {
-        match self.kind {
-            Kind::ToolResult => caps.tool_results,
-            Kind::Middle => caps.middle,
-            Kind::End => caps.ends,
-            Kind::Whole | Kind::LeftOut => u64::MAX,
-        }
-    }
-}
-
-/// From what follows on `=== message `: `3/12 | role | tool name | time`. An assistant's message that names a tool is a
-/// call of it; anybody else's, and a tool's own, is what it returned.
-fn kind_of(head: &str) -> Kind {
-    let mut fields = head.trim_end().split(" | ").skip(1);
-    let role = fields.next().unwrap_or_default().to_ascii_lowercase();
-    let names_a_tool = fields
-        .next()
-        .is_some_and(|field| field.starts_with("tool "));
-    let is_tools = matches!(
-        role.as_str(),
-        "tool" | "function" | "tool_result" | "observation"
-    );
-    if is_tools || (names_a_tool && role != "assistant") {
-        Kind::ToolResult
-    } else {
-        Kind::Middle
-    }
-}
-
-fn cut_mark(gone: u64) -> String {
-    format!("…\n{MARK} about {gone} tokens\n…")
-}
-
-fn out_mark((first, last): (u64, u64), gone: u64) -> String {
-    let mut mark = String::new();
-    // Writing to a String can't fail.
-    let _ = writeln!(
-        mark,
-        "\n{MARK} messages {first} to {last}, about {gone} tokens"
-    );
-    mark
-}
-
-fn marks_out(line: &str) -> bool {
-    line.strip_prefix(MARK)
-        .is_some_and(|rest| rest.starts_with(" messages "))
-}
-
-fn tokens_in_mark(line: &str) -> u64 {
-    line.rsplit("about ").next().map_or(0, number)
-}
-
-fn range(line: &str) -> (u64, u64) {
-    let numbers = line
-        .strip_prefix(MARK)
-        .and_then(|rest| rest.strip_prefix(" messages "));
-    let (first, rest) = numbers
-        .and_then(|rest| rest.split_once(" to "))
-        .unwrap_or(("0", "0"));
-    (number(first), number(rest))
-}
-
-/// The number that a text begins with.
-fn number(text: &str) -> u64 {
-    let digits = text.split(|c: char| !c.is_ascii_digit()).next();
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }

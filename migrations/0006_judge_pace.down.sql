@@ -1,0 +1,1 @@
+alter table judges drop column pace;

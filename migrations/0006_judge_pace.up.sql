@@ -1,0 +1,1 @@
+alter table judges add column pace jsonb;

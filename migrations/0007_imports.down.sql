@@ -1,0 +1,2 @@
+drop table session_import_items;
+drop table session_imports;

@@ -1,0 +1,320 @@
+//! GET `/api/v1/events`: what happens, as Server-Sent Events. Reads along with the process's feed, never asks the store.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::ApiState;
+use super::params::Params;
+use super::problem::{ApiError, Problem};
+use crate::clock::Clock;
+use crate::events::{Event, EventType, Feed, Heard, Listener, Start, Told};
+use crate::job::JobId;
+
+/// How long a client should stay away before it connects again, milliseconds.
+const RETRY_MS: u64 = 2_000;
+/// How long a stream may be silent.
+const BEAT: Duration = Duration::from_secs(15);
+/// How many events go into one piece of the stream.
+const PAGE: usize = 64;
+/// How long a new stream waits for what there was before this process.
+const FILL: Duration = Duration::from_secs(3);
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// The streams of one process: how many there may be, what they tell, when they end.
+#[derive(Debug, Clone)]
+pub struct Streams {
+    feed: Arc<Feed>,
+    slots: Arc<Semaphore>,
+    max: usize,
+    stopping: CancellationToken,
+}
+
+impl Streams {
+    /// At most `max` streams of `feed` at once; each says `bye` and ends when `stopping` is cancelled.
+    pub fn new(feed: Arc<Feed>, max: usize, stopping: CancellationToken) -> Self {
+        Self {
+            feed,
+            slots: Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS))),
+            max,
+            stopping,
+        }
+    }
+}
+
+/// Tells what happens, as it happens.
+///
+/// Server-Sent Events: each has an `id`, its type as `event` and one line of JSON as `data`. The stream begins with
+/// `hello`. `Last-Event-ID` resumes behind an event without a gap or a repeat; `reset` says that events were lost or that
+/// the id is not known (any more): read again by GET what you show. A process that stops says `bye`. An event is a hint,
+/// and what GET answers is the truth.
+#[utoipa::path(
+    get, path = "/api/v1/events", tag = "events", operation_id = "events",
+    params(
+        ("types" = Option<String>, Query, description = "Types of events, separated by commas; left out: all", example = "job.succeeded,job.failed"),
+        ("job_id" = Option<Uuid>, Query, description = "Events of one job"),
+        ("session_id" = Option<Uuid>, Query, description = "Events of the jobs of one session"),
+        ("judge" = Option<String>, Query, description = "Events of one judge and of its jobs"),
+        ("last_event_id" = Option<String>, Query, description = "As the header, for clients that can't set it"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id behind which the stream resumes"),
+    ),
+    responses(
+        (status = 200, description = "The stream; `data` is an Event", body = Event, content_type = "text/event-stream", headers(
+            ("X-Accel-Buffering" = String, description = "`no`: a proxy should hand each event on at once"))),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "too-many-streams, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
+    ),
+)]
+async fn events(
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    mut params: Params,
+) -> Result<Response, ApiError> {
+    let filter = Filter::read(&mut params);
+    let last_id = params.text("last_event_id");
+    params.finish()?;
+    let last_id = headers
+        .get("last-event-id")
+        .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
+        .filter(|id| !id.is_empty())
+        .or(last_id);
+    let streams = &state.streams;
+    let slot = streams.slots.clone().try_acquire_owned();
+    let slot = slot.map_err(|_| ApiError::TooManyStreams(streams.max))?;
+    tokio::select! {
+        // A log that is away holds nobody up: an earlier id is unknown then.
+        _ = tokio::time::timeout(FILL, streams.feed.filled()) => {}
+        () = streams.stopping.cancelled() => {}
+    }
+    let (listener, start) = streams.feed.listen(last_id.as_deref());
+    let stream = EventStream {
+        listener,
+        filter,
+        clock: state.clock.clone(),
+        stopping: streams.stopping.clone(),
+        beat: Instant::now() + BEAT,
+        greeting: Some(start),
+        _slot: slot,
+    };
+    let pieces = futures::stream::unfold(Some(stream), |stream| async {
+        let (piece, rest) = stream?.piece().await;
+        Some((Ok::<_, Infallible>(piece), rest))
+    });
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream"),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        ),
+    ];
+    Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// Which events a client asked for.
+#[derive(Debug, Clone, Default)]
+struct Filter {
+    types: Vec<EventType>,
+    job_id: Option<JobId>,
+    session_id: Option<Uuid>,
+    judge: Option<String>,
+}
+
+impl Filter {
+    fn read(params: &mut Params) -> Self {
+        let mut types = Vec::new();
+        for name in params.text("types").unwrap_or_default().split(',') {
+            let name = name.trim();
+            if name.is_empty() {
+                continue;
+            }
+            match name.parse::<EventType>() {
+                Ok(known) => types.push(known),
+                Err(_) => {
+                    let known: Vec<&str> =
+                        EventType::ALL.iter().map(|kind| kind.as_str()).collect();
+                    params.fault(
+                        "types",
+                        format!("{name:?} is not known; known: {}", known.join(", ")),
+                    );
+                }
+            }
+        }
+        Self {
+            types,
+            job_id: params.take("job_id"),
+            session_id: params.take("session_id"),
+            judge: params.text("judge"),
+        }
+    }
+
+    fn takes(&self, event: &Event) -> bool {
+        let same = |wanted: Option<Uuid>, it: Option<Uuid>| wanted.is_none() || wanted == it;
+        event.event == EventType::Reset
+            || (self.types.is_empty() || self.types.contains(&event.event))
+                && same(self.job_id.map(|id| id.0), event.job_id.map(|id| id.0))
+                && same(self.session_id, event.session_id)
+                && (self.judge.is_none() || self.judge == event.judge)
+    }
+}
+
+/// One client's stream.
+struct EventStream {
+    listener: Listener,
+    filter: Filter,
+    clock: Arc<dyn Clock>,
+    stopping: CancellationToken,
+    /// When silence has lasted long enough.
+    beat: Instant,
+    /// How it began, until that is said.
+    greeting: Option<Start>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl EventStream {
+    /// The next piece of the stream and the stream behind it; `None` behind the last one.
+    async fn piece(mut self) -> (String, Option<Self>) {
+        if let Some(start) = self.greeting.take() {
+            return (self.hello(start), Some(self));
+        }
+        loop {
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return (self.bye(), None),
+                heard = self.listener.next(PAGE) => {
+                    let piece = self.written(heard);
+                    if !piece.is_empty() {
+                        self.beat = Instant::now() + BEAT;
+                        return (piece, Some(self));
+                    }
+                }
+                () = tokio::time::sleep_until(self.beat) => {
+                    self.beat = Instant::now() + BEAT;
+                    // An id without data moves the place to resume from, past what the filter left out.
+                    return (format!("id: {}\n: still here\n\n", self.listener.last_id()), Some(self));
+                }
+            }
+        }
+    }
+
+    fn hello(&self, start: Start) -> String {
+        let id = self.listener.last_id();
+        let data =
+            json!({ "type": "hello", "at": self.clock.now(), "resumed": start == Start::Resumed });
+        let mut text = format!("retry: {RETRY_MS}\n");
+        push(&mut text, id, "hello", &data.to_string());
+        match start {
+            Start::Unknown => self.push_reset(&mut text, id),
+            Start::Now | Start::Resumed => {}
+        }
+        text
+    }
+
+    fn bye(&self) -> String {
+        let data = json!({ "type": "bye", "at": self.clock.now(), "retry_ms": RETRY_MS });
+        let mut text = format!("retry: {RETRY_MS}\n");
+        push(&mut text, self.listener.last_id(), "bye", &data.to_string());
+        text
+    }
+
+    fn written(&self, heard: Heard) -> String {
+        let mut text = String::new();
+        match heard {
+            Heard::Lost(id) => self.push_reset(&mut text, &id),
+            Heard::Events(events) => {
+                for told in events {
+                    let event = told.event.as_ref();
+                    if let Some(event) = event.filter(|event| self.filter.takes(event)) {
+                        push(&mut text, &told.id, event.event.as_str(), told.data());
+                    }
+                }
+            }
+        }
+        text
+    }
+
+    fn push_reset(&self, text: &mut String, id: &str) {
+        let reset = Event::new(EventType::Reset, self.clock.now());
+        let told = Told::new(id.to_owned(), Some(reset));
+        push(text, id, EventType::Reset.as_str(), told.data());
+    }
+}
+
+fn push(text: &mut String, id: &str, event: &str, data: &str) {
+    // Writing into a String can't fail.
+    let _ = write!(text, "id: {id}\nevent: {event}\ndata: {data}\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    fn event() -> Event {
+        Event {
+            job_id: Some(JobId(Uuid::from_u128(1))),
+            session_id: Some(Uuid::from_u128(2)),
+            judge: Some("main".to_owned()),
+            ..Event::new(EventType::JobSucceeded, DateTime::UNIX_EPOCH)
+        }
+    }
+
+    #[test]
+    fn every_condition_of_a_filter_must_hold_and_a_reset_passes_all() {
+        let all = Filter::default();
+        let other = |filter: Filter| {
+            let reset = Event::new(EventType::Reset, DateTime::UNIX_EPOCH);
+            assert!(filter.takes(&reset), "{filter:?}");
+            filter.takes(&event())
+        };
+        assert!(other(all.clone()));
+        let fitting = Filter {
+            types: vec![EventType::JobFailed, EventType::JobSucceeded],
+            job_id: Some(JobId(Uuid::from_u128(1))),
+            session_id: Some(Uuid::from_u128(2)),
+            judge: Some("main".to_owned()),
+        };
+        assert!(other(fitting.clone()));
+        for wrong in [
+            Filter {
+                types: vec![EventType::JobFailed],
+                ..fitting.clone()
+            },
+            Filter {
+                job_id: Some(JobId(Uuid::from_u128(9))),
+                ..fitting.clone()
+            },
+            Filter {
+                session_id: Some(Uuid::from_u128(9)),
+                ..fitting.clone()
+            },
+            Filter {
+                judge: Some("other".to_owned()),
+                ..fitting
+            },
+        ] {
+            assert!(!other(wrong));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The settings' TARSy as enqueue and the API see it. Decides nothing: what is fetched and when is history's.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+use uuid::Uuid;
+
+use super::AppError;
+use crate::config::Settings;
+use crate::enqueue::{SessionSource, SourceError, SourceProblem, Sourced};
+use crate::history::imports::HistoryOptions;
+use crate::history::on_demand::{Found, OnDemand, OnDemandError};
+use crate::history::tarsy::Address;
+
+/// How a TARSy is reached, as the settings say; its requests are tried again as judge calls are.
+pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> {
+    let history = &settings.history;
+    let base = match history.base_url.as_str() {
+        "" => None,
+        url => Some(Address::parse(url).map_err(|fault| {
+            AppError::Config(format!("history.base_url (GAVEL_HISTORY_BASE_URL) {fault}"))
+        })?),
+    };
+    let token = history.token.trim();
+    Ok(HistoryOptions {
+        base,
+        token: (!token.is_empty()).then(|| SecretString::from(token.to_owned())),
+        requests_per_second: history.requests_per_second,
+        timeout: Duration::from_secs_f64(history.timeout_s),
+        max_retries: settings.judge.max_retries,
+        first_delay: Duration::from_secs_f64(settings.judge.retry_base_s),
+        stale_after: Duration::from_secs_f64(settings.worker.lease_s),
+    })
+}
+
+/// The TARSy that unknown sessions come from.
+pub(super) struct FromHistory(pub(super) OnDemand);
+
+#[async_trait]
+impl SessionSource for FromHistory {
+    async fn fetch(&self, session_id: Uuid) -> Result<Sourced, SourceError> {
+        match self.0.fetch(session_id).await {
+            Ok(Found::Stored) => Ok(Sourced::Stored),
+            Ok(Found::Nothing) => Ok(Sourced::Unknown),
+            Err(OnDemandError::Unavailable {
+                reason,
+                retry_after,
+            }) => Err(SourceError::Unavailable(SourceProblem {
+                reason,
+                retry_after_s: retry_after.as_secs().max(1),
+            })),
+            Err(OnDemandError::Unusable(reason)) => Err(SourceError::Unusable(reason)),
+            Err(OnDemandError::Store(error)) => Err(SourceError::Store(error)),
+        }
+    }
+}

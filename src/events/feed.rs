@@ -1,0 +1,357 @@
+//! The last events of this process, and whoever reads along: one ring for all listeners, a place in it for each. A
+//! listener that is slow costs nothing but its place; overtaken, it is told.
+//!
+//! Never asks a server: [`super::follow`] fills the ring from Redis, [`Feed::append`] in a process of its own.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::{Event, Events, EventsError};
+
+/// How many events are kept.
+pub(super) const KEPT: usize = 10_000;
+
+/// An event with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// What a listener resumes by.
+    pub id: String,
+    /// The event; `None` marks a beginning, which nobody is told.
+    pub event: Option<Event>,
+    data: OnceLock<String>,
+}
+
+impl Told {
+    /// An event, or a mark, at its place.
+    pub fn new(id: String, event: Option<Event>) -> Self {
+        Self {
+            id,
+            event,
+            data: OnceLock::new(),
+        }
+    }
+
+    /// The event as one line of JSON, written once for all listeners; empty for a mark.
+    pub fn data(&self) -> &str {
+        self.data.get_or_init(|| {
+            // Ids, words and times: they always can be written.
+            let text = self.event.as_ref().map(serde_json::to_string);
+            text.and_then(Result::ok).unwrap_or_default()
+        })
+    }
+}
+
+/// Where a listener begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It asked for what happens from now on.
+    Now,
+    /// Right behind the id that it named.
+    Resumed,
+    /// From now on, since the id that it named is not known, or not any more.
+    Unknown,
+}
+
+/// What a listener hears next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard {
+    /// These events, oldest first.
+    Events(Vec<Arc<Told>>),
+    /// Events were overtaken or lost; it goes on behind this id.
+    Lost(String),
+}
+
+/// The ring.
+#[derive(Debug)]
+pub struct Feed {
+    ring: Mutex<Ring>,
+    /// The number after the newest event's.
+    end: watch::Sender<u64>,
+    /// Whether what there was before this process is in the ring.
+    filled: watch::Sender<bool>,
+    boot: String,
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// The number of the oldest event. Numbers are this process's own; one that is passed over is a gap.
+    first: u64,
+    told: VecDeque<Arc<Told>>,
+}
+
+impl Ring {
+    fn end(&self) -> u64 {
+        self.first.saturating_add(self.told.len() as u64)
+    }
+
+    fn push(&mut self, told: Told) {
+        if self.told.len() >= KEPT {
+            self.told.pop_front();
+            self.first += 1;
+        }
+        self.told.push_back(Arc::new(told));
+    }
+
+    /// Forgets everything; whoever reads along finds a gap.
+    fn clear(&mut self) {
+        self.first = self.end() + 1;
+        self.told.clear();
+    }
+
+    fn last_id(&self) -> String {
+        self.told
+            .back()
+            .map_or_else(String::new, |told| told.id.clone())
+    }
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Feed {
+    /// An empty ring, which a mark of this start begins: ids of another start are unknown here.
+    pub fn new() -> Self {
+        let boot = Uuid::now_v7().simple().to_string();
+        let mut ring = Ring {
+            first: 0,
+            told: VecDeque::new(),
+        };
+        ring.push(Told::new(format!("{boot}-0"), None));
+        let (end, _) = watch::channel(ring.end());
+        Self {
+            ring: Mutex::new(ring),
+            end,
+            filled: watch::channel(true).0,
+            boot,
+        }
+    }
+
+    /// An empty ring that [`super::follow`] will fill.
+    pub fn unfilled() -> Self {
+        let feed = Self::new();
+        feed.filled.send_replace(false);
+        feed
+    }
+
+    /// Waits until what there was before this process is in the ring: earlier ids are known from then on.
+    pub async fn filled(&self) {
+        // The sender is this feed's own: it can't be gone.
+        drop(self.filled.subscribe().wait_for(|filled| *filled).await);
+    }
+
+    /// Adds events that have ids already.
+    pub fn tell(&self, told: impl IntoIterator<Item = Told>) {
+        let mut ring = self.ring();
+        for told in told {
+            ring.push(told);
+        }
+        let end = ring.end();
+        drop(ring);
+        self.end.send_replace(end);
+    }
+
+    /// Replaces everything, since what lies between is not known: every listener is told that it lost something.
+    pub(super) fn replace(&self, told: Vec<Told>) {
+        let mut ring = self.ring();
+        ring.clear();
+        for told in told {
+            ring.push(told);
+        }
+        let end = ring.end();
+        drop(ring);
+        self.end.send_replace(end);
+        self.filled.send_replace(true);
+    }
+
+    /// Begins to listen behind `last_id`, or from now on.
+    pub fn listen(self: &Arc<Self>, last_id: Option<&str>) -> (Listener, Start) {
+        let ring = self.ring();
+        let found = last_id.map(|id| ring.told.iter().rposition(|told| told.id == id));
+        let (next, start) = match found {
+            None => (ring.end(), Start::Now),
+            Some(None) => (ring.end(), Start::Unknown),
+            Some(Some(place)) => (ring.first + place as u64 + 1, Start::Resumed),
+        };
+        let last_id = match (start, last_id) {
+            (Start::Resumed, Some(id)) => id.to_owned(),
+            (Start::Resumed | Start::Now | Start::Unknown, _) => ring.last_id(),
+        };
+        drop(ring);
+        let listener = Listener {
+            feed: self.clone(),
+            next,
+            last_id,
+            end: self.end.subscribe(),
+        };
+        (listener, start)
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Events for Feed {
+    async fn append(&self, events: &[Event]) -> Result<(), EventsError> {
+        let mut ring = self.ring();
+        for event in events {
+            let id = format!("{}-{}", self.boot, ring.end());
+            ring.push(Told::new(id, Some(event.clone())));
+        }
+        let end = ring.end();
+        drop(ring);
+        self.end.send_replace(end);
+        Ok(())
+    }
+}
+
+/// One listener's place in the ring.
+#[derive(Debug)]
+pub struct Listener {
+    feed: Arc<Feed>,
+    next: u64,
+    last_id: String,
+    end: watch::Receiver<u64>,
+}
+
+impl Listener {
+    /// The id to resume by.
+    pub fn last_id(&self) -> &str {
+        &self.last_id
+    }
+
+    /// Waits for events and answers at most `max` of them. Dropped before it answers, it has taken nothing.
+    pub async fn next(&mut self, max: usize) -> Heard {
+        loop {
+            self.end.borrow_and_update();
+            if let Some(heard) = self.look(max) {
+                return heard;
+            }
+            if self.end.changed().await.is_err() {
+                // The feed, which this listener holds, has the sender: it can't be gone.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn look(&mut self, max: usize) -> Option<Heard> {
+        let ring = self.feed.ring();
+        let Some(skip) = self.next.checked_sub(ring.first) else {
+            self.next = ring.end();
+            self.last_id = ring.last_id();
+            return Some(Heard::Lost(self.last_id.clone()));
+        };
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let events: Vec<Arc<Told>> = ring.told.iter().skip(skip).take(max).cloned().collect();
+        drop(ring);
+        let last = events.last()?;
+        self.next += events.len() as u64;
+        self.last_id.clone_from(&last.id);
+        Some(Heard::Events(events))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use futures::FutureExt as _;
+    use proptest::prelude::*;
+
+    use super::super::EventType;
+    use super::*;
+
+    fn some(n: usize) -> Vec<Event> {
+        vec![Event::new(EventType::JobQueued, DateTime::UNIX_EPOCH); n]
+    }
+
+    fn append(feed: &Feed, n: usize) {
+        feed.append(&some(n)).now_or_never().unwrap().unwrap();
+    }
+
+    fn ids(heard: Heard) -> Vec<String> {
+        match heard {
+            Heard::Events(events) => events.iter().map(|told| told.id.clone()).collect(),
+            Heard::Lost(id) => panic!("lost, goes on behind {id}"),
+        }
+    }
+
+    fn now(listener: &mut Listener, max: usize) -> Option<Heard> {
+        listener.next(max).now_or_never()
+    }
+
+    #[test]
+    fn a_listener_hears_what_happens_from_now_on_in_order() {
+        let feed = Arc::new(Feed::new());
+        append(&feed, 3);
+        let (mut listener, start) = feed.listen(None);
+        assert_eq!(start, Start::Now);
+        assert_eq!(now(&mut listener, 10), None);
+        append(&feed, 2);
+        let heard = ids(now(&mut listener, 10).unwrap());
+        assert!(
+            heard[0].ends_with("-4") && heard[1].ends_with("-5"),
+            "{heard:?}"
+        );
+        assert_eq!(now(&mut listener, 10), None);
+    }
+
+    #[test]
+    fn an_id_of_another_start_is_unknown() {
+        let (before, after) = (Arc::new(Feed::new()), Arc::new(Feed::new()));
+        let (listener, _) = before.listen(None);
+        assert_eq!(before.listen(Some(listener.last_id())).1, Start::Resumed);
+        assert_eq!(after.listen(Some(listener.last_id())).1, Start::Unknown);
+    }
+
+    #[test]
+    fn a_listener_that_is_overtaken_is_told_once_and_goes_on() {
+        let feed = Arc::new(Feed::new());
+        let (mut listener, _) = feed.listen(None);
+        append(&feed, KEPT + 1);
+        assert!(matches!(now(&mut listener, 10), Some(Heard::Lost(_))));
+        assert_eq!(now(&mut listener, 10), None);
+        append(&feed, 1);
+        assert_eq!(ids(now(&mut listener, 10).unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn what_replaces_everything_is_a_loss_to_those_who_read_along_too() {
+        let feed = Arc::new(Feed::new());
+        append(&feed, 2);
+        let (mut listener, _) = feed.listen(None);
+        let mark = Told::new("7-0".to_owned(), None);
+        feed.replace(vec![mark]);
+        assert_eq!(now(&mut listener, 9), Some(Heard::Lost("7-0".to_owned())));
+    }
+
+    proptest! {
+        #[test]
+        fn resuming_anywhere_neither_skips_nor_repeats(before in 0_usize..50, after in 0_usize..50, cut in 0_usize..100, max in 1_usize..9) {
+            let feed = Arc::new(Feed::new());
+            let (mut whole, _) = feed.listen(None);
+            let first = whole.last_id().to_owned();
+            append(&feed, before);
+            append(&feed, after);
+            let mut all = vec![first];
+            while let Some(heard) = now(&mut whole, max) {
+                all.extend(ids(heard));
+            }
+            let cut = cut % all.len();
+            let (mut resumed, start) = feed.listen(Some(&all[cut]));
+            prop_assert_eq!(start, Start::Resumed);
+            let mut rest = Vec::new();
+            while let Some(heard) = now(&mut resumed, max) {
+                rest.extend(ids(heard));
+            }
+            prop_assert_eq!(&rest, &all[cut + 1..]);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Events in Redis: one stream `{gavel:<queue>}:events`, capped at about 10,000, which every API process follows.
+//!
+//! Ids are Redis' own, so they outlive our processes. A stream that lost what a follower had read (an empty Redis, a cap
+//! that overtook it) is noticed by the id that isn't there any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, RedisError, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::feed::KEPT;
+use super::{Event, Events, EventsError, Feed, Told};
+
+/// How long Redis may take to answer.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may take.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one reading waits for news.
+const BLOCK_MS: u64 = 2_000;
+/// How many events one reading takes.
+const PAGE: usize = 1_000;
+/// The pause before a follower connects again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The field of an entry that holds the event; a mark has an empty one.
+const FIELD: &str = "e";
+
+/// The stream, to be written and followed.
+#[derive(Clone)]
+pub struct RedisEvents {
+    client: Client,
+    manager: ConnectionManager,
+    key: String,
+}
+
+impl std::fmt::Debug for RedisEvents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisEvents")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RedisEvents {
+    /// Prepares the stream of a queue. Connects with the first use, on connections of its own. Must be called within a
+    /// runtime.
+    ///
+    /// # Errors
+    /// For an address that can't be used.
+    pub fn new(url: &str, queue: &str) -> Result<Self, EventsError> {
+        let preparing = failed("preparing the events' connection");
+        let client = Client::open(url).map_err(&preparing)?;
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(CONNECTION_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT))
+            .set_number_of_retries(0);
+        let manager =
+            ConnectionManager::new_lazy_with_config(client.clone(), config).map_err(&preparing)?;
+        Ok(Self {
+            client,
+            manager,
+            key: format!("{{gavel:{queue}}}:events"),
+        })
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECTION_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT));
+        self.client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+    }
+
+    /// Everything that the stream holds; a mark is put into an empty one, so that there is an id to resume by.
+    async fn all(&self, connection: &mut MultiplexedConnection) -> Result<Vec<Told>, RedisError> {
+        let mut newest_first = redis::cmd("XREVRANGE");
+        newest_first
+            .arg(&self.key)
+            .arg("+")
+            .arg("-")
+            .arg("COUNT")
+            .arg(KEPT);
+        let mut told = entries(newest_first.query_async(connection).await?);
+        if told.is_empty() {
+            self.add("").query_async::<()>(connection).await?;
+            told = entries(newest_first.query_async(connection).await?);
+        }
+        told.reverse();
+        Ok(told)
+    }
+
+    fn add(&self, text: &str) -> redis::Cmd {
+        let mut add = redis::cmd("XADD");
+        add.arg(&self.key)
+            .arg("MAXLEN")
+            .arg("~")
+            .arg(KEPT)
+            .arg("*")
+            .arg(FIELD)
+            .arg(text);
+        add
+    }
+
+    /// What came behind `last`; `None` if `last` is not there any more.
+    async fn behind(
+        &self,
+        connection: &mut MultiplexedConnection,
+        last: &str,
+    ) -> Result<Option<Vec<Told>>, RedisError> {
+        let mut pipe = redis::pipe();
+        pipe.cmd("XRANGE").arg(&self.key).arg(last).arg(last);
+        pipe.cmd("XREAD")
+            .arg("COUNT")
+            .arg(PAGE)
+            .arg("BLOCK")
+            .arg(BLOCK_MS)
+            .arg("STREAMS")
+            .arg(&self.key)
+            .arg(last);
+        let (there, news): (Value, Value) = pipe.query_async(connection).await?;
+        if entries(there).is_empty() {
+            return Ok(None);
+        }
+        // One stream was asked for: [[key, [entry, ..]]], or nil.
+        let news = items(news).into_iter().next().map(items);
+        let news = news.and_then(|stream| stream.into_iter().nth(1));
+        Ok(Some(news.map(entries).unwrap_or_default()))
+    }
+}
+
+#[async_trait]
+impl Events for RedisEvents {
+    async fn append(&self, events: &[Event]) -> Result<(), EventsError> {
+        let mut pipe = redis::pipe();
+        for event in events {
+            let text = serde_json::to_string(event).map_err(|error| EventsError {
+                attempted: "writing an event",
+                reason: error.to_string(),
+            })?;
+            pipe.add_command(self.add(&text)).ignore();
+        }
+        pipe.query_async::<()>(&mut self.manager.clone())
+            .await
+            .map_err(failed("appending events"))
+    }
+}
+
+/// Fills `feed` from the stream until `stop`. A Redis that is away is asked again; listeners stay, and miss nothing that
+/// is still there when it is back.
+pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToken) {
+    let mut last = None;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let ended = tokio::select! {
+            () = stop.cancelled() => return,
+            ended = read_along(&events, &feed, &mut last, &mut pause) => ended,
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "events can't be followed; trying again");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Reads along on one connection until it breaks. `last` is the id up to which `feed` is filled.
+async fn read_along(
+    events: &RedisEvents,
+    feed: &Feed,
+    last: &mut Option<String>,
+    pause: &mut Duration,
+) -> Result<(), RedisError> {
+    let mut connection = events.connect().await?;
+    loop {
+        let behind = match last.as_deref() {
+            Some(last) => events.behind(&mut connection, last).await?,
+            None => None,
+        };
+        *pause = FIRST_PAUSE;
+        let told = match behind {
+            Some(told) => {
+                *last = told.last().map(|told| told.id.clone()).or(last.take());
+                feed.tell(told);
+                continue;
+            }
+            None => events.all(&mut connection).await?,
+        };
+        *last = told.last().map(|told| told.id.clone());
+        feed.replace(told);
+    }
+}
+
+/// The entries of a range: `[[id, [field, value]], ..]`. What isn't one of ours is passed over.
+fn entries(range: Value) -> Vec<Told> {
+    items(range)
+        .into_iter()
+        .filter_map(|entry| {
+            let mut parts = items(entry).into_iter();
+            let id = text(parts.next()?)?;
+            let event = text(items(parts.next()?).into_iter().nth(1)?)?;
+            // A mark, or an event of a newer version: nobody is told, but its id is a place to resume by.
+            Some(Told::new(id, serde_json::from_str(&event).ok()))
+        })
+        .collect()
+}
+
+/// The items of a list; of a map, which RESP3 has for streams by key, its pairs.
+fn items(value: Value) -> Vec<Value> {
+    if let Value::Array(items) = value {
+        items
+    } else if let Value::Map(pairs) = value {
+        pairs
+            .into_iter()
+            .map(|(key, value)| Value::Array(vec![key, value]))
+            .collect()
+    } else {
+        Vec::new()
+    }
+}
+
+fn text(value: Value) -> Option<String> {
+    redis::from_redis_value(value).ok()
+}
+
+fn failed(attempted: &'static str) -> impl Fn(RedisError) -> EventsError {
+    move |error| EventsError {
+        attempted,
+        reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn an_entry_that_is_no_event_of_ours_is_a_place_without_an_event() {
+        let entry = |id: &str, text: &str| {
+            Value::Array(vec![bulk(id), Value::Array(vec![bulk(FIELD), bulk(text)])])
+        };
+        let known = r#"{"type":"queue.paused","at":"2026-01-02T03:04:05Z"}"#;
+        let newer = r#"{"type":"moon.risen","at":"2026-01-02T03:04:05Z"}"#;
+        let range = vec![entry("1-0", ""), entry("2-0", known), entry("3-0", newer)];
+        let told = entries(Value::Array(range));
+        let ids: Vec<&str> = told.iter().map(|told| told.id.as_str()).collect();
+        assert_eq!(ids, ["1-0", "2-0", "3-0"]);
+        assert_eq!(
+            told.iter()
+                .map(|told| told.event.is_some())
+                .collect::<Vec<_>>(),
+            [false, true, false]
+        );
+        assert_eq!(entries(Value::Nil), []);
+    }
+
+    #[test]
+    fn a_stream_by_its_key_reads_the_same_in_both_protocols() {
+        let pair = [bulk("key"), Value::Array(Vec::new())];
+        let resp2 = Value::Array(vec![Value::Array(pair.to_vec())]);
+        let [key, stream] = pair;
+        let resp3 = Value::Map(vec![(key, stream)]);
+        assert_eq!(items(resp3), items(resp2));
+    }
+}

@@ -1,0 +1,268 @@
+//! Imports from a TARSy: begun by a request, run by whichever process is free, gone on with by another one if it dies.
+//!
+//! The store has the truth: what is asked for, how far it came, who has it in hand. [`Imports::run`] takes what nobody has
+//! in hand; a process that stops gives its imports back, and one that dies is not heard any more. Stores sessions as PUT
+//! does, and scores nothing.
+
+mod moment;
+mod run;
+mod walk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use secrecy::SecretString;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+pub use self::moment::{EXPECTED, moment};
+use super::tarsy::{Address, Tarsy, TarsyOptions};
+use crate::clock::Clock;
+use crate::store::{ImportRow, NewImport, SessionStatus, Store, StoreError};
+
+/// Imports that one process runs at once.
+const AT_ONCE: usize = 4;
+/// How often a process looks for imports that nobody has in hand.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// The fastest pace that can be asked for, requests a second.
+pub const FASTEST: f64 = 10_000.0;
+
+/// How a TARSy is reached, as the settings say.
+#[derive(Debug, Clone)]
+pub struct HistoryOptions {
+    /// The TARSy that imports and unknown sessions come from, unless an import names another.
+    pub base: Option<Address>,
+    /// Its bearer token; sent to that address only.
+    pub token: Option<SecretString>,
+    /// Requests a second; 0: as fast as it goes.
+    pub requests_per_second: f64,
+    /// How long one request may take.
+    pub timeout: Duration,
+    /// Retries of one request.
+    pub max_retries: u32,
+    /// The delay before the first.
+    pub first_delay: Duration,
+    /// How long an import's owner may be silent before another process takes over.
+    pub stale_after: Duration,
+}
+
+impl HistoryOptions {
+    /// A way to the TARSy at `address`.
+    pub fn tarsy(&self, address: Address, requests_per_second: f64) -> Tarsy {
+        let ours = self
+            .base
+            .as_ref()
+            .is_some_and(|base| base.same_origin(&address));
+        let options = TarsyOptions {
+            token: self.token.clone().filter(|_| ours),
+            requests_per_second,
+            timeout: self.timeout,
+            max_retries: self.max_retries,
+            first_delay: self.first_delay,
+        };
+        Tarsy::new(address, options)
+    }
+}
+
+/// What to import.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ImportRequest {
+    /// The TARSy; `None`: the one that is configured.
+    pub from: Option<String>,
+    /// Only sessions of these statuses; empty: all.
+    pub status: Vec<String>,
+    /// Only sessions that began then or later: a time, a date, an age.
+    pub since: Option<String>,
+    /// Only sessions that began before; by default the import's start.
+    pub until: Option<String>,
+    /// Requests a second; 0: as fast as it goes. `None`: as configured.
+    pub requests_per_second: Option<f64>,
+    /// Whether sessions that the list shows unchanged are fetched all the same.
+    pub refresh: bool,
+    /// Who asks.
+    pub started_by: String,
+}
+
+/// Why an import doesn't begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No TARSy is named, neither by the request nor by the settings.
+    #[error(
+        "no TARSy is configured: set history.base_url (GAVEL_HISTORY_BASE_URL), or name one in from"
+    )]
+    NotConfigured,
+    /// A field of the request is wrong.
+    #[error("{field}: {message}")]
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// What is wrong, and what is expected.
+        message: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Begins imports and runs them.
+pub struct Imports {
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    options: HistoryOptions,
+    begun: Notify,
+}
+
+impl Imports {
+    /// Builds it; nothing runs before [`Imports::run`].
+    pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>, options: HistoryOptions) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            clock,
+            options,
+            begun: Notify::new(),
+        })
+    }
+
+    /// Whether a request asks for no more than the settings allow everybody: the configured TARSy, at most at its pace.
+    pub fn as_configured(&self, request: &ImportRequest) -> bool {
+        let pace = self.options.requests_per_second;
+        let calm = request
+            .requests_per_second
+            .is_none_or(|asked| pace == 0.0 || (asked > 0.0 && asked <= pace));
+        let known = request.from.as_ref().is_none_or(|from| {
+            Address::parse(from).is_ok_and(|from| Some(&from) == self.options.base.as_ref())
+        });
+        calm && known
+    }
+
+    /// Begins an import, or finds the same one running. Answers it, and whether it is new.
+    ///
+    /// # Errors
+    /// `NotConfigured`, `Invalid`; `Store` when the database is away.
+    pub async fn start(&self, request: &ImportRequest) -> Result<(ImportRow, bool), StartError> {
+        let new = self.checked(request)?;
+        let started = self.store.start_import(&new).await?;
+        self.begun.notify_one();
+        Ok(started)
+    }
+
+    /// Runs imports until `stop`, then gives back what isn't finished.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut running = JoinSet::new();
+        while !stop.is_cancelled() {
+            while running.len() < AT_ONCE {
+                let owner = Uuid::now_v7();
+                let free = self
+                    .store
+                    .claim_import(owner, self.options.stale_after)
+                    .await;
+                match free {
+                    Ok(Some(import)) => {
+                        let (imports, stop) = (self.clone(), stop.clone());
+                        running.spawn(async move { imports.go_on(import, owner, &stop).await });
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "could not look for imports");
+                        break;
+                    }
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                Some(ended) = running.join_next() => report(ended),
+                () = self.begun.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+        while let Some(ended) = running.join_next().await {
+            report(ended);
+        }
+    }
+
+    fn checked(&self, request: &ImportRequest) -> Result<NewImport, StartError> {
+        let now = self.clock.now();
+        let address = match &request.from {
+            Some(from) => {
+                Address::parse(from).map_err(|fault| invalid("from", fault.to_string()))?
+            }
+            None => self.options.base.clone().ok_or(StartError::NotConfigured)?,
+        };
+        let mut statuses = request
+            .status
+            .iter()
+            .map(|word| word.parse::<SessionStatus>())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| invalid("status", error.to_string()))?;
+        statuses.sort_unstable();
+        statuses.dedup();
+        let since = end("since", request.since.as_deref(), now)?;
+        let until = end("until", request.until.as_deref(), now)?.unwrap_or(now);
+        if since.is_some_and(|since| since >= until) {
+            return Err(invalid("since", "is not before until".to_owned()));
+        }
+        let pace = request
+            .requests_per_second
+            .unwrap_or(self.options.requests_per_second);
+        if !(0.0..=FASTEST).contains(&pace) {
+            return Err(invalid(
+                "rps",
+                format!("is out of range; give 0 (as fast as it goes) to {FASTEST}"),
+            ));
+        }
+        let (since_given, until_given) = (given(&request.since), given(&request.until));
+        // As given: `30d` today and `30d` a minute later are the same request.
+        let same_as = serde_json::json!([
+            address.to_string(),
+            statuses,
+            since_given,
+            until_given,
+            request.refresh
+        ]);
+        Ok(NewImport {
+            import_id: Uuid::now_v7(),
+            same_as: same_as.to_string(),
+            source: address.to_string(),
+            statuses,
+            since_given,
+            until_given,
+            since,
+            until,
+            requests_per_second: pace,
+            refresh: request.refresh,
+            started_by: request.started_by.clone(),
+            now,
+        })
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "an import broke; another process goes on with it");
+    }
+}
+
+fn given(text: &Option<String>) -> Option<String> {
+    text.as_deref().map(|text| text.trim().to_owned())
+}
+
+fn end(
+    field: &'static str,
+    text: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, StartError> {
+    let read = |text| {
+        let in_range = |at: &DateTime<Utc>| (0..=9999).contains(&chrono::Datelike::year(at));
+        moment(text, now)
+            .filter(in_range)
+            .ok_or_else(|| invalid(field, format!("is no such moment; {EXPECTED}")))
+    };
+    text.map(read).transpose()
+}
+
+fn invalid(field: &'static str, message: String) -> StartError {
+    StartError::Invalid { field, message }
+}

@@ -1,0 +1,182 @@
+//! One session from the configured TARSy, when it is to be scored and isn't here, or hadn't ended when it came.
+//!
+//! Bounded: so many at once, so long each; requests for one session share one fetch. A session that came in another way
+//! is never replaced.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::imports::HistoryOptions;
+use super::tarsy::{Address, SOURCE, Tarsy, TarsyError};
+use crate::clock::Clock;
+use crate::store::{Store, StoreError};
+
+/// Sessions that are fetched at once.
+const AT_ONCE: usize = 8;
+/// How long a client waits for a session from elsewhere, all retries included.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// When to try again, if TARSy doesn't say.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// What came of asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// It is stored now, as TARSy has it.
+    Stored,
+    /// TARSy has no such session, or the stored one came in another way.
+    Nothing,
+}
+
+/// Why it is not known whether there is such a session.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum OnDemandError {
+    /// TARSy doesn't answer well, or not in time.
+    #[error("{reason}")]
+    Unavailable {
+        /// What happened.
+        reason: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// TARSy has the session, and it can't be stored.
+    #[error("{0}")]
+    Unusable(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+type Answer = Result<Found, OnDemandError>;
+type Flight = BoxFuture<'static, Answer>;
+
+/// Fetches sessions one by one.
+pub struct OnDemand {
+    parts: Arc<Parts>,
+    flights: Mutex<HashMap<Uuid, WeakShared<Flight>>>,
+}
+
+struct Parts {
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    tarsy: Tarsy,
+    permits: Semaphore,
+}
+
+impl OnDemand {
+    /// Prepares to fetch from the TARSy at `base`, at a pace of its own: an import that runs doesn't hold it up.
+    pub fn new(
+        store: Arc<Store>,
+        clock: Arc<dyn Clock>,
+        options: &HistoryOptions,
+        base: Address,
+    ) -> Self {
+        let parts = Parts {
+            store,
+            clock,
+            tarsy: options.tarsy(base, options.requests_per_second),
+            permits: Semaphore::new(AT_ONCE),
+        };
+        Self {
+            parts: Arc::new(parts),
+            flights: Mutex::default(),
+        }
+    }
+
+    /// Fetches a session and stores it; who asks for it meanwhile gets the same answer.
+    ///
+    /// # Errors
+    /// `Unavailable` after 15 s at the latest; `Unusable` when the session can't be stored as TARSy has it.
+    pub async fn fetch(&self, id: Uuid) -> Answer {
+        let answer = self.flight(id).await;
+        let mut flights = self.flights();
+        if flights
+            .get(&id)
+            .is_some_and(|flight| flight.upgrade().is_none_or(|f| f.peek().is_some()))
+        {
+            flights.remove(&id);
+        }
+        answer
+    }
+
+    fn flight(&self, id: Uuid) -> Shared<Flight> {
+        let mut flights = self.flights();
+        // Those whose clients have all gone away.
+        flights.retain(|_, flight| flight.upgrade().is_some());
+        if let Some(flight) = flights.get(&id).and_then(WeakShared::upgrade) {
+            return flight;
+        }
+        let parts = self.parts.clone();
+        let flight = async move { parts.fetch(id).await }.boxed().shared();
+        if let Some(weak) = flight.downgrade() {
+            flights.insert(id, weak);
+        }
+        flight
+    }
+
+    fn flights(&self) -> MutexGuard<'_, HashMap<Uuid, WeakShared<Flight>>> {
+        match self.flights.lock() {
+            Ok(flights) => flights,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}
+
+impl Parts {
+    async fn fetch(&self, id: Uuid) -> Answer {
+        let stored = self.store.stored_sessions(&[id]).await;
+        let stored = stored.map_err(OnDemandError::Store)?;
+        if stored
+            .get(&id)
+            .is_some_and(|stored| stored.source != SOURCE)
+        {
+            return Ok(Found::Nothing);
+        }
+        let asked = async {
+            // Closed never: it lives as long as this.
+            let _permit = self.permits.acquire().await;
+            self.tarsy.session(id).await
+        };
+        let input = match timeout(PATIENCE, asked).await {
+            Err(_) => {
+                return Err(OnDemandError::Unavailable {
+                    reason: format!(
+                        "{} did not give the session within {} s",
+                        self.tarsy.address(),
+                        PATIENCE.as_secs()
+                    ),
+                    retry_after: RETRY_AFTER,
+                });
+            }
+            Ok(Err(TarsyError::Missing(_))) => return Ok(Found::Nothing),
+            Ok(Err(TarsyError::Unavailable {
+                message,
+                retry_after,
+            })) => {
+                return Err(OnDemandError::Unavailable {
+                    reason: message,
+                    retry_after: retry_after.unwrap_or(RETRY_AFTER),
+                });
+            }
+            Ok(Err(TarsyError::Denied(reason))) => {
+                return Err(OnDemandError::Unavailable {
+                    reason,
+                    retry_after: RETRY_AFTER,
+                });
+            }
+            Ok(Err(TarsyError::Unusable(reason))) => return Err(OnDemandError::Unusable(reason)),
+            Ok(Ok(input)) => input,
+        };
+        let record = input
+            .into_record(id, SOURCE)
+            .map_err(|faults| OnDemandError::Unusable(faults.to_string()))?;
+        let put = self.store.put_session(&record, self.clock.now()).await;
+        put.map(|_| Found::Stored).map_err(OnDemandError::Store)
+    }
+}

@@ -1,0 +1,110 @@
+//! The address of a TARSy: http or https, a host, perhaps a path before `/api`. Never holds credentials.
+
+use std::fmt;
+
+/// Where a TARSy's API is, without a trailing slash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    base: String,
+    origin: String,
+    loopback: bool,
+}
+
+/// Why a text is no such address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadAddress(&'static str);
+
+impl Address {
+    /// Reads an address; the same place in two spellings gives the same address.
+    pub fn parse(text: &str) -> Result<Self, BadAddress> {
+        let url = reqwest::Url::parse(text.trim()).map_err(|_| {
+            BadAddress("is not an address; give one such as https://tarsy.example.com")
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(BadAddress("is neither http:// nor https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(BadAddress(
+                "holds a user or a password; a token is given in history.token (GAVEL_HISTORY_TOKEN)",
+            ));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(BadAddress(
+                "holds a query or a fragment; give the address alone",
+            ));
+        }
+        let Some(host) = url.host_str() else {
+            return Err(BadAddress("names no host"));
+        };
+        let bare = host.trim_matches(['[', ']']);
+        let loopback = bare == "localhost"
+            || bare.ends_with(".localhost")
+            || bare
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|address| address.is_loopback());
+        Ok(Self {
+            base: url.as_str().trim_end_matches('/').to_owned(),
+            origin: url.origin().ascii_serialization(),
+            loopback,
+        })
+    }
+
+    /// Whether both are at the same scheme, host and port: whether one may see what is meant for the other.
+    pub fn same_origin(&self, other: &Self) -> bool {
+        self.origin == other.origin
+    }
+
+    /// Whether it is this machine's own.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.loopback
+    }
+
+    /// The address of a path that begins with a slash.
+    pub(super) fn join(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_spellings_of_one_place_are_one_address() {
+        let one = Address::parse("HTTPS://Tarsy.Example.com:443/").unwrap();
+        assert_eq!(one, Address::parse("https://tarsy.example.com").unwrap());
+        assert_eq!(one.to_string(), "https://tarsy.example.com");
+        let below = Address::parse("https://tarsy.example.com/team/").unwrap();
+        assert_eq!(
+            below.join("/api/v1/sessions"),
+            "https://tarsy.example.com/team/api/v1/sessions"
+        );
+        assert!(below.same_origin(&one) && below != one);
+        let other = Address::parse("http://tarsy.example.com").unwrap();
+        assert!(!other.same_origin(&one));
+    }
+
+    #[test]
+    fn what_is_no_address_of_an_api_is_refused() {
+        for text in [
+            "",
+            "tarsy",
+            "tarsy.example.com:80",
+            "ftp://host",
+            "file:///etc/passwd",
+            "http://user@host",
+            "http://user:pass@host",
+            "http://host/?a=1",
+            "http://host/#a",
+        ] {
+            assert!(Address::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The newer generation: `/api/v1/sessions`, RFC 3339, the investigation as a timeline of events.
+//!
+//! Events become messages in the order of their numbers. A kind that isn't known is kept under its own name. Every field
+//! may be missing, and so may the trace: then the tools are those that were called.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::http::Http;
+use super::{
+    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, Window, add_tool, available_tool, read,
+    status_of, tool_name,
+};
+use crate::history::ingest::SessionInput;
+use crate::score::session::Message;
+
+/// A list that only this generation has.
+pub(super) const PROBE: &str = "/api/v1/sessions?page=1&page_size=1";
+/// Lists of tools that are read for one session, one a server.
+const TOOL_LISTS: usize = 8;
+/// How deep agents may lie in agents.
+const AGENTS_DEEP: u32 = 8;
+
+#[derive(Deserialize)]
+struct List {
+    sessions: Vec<Overview>,
+    #[serde(default)]
+    pagination: Pagination,
+}
+
+#[derive(Deserialize)]
+struct Overview {
+    id: String,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    created_at: Option<String>,
+    #[serde(default)]
+    completed_at: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Detail {
+    status: Option<String>,
+    alert_data: Option<Value>,
+    alert_type: Option<String>,
+    chain_id: Option<String>,
+    author: Option<String>,
+    final_analysis: Option<String>,
+    created_at: Option<String>,
+    started_at: Option<String>,
+    completed_at: Option<String>,
+    stages: Option<Vec<Stage>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Stage {
+    executions: Option<Vec<Execution>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Execution {
+    agent_name: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Event {
+    sequence_number: Option<i64>,
+    event_type: Option<String>,
+    content: Option<String>,
+    metadata: Option<Value>,
+    created_at: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Trace {
+    stages: Option<Vec<TraceStage>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct TraceStage {
+    executions: Option<Vec<TraceExecution>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct TraceExecution {
+    mcp_interactions: Option<Vec<Interaction>>,
+    sub_agents: Option<Vec<TraceExecution>>,
+}
+
+#[derive(Deserialize, Default, Clone)]
+#[serde(default)]
+struct Interaction {
+    id: Option<String>,
+    interaction_type: Option<String>,
+    server_name: Option<String>,
+    tool_name: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct InteractionDetail {
+    server_name: Option<String>,
+    available_tools: Option<Vec<Value>>,
+}
+
+pub(super) fn list_path(window: &Window, page: u32) -> String {
+    let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::Micros, true);
+    let mut path = format!(
+        "/api/v1/sessions?page={page}&page_size={PAGE_SIZE}&sort_by=created_at&sort_order=desc&end_date={}",
+        time(window.until)
+    );
+    if let Some(since) = window.since {
+        path.push_str(&format!("&start_date={}", time(since)));
+    }
+    if !window.statuses.is_empty() {
+        let names: Vec<&str> = window.statuses.iter().map(|s| s.as_str()).collect();
+        path.push_str(&format!("&status={}", names.join(",")));
+    }
+    path
+}
+
+pub(super) fn list_page(text: &str) -> Result<ListPage, serde_json::Error> {
+    let list: List = serde_json::from_str(text)?;
+    let items = list.sessions.into_iter().map(|session| Listed {
+        id: session.id,
+        status: status_of(session.status.as_deref()),
+        began_at: session.created_at.as_deref().and_then(time),
+        completed_at: session.completed_at.as_deref().and_then(time),
+    });
+    Ok(ListPage {
+        items: items.collect(),
+        total_pages: list.pagination.total_pages,
+        total_items: list.pagination.total_items,
+    })
+}
+
+pub(super) async fn session(http: &Http, id: Uuid) -> Result<SessionInput, TarsyError> {
+    // The timeline comes last: of a session that ends meanwhile it then holds no less than the details say.
+    let detail = http.get(&format!("/api/v1/sessions/{id}")).await?;
+    let detail: Detail = read(&detail, "the details", id)?;
+    let timeline = match http.get(&format!("/api/v1/sessions/{id}/timeline")).await {
+        Ok(text) => text,
+        Err(TarsyError::Missing(_)) => "[]".to_owned(),
+        Err(error) => return Err(error),
+    };
+    let events: Option<Vec<Event>> = read(&timeline, "the timeline", id)?;
+    let tools = tools(http, id).await?;
+    Ok(input(id, detail, events.unwrap_or_default(), tools))
+}
+
+/// The tools that the trace shows: those that servers listed, and those that were called.
+async fn tools(http: &Http, id: Uuid) -> Result<Vec<String>, TarsyError> {
+    let text = match http.get(&format!("/api/v1/sessions/{id}/trace")).await {
+        Ok(text) => text,
+        Err(TarsyError::Missing(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let trace: Trace = read(&text, "the trace", id)?;
+    let mut interactions = Vec::new();
+    for stage in trace.stages.unwrap_or_default() {
+        collect(
+            &stage.executions.unwrap_or_default(),
+            &mut interactions,
+            AGENTS_DEEP,
+        );
+    }
+    let mut tools = Vec::new();
+    let mut asked: Vec<Option<String>> = Vec::new();
+    for interaction in &interactions {
+        add_tool(
+            &mut tools,
+            interaction.server_name.as_deref(),
+            interaction.tool_name.as_deref(),
+        );
+        let lists = interaction.interaction_type.as_deref() == Some("tool_list");
+        if !lists || asked.len() >= TOOL_LISTS || asked.contains(&interaction.server_name) {
+            continue;
+        }
+        let Some(interaction_id) = interaction.id.as_deref().filter(|id| is_plain(id)) else {
+            continue;
+        };
+        asked.push(interaction.server_name.clone());
+        let path = format!("/api/v1/sessions/{id}/trace/mcp/{interaction_id}");
+        let listed = match http.get(&path).await {
+            Ok(text) => read::<InteractionDetail>(&text, "a list of tools", id)?,
+            Err(TarsyError::Missing(_)) => continue,
+            Err(error) => return Err(error),
+        };
+        let server = listed
+            .server_name
+            .or_else(|| interaction.server_name.clone());
+        for tool in listed.available_tools.iter().flatten() {
+            add_tool(&mut tools, server.as_deref(), available_tool(tool));
+        }
+    }
+    Ok(tools)
+}
+
+fn collect(executions: &[TraceExecution], into: &mut Vec<Interaction>, deep: u32) {
+    for execution in executions {
+        into.extend(execution.mcp_interactions.iter().flatten().cloned());
+        if let (Some(inner), Some(deep)) = (&execution.sub_agents, deep.checked_sub(1)) {
+            collect(inner, into, deep);
+        }
+    }
+}
+
+/// Whether an id can stand in a path as it is.
+fn is_plain(id: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    (1..=128).contains(&id.len()) && id.chars().all(plain)
+}
+
+fn input(id: Uuid, detail: Detail, mut events: Vec<Event>, mut tools: Vec<String>) -> SessionInput {
+    events.sort_by_key(|event| event.sequence_number);
+    if tools.is_empty() {
+        for call in events.iter().filter(|event| kind(event) == "llm_tool_call") {
+            add_tool(
+                &mut tools,
+                field(call, "server_name"),
+                field(call, "tool_name"),
+            );
+        }
+    }
+    let concluded = events
+        .iter()
+        .rev()
+        .find(|event| kind(event) == "final_analysis");
+    let final_analysis = detail
+        .final_analysis
+        .filter(|text| !text.trim().is_empty())
+        .or_else(|| concluded.and_then(|event| event.content.clone()));
+    let agent = detail
+        .stages
+        .iter()
+        .flatten()
+        .flat_map(|stage| stage.executions.iter().flatten())
+        .find_map(|execution| execution.agent_name.clone());
+    let conversation = events
+        .iter()
+        .filter_map(|event| message(event, final_analysis.as_deref()))
+        .collect();
+    SessionInput {
+        session_id: Some(id),
+        status: detail.status,
+        alert_type: detail.alert_type,
+        agent: agent.or(detail.chain_id),
+        author: detail.author,
+        alert_data: detail.alert_data.map(alert),
+        conversation,
+        final_analysis,
+        tools,
+        tags: Vec::new(),
+        started_at: detail.started_at.or(detail.created_at),
+        completed_at: detail.completed_at,
+    }
+}
+
+/// A text that holds a JSON object is that object.
+fn alert(alert: Value) -> Value {
+    let Value::String(text) = &alert else {
+        return alert;
+    };
+    match serde_json::from_str(text) {
+        Ok(object @ Value::Object(_)) => object,
+        Ok(_) | Err(_) => alert,
+    }
+}
+
+fn kind(event: &Event) -> &str {
+    event.event_type.as_deref().unwrap_or_default()
+}
+
+fn field<'a>(event: &'a Event, name: &str) -> Option<&'a str> {
+    event.metadata.as_ref()?.get(name)?.as_str()
+}
+
+/// The message of an event; `None` for one that says nothing, or says the conclusion again.
+fn message(event: &Event, final_analysis: Option<&str>) -> Option<Message> {
+    let content = event.content.as_deref().unwrap_or_default();
+    let called = || {
+        let name = |of| field(event, of).map(str::to_owned);
+        tool_name(name("server_name"), name("tool_name"))
+    };
+    let (role, content, tool_name) = match kind(event) {
+        "llm_tool_call" => ("tool", tool_call(event, content), called()),
+        _ if content.trim().is_empty() => return None,
+        "final_analysis" | "executive_summary"
+            if final_analysis.is_some_and(|text| text.trim() == content.trim()) =>
+        {
+            return None;
+        }
+        "llm_thinking" | "llm_response" | "final_analysis" | "executive_summary" => {
+            ("assistant", content.to_owned(), None)
+        }
+        "mcp_tool_summary" => (
+            "tool",
+            format!("Summary of the result:\n{content}"),
+            called(),
+        ),
+        "user_question" => ("user", content.to_owned(), None),
+        "" => ("assistant", content.to_owned(), None),
+        other => (other, content.to_owned(), None),
+    };
+    Some(Message {
+        role: role.chars().take(64).collect(),
+        content,
+        tool_name,
+        at: event
+            .created_at
+            .clone()
+            .filter(|at| DateTime::parse_from_rfc3339(at).is_ok()),
+    })
+}
+
+/// What was asked of a tool, and what it gave.
+fn tool_call(event: &Event, content: &str) -> String {
+    let metadata = event.metadata.as_ref();
+    let arguments = metadata
+        .and_then(|m| m.get("arguments"))
+        .filter(|a| !a.is_null());
+    let failed = metadata
+        .and_then(|m| m.get("is_error"))
+        .and_then(Value::as_bool)
+        == Some(true);
+    let mut text = String::new();
+    if let Some(arguments) = arguments {
+        text.push_str("Arguments: ");
+        match arguments {
+            Value::String(arguments) => text.push_str(arguments),
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_)) => text.push_str(&other.to_string()),
+        }
+        text.push('\n');
+    }
+    text.push_str(if failed { "Error:\n" } else { "Result:\n" });
+    text.push_str(content);
+    text
+}
+
+fn time(text: &str) -> Option<DateTime<Utc>> {
+    let at = DateTime::parse_from_rfc3339(text).ok()?;
+    Some(at.with_timezone(&Utc))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! One GET: paced, bounded in size and time, and tried again when its failure may pass. Follows no redirect, so that a
+//! token reaches nobody but the address it is meant for.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use secrecy::ExposeSecret as _;
+use tokio::time::{sleep, timeout};
+
+use super::address::Address;
+use super::pace::Pace;
+use super::{TarsyError, TarsyOptions};
+
+/// An answer larger than this is none, bytes: a session's largest conversation is 4 MiB, and JSON escapes may double it.
+const LARGEST_BODY: usize = 32 * 1024 * 1024;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Shorter than most servers keep a connection.
+const IDLE_FOR: Duration = Duration::from_secs(20);
+/// The longest wait that a server may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How often in a row it may ask for one: such waits spend no retry.
+const MOST_WAITS: u32 = 10;
+
+/// A way to one TARSy.
+pub(super) struct Http {
+    address: Address,
+    /// Why there is none is told at the first request.
+    client: Result<reqwest::Client, String>,
+    options: TarsyOptions,
+    pace: Pace,
+}
+
+/// Why one try gave nothing.
+enum Failed {
+    /// Another try may be answered; when the server says, if it does.
+    Passing(String, Option<Duration>),
+    /// No other try will.
+    For(TarsyError),
+}
+
+impl Http {
+    pub(super) fn new(address: Address, options: TarsyOptions) -> Self {
+        // Fails if another part of the process was first, which is as good.
+        let _already_there = rustls::crypto::ring::default_provider().install_default();
+        let client = build(&address, None).or_else(|_| build(&address, Some(bundled_roots())));
+        Self {
+            client: client.map_err(|error| words(&error)),
+            pace: Pace::new(options.requests_per_second),
+            address,
+            options,
+        }
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Gets a path. Tried again after 1, 2, 4 s (as the options say), or when the server asks for it.
+    pub(super) async fn get(&self, path: &str) -> Result<String, TarsyError> {
+        let (mut retries, mut waits) = (0, 0);
+        loop {
+            self.pace.turn().await;
+            let (message, asked) = match self.once(path).await {
+                Ok(body) => return Ok(body),
+                Err(Failed::For(error)) => return Err(error),
+                Err(Failed::Passing(message, asked)) => (message, asked),
+            };
+            let delay = match asked {
+                Some(asked) if asked <= LONGEST_WAIT && waits < MOST_WAITS => {
+                    waits += 1;
+                    asked
+                }
+                None if retries < self.options.max_retries => {
+                    let doubled = 2_u32.saturating_pow(retries);
+                    retries += 1;
+                    self.options.first_delay.saturating_mul(doubled)
+                }
+                Some(_) | None => {
+                    return Err(TarsyError::Unavailable {
+                        message: format!("{} {message}", self.address),
+                        retry_after: asked,
+                    });
+                }
+            };
+            tracing::debug!(address = %self.address, delay_ms = delay.as_millis(), message, "asking TARSy again");
+            sleep(delay).await;
+        }
+    }
+
+    async fn once(&self, path: &str) -> Result<String, Failed> {
+        let client = self.client.as_ref().map_err(|reason| {
+            Failed::For(TarsyError::Unusable(format!(
+                "the HTTP client could not be built: {reason}"
+            )))
+        })?;
+        let mut request = client.get(self.address.join(path));
+        if let Some(token) = &self.options.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        let whole = async {
+            let response = request.send().await.map_err(|error| {
+                Failed::Passing(format!("can't be reached: {}", words(&error)), None)
+            })?;
+            let status = response.status();
+            if status.is_success() {
+                return self.read_whole(response).await;
+            }
+            Err(self.refused(status, response.headers()))
+        };
+        let limit = self.options.timeout;
+        timeout(limit, whole).await.unwrap_or_else(|_| {
+            let message = format!("did not answer within {} s", limit.as_secs_f64());
+            Err(Failed::Passing(message, None))
+        })
+    }
+
+    async fn read_whole(&self, mut response: reqwest::Response) -> Result<String, Failed> {
+        let mut body = Vec::new();
+        loop {
+            let chunk = response.chunk().await.map_err(|error| {
+                Failed::Passing(format!("broke off its answer: {}", words(&error)), None)
+            })?;
+            let Some(chunk) = chunk else {
+                break;
+            };
+            if body.len() + chunk.len() > LARGEST_BODY {
+                return Err(self.lasting("answered with more than 32 MiB"));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        String::from_utf8(body).map_err(|_| self.lasting("answered with what is not UTF-8"))
+    }
+
+    fn refused(&self, status: StatusCode, headers: &HeaderMap) -> Failed {
+        let address = &self.address;
+        match status.as_u16() {
+            401 | 403 => Failed::For(TarsyError::Denied(format!(
+                "{address} answered {status}: set a token that it takes in history.token (GAVEL_HISTORY_TOKEN); it is \
+                 sent to the address of history.base_url only"
+            ))),
+            404 | 410 => Failed::For(TarsyError::Missing(format!("{address} answered {status}"))),
+            300..=399 => {
+                self.lasting("redirects: give the address that it redirects to, none is followed")
+            }
+            408 | 425 | 429 | 500..=599 => {
+                Failed::Passing(format!("answered {status}"), retry_after(headers))
+            }
+            _ => self.lasting(&format!("answered {status}")),
+        }
+    }
+
+    fn lasting(&self, what: &str) -> Failed {
+        Failed::For(TarsyError::Unusable(format!("{} {what}", self.address)))
+    }
+}
+
+/// The seconds of `Retry-After`. A date is not read: it would need both clocks to agree.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// `trust`: roots of our own, where the machine has no trust store.
+fn build(
+    address: &Address,
+    trust: Option<rustls::RootCertStore>,
+) -> Result<reqwest::Client, reqwest::Error> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("gavel/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_FOR)
+        .gzip(true);
+    if address.is_loopback() {
+        // A proxy can't know this machine's loopback.
+        builder = builder.no_proxy();
+    }
+    if let Some(roots) = trust {
+        let config = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        builder = builder.tls_backend_preconfigured(config);
+    }
+    builder.build()
+}
+
+fn bundled_roots() -> rustls::RootCertStore {
+    rustls::RootCertStore {
+        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+    }
+}
+
+/// The innermost cause, which says what happened.
+fn words(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    let mut innermost = None;
+    while let Some(inner) = cause {
+        innermost = Some(inner.to_string());
+        cause = inner.source();
+    }
+    innermost.unwrap_or_else(|| "connection failed".to_owned())
+}

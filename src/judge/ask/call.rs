@@ -1,0 +1,204 @@
+//! One call of a run: sent, reported to the gate, read, checked and logged.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::run::Run;
+use super::usage;
+use crate::judge::error::ErrorClass;
+use crate::judge::gate::{CallEnd, CallOutcome, Permit, RateReport, TokensUsed};
+use crate::judge::provider::{Called, ProviderReply, Stop};
+use crate::judge::{CallRecord, Fault, JudgeError, Reply, reply};
+
+/// A reply's text is kept up to this.
+const LONGEST_REPLY: usize = 64 * 1024;
+
+/// A call that gave no good reply.
+pub(super) struct Failed {
+    pub(super) error: JudgeError,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl Run<'_> {
+    pub(super) async fn call(&mut self, permit: Permit) -> Result<Reply, Failed> {
+        let wiring = &self.judge.wiring;
+        self.calls += 1;
+        let at = wiring.clock.now();
+        let sent = Instant::now();
+        if let Some(turn) = &mut self.turn {
+            turn.calls();
+        }
+        let Called {
+            ended: called,
+            rates,
+        } = self.judge.provider.call(&self.request).await;
+        let latency = sent.elapsed();
+        if called.is_ok() {
+            // The next call goes out before this one's reply is read. A failed call keeps the turn for its retry: a judge
+            // in trouble isn't asked more meanwhile.
+            self.turn = None;
+        }
+        let name = self.judge.spec.name();
+        wiring.gate.report(name, permit, &end_of(&called, rates));
+
+        let mut record = self.record(at, latency);
+        if let Ok(reply) = &called {
+            record.model.clone_from(&reply.model);
+            record.status = Some(reply.status);
+            record.usage = usage::of_reply(&self.judge.spec, reply);
+            record.reply = Some(cut(&reply.text));
+            usage::add(&mut self.usage, record.usage);
+        }
+        let read = match called {
+            Ok(reply) => self.read(reply),
+            Err(error) => Err(Failed {
+                error,
+                faults: Vec::new(),
+            }),
+        };
+        if let Err(Failed { error, .. }) = &read {
+            record.error = Some(error.class);
+            record.message = Some(error.message.clone());
+            record.status = error.status;
+            // A refusal's words stand beside the reply's text, which is empty then.
+            record.reply = error.raw_reply.as_deref().map(cut).or(record.reply);
+            if error.class == ErrorClass::Unparsable {
+                tracing::warn!(call_id = %record.call_id, asked_for = %record.asked_for, judge = name, "a reply can't be used; it is kept with its call");
+            }
+        }
+        wiring.log.log(record);
+        read
+    }
+
+    fn record(&self, at: DateTime<Utc>, latency: Duration) -> CallRecord {
+        CallRecord {
+            call_id: Uuid::now_v7(),
+            asked_for: self.asked_for,
+            judge: self.judge.spec.name().to_owned(),
+            model: self.judge.spec.model().to_owned(),
+            at,
+            latency,
+            error: None,
+            message: None,
+            status: None,
+            usage: usage::nothing(),
+            reply: None,
+        }
+    }
+
+    /// From what the provider gave to a checked reply.
+    fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
+        let failed = |class, what: String, faults, raw: &str| Failed {
+            error: JudgeError {
+                class,
+                message: format!("judge {:?} {what}", self.judge.spec.name()),
+                status: Some(reply.status),
+                retry_after: None,
+                raw_reply: Some(cut(raw)),
+            },
+            faults,
+        };
+        match &reply.stop {
+            Stop::Complete => {}
+            Stop::Truncated => {
+                let cap = self.request.max_output_tokens;
+                let what = format!("was cut off by the output cap of {cap} tokens");
+                return Err(failed(ErrorClass::Truncated, what, Vec::new(), &reply.text));
+            }
+            Stop::Refused(words) => {
+                let what = "declined to answer".to_owned();
+                return Err(failed(ErrorClass::Refused, what, Vec::new(), words));
+            }
+            Stop::Unknown(reason) => {
+                let reason: String = reason.chars().take(64).collect();
+                let what = format!("stopped for an unknown reason, {reason:?}");
+                return Err(failed(ErrorClass::Rejected, what, Vec::new(), &reply.text));
+            }
+        }
+        match reply::parse(&reply.text, &self.question.check) {
+            Ok(value) => Ok(Reply {
+                value,
+                provider: self.judge.spec.provider().to_owned(),
+                model: reply.model,
+                simulated: reply.simulated,
+                repaired: self.repaired,
+                cached: false,
+                by_fallback: false,
+                trimmed_tokens: self.question.trimmed_tokens,
+            }),
+            Err(faults) => {
+                let what = format!(
+                    "gave a reply that can't be used: {}",
+                    reply::summary(&faults)
+                );
+                Err(failed(ErrorClass::Unparsable, what, faults, &reply.text))
+            }
+        }
+    }
+
+    /// What a question's last error says besides what happened.
+    pub(super) fn last_words(&self, mut error: JudgeError) -> JudgeError {
+        match error.class {
+            ErrorClass::Transient => {
+                let calls = self.retries_spent.saturating_add(1);
+                error.message = format!("{}; gave up after {calls} calls", error.message);
+            }
+            ErrorClass::Unparsable => {
+                error.message = format!("{}, also after a repair turn", error.message);
+            }
+            ErrorClass::TooLarge => {
+                let limits = self.judge.spec.limits();
+                let prompt = limits.family.tokens(&self.question.prompt);
+                let trimmed = match self.question.trimmed_tokens {
+                    0 => "untrimmed".to_owned(),
+                    tokens => format!("after about {tokens} tokens were left out"),
+                };
+                error.message = format!(
+                    "{}; the prompt is about {prompt} tokens, {trimmed}, for a context_window of {} as configured; set it to the model's own in llm_providers.yaml",
+                    error.message, limits.context_window
+                );
+            }
+            ErrorClass::Throttled
+            | ErrorClass::Exhausted
+            | ErrorClass::Misconfigured
+            | ErrorClass::Capability
+            | ErrorClass::Truncated
+            | ErrorClass::Refused
+            | ErrorClass::Rejected => {}
+        }
+        error
+    }
+}
+
+/// What the gate learns of a call's end.
+fn end_of(called: &Result<ProviderReply, JudgeError>, rates: RateReport) -> CallEnd {
+    let whole = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
+    let (outcome, used) = match called {
+        Ok(reply) => (CallOutcome::Alive, reply.usage),
+        Err(error) => {
+            let failed = CallOutcome::Failed {
+                class: error.class,
+                retry_after: error.retry_after,
+                message: error.message.clone(),
+            };
+            (failed, None)
+        }
+    };
+    CallEnd {
+        outcome,
+        used: used.map(|used| TokensUsed {
+            input: whole(used.input),
+            output: whole(used.output),
+        }),
+        rates,
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.get(..text.floor_char_boundary(LONGEST_REPLY))
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,261 @@
+//! One quantity that a judge limits by the minute: what went out lately, and when more may.
+//!
+//! Two rules hold together. The spacing spreads what goes out evenly. The window never lets more than the limit out in any
+//! 61.2 s: calls jitter on their way, and a server may see two of them up to that margin closer together than they left.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::judge::gate::{LimitReport, MeterSnapshot};
+
+/// What a minute's limit is spread over: 97.6 % of it is used.
+const SPREAD: f64 = 61.5;
+/// No stretch of this length sees more than the limit.
+const WINDOW: Duration = Duration::from_millis(61_200);
+/// What went out within this is remembered as one.
+const GRAIN: Duration = Duration::from_millis(100);
+/// A call may leave this much before its time, so that one that was late costs the next nothing.
+const EARLY: Duration = Duration::from_millis(25);
+/// The same where calls are closer together than [`GRAIN`], as timers and processors aren't that punctual.
+const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
+/// A learned limit that no reply confirms for so long is forgotten: quotas are raised, and figures misread.
+const BELIEVED_FOR: Duration = Duration::from_secs(600);
+
+/// One quantity.
+#[derive(Debug)]
+pub(super) struct Meter {
+    configured: Option<u64>,
+    learned: Option<Learned>,
+    window: Window,
+    /// When the next is due, evenly spread.
+    next: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Learned {
+    limit: u64,
+    heard: Instant,
+}
+
+impl Meter {
+    pub(super) fn new(configured: Option<u64>) -> Self {
+        Self {
+            configured: configured.filter(|limit| *limit > 0),
+            learned: None,
+            window: Window::default(),
+            next: None,
+        }
+    }
+
+    /// Takes in what a reply said.
+    pub(super) fn heard(&mut self, report: &LimitReport, now: Instant) {
+        let known = self.learned.map(|learned| learned.limit);
+        if let Some(limit) = report.per_minute() {
+            self.learned = Some(Learned { limit, heard: now });
+        } else if report.is_longer_than_a_minute() && report.limit == known {
+            self.learned = None;
+        }
+    }
+
+    /// The limit that holds: the lower of the configured and the learned one.
+    pub(super) fn limit(&self, now: Instant) -> Option<u64> {
+        let learned = self.learned(now);
+        self.configured.into_iter().chain(learned).min()
+    }
+
+    /// What went out within the last minute.
+    pub(super) fn used(&self, now: Instant) -> u64 {
+        self.window.sum(now)
+    }
+
+    /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
+    /// that a rate that was cut slows a lane down rather than stop it.
+    pub(super) fn earliest(&self, amount: u64, rate: f64, spread: Spread, now: Instant) -> Instant {
+        let fits = self
+            .limit(now)
+            .map_or(now, |limit| self.window.fits_at(amount, limit, now));
+        let early = if between(amount, rate) < GRAIN {
+            EARLY_WHEN_FAST
+        } else {
+            EARLY
+        };
+        match self.next {
+            Some(next) if self.spreads(rate, spread, now) => {
+                fits.max(next.checked_sub(early).unwrap_or(next))
+            }
+            Some(_) | None => fits,
+        }
+    }
+
+    /// `amount` goes out now.
+    pub(super) fn take(&mut self, amount: u64, limit: Option<f64>, spread: Spread, now: Instant) {
+        self.window.forget(now);
+        if let Some(limit) = limit {
+            let due = match self.next {
+                Some(next) if self.spreads(limit, spread, now) => next.max(now),
+                Some(_) | None => now,
+            };
+            self.next = Some(due + between(amount, limit));
+        }
+        self.window.add(now, amount);
+    }
+
+    /// What went out at `at` was not `before`, but `after`.
+    pub(super) fn correct(&mut self, at: Instant, before: u64, after: u64, now: Instant) {
+        self.window.correct(at, before, after, now);
+        let (Some(limit), Some(next)) = (self.limit(now), self.next) else {
+            return;
+        };
+        let limit = limit as f64;
+        let corrected = if after > before {
+            next + between(after - before, limit)
+        } else {
+            let back = between(before - after, limit);
+            next.checked_sub(back).unwrap_or(next).max(now.min(next))
+        };
+        // However much it was, after a minute it is forgotten.
+        self.next = Some(corrected.min(now + WINDOW));
+    }
+
+    /// How many calls of `amount` may go out from `from` to `until`; at least one, as the first may.
+    pub(super) fn calls_between(
+        &self,
+        amount: u64,
+        rate: f64,
+        spread: Spread,
+        from: Instant,
+        until: Instant,
+    ) -> usize {
+        let amount = amount.max(1);
+        let used = self.used(from);
+        let calls = if self.spreads(rate, spread, from) {
+            let step = between(amount, rate).as_secs_f64();
+            let span = until.saturating_duration_since(from).as_secs_f64();
+            1 + (span / step) as u64
+        } else {
+            whole(rate / 2.0).saturating_sub(used) / amount
+        };
+        let room = self
+            .limit(from)
+            .map(|limit| limit.saturating_sub(used) / amount);
+        let calls = calls.min(room.unwrap_or(u64::MAX)).max(1);
+        usize::try_from(calls).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn is_empty(&self, now: Instant) -> bool {
+        self.window.sum(now) == 0
+    }
+
+    pub(super) fn snapshot(&self, limit: Option<f64>, now: Instant) -> MeterSnapshot {
+        MeterSnapshot {
+            limit: limit.map(whole),
+            configured: self.configured,
+            learned: self.learned(now),
+            used: self.used(now),
+        }
+    }
+
+    fn learned(&self, now: Instant) -> Option<u64> {
+        self.learned
+            .filter(|learned| now.saturating_duration_since(learned.heard) < BELIEVED_FOR)
+            .map(|learned| learned.limit)
+    }
+
+    /// A limit that was only learned is no reason to be slow while half of it is still there.
+    fn spreads(&self, limit: f64, spread: Spread, now: Instant) -> bool {
+        match spread {
+            Spread::Always => true,
+            Spread::WhenScarce => self.configured.is_some() || self.used(now) as f64 * 2.0 >= limit,
+        }
+    }
+}
+
+/// Whether what goes out is spread evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spread {
+    /// Always.
+    Always,
+    /// Where the limit is configured, or half of it is used.
+    WhenScarce,
+}
+
+/// How long `amount` takes of a minute's `limit`; never more than all of it, so that no call waits for ever behind a huge one.
+pub(super) fn between(amount: u64, limit: f64) -> Duration {
+    Duration::from_secs_f64(SPREAD * (amount as f64 / limit).min(1.0))
+}
+
+fn whole(limit: f64) -> u64 {
+    (limit as u64).max(1)
+}
+
+/// What went out lately, by tenths of a second: at most some 1,200 of them, however much it was.
+#[derive(Debug, Default)]
+struct Window {
+    grains: VecDeque<Grain>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Grain {
+    from: Instant,
+    amount: u64,
+}
+
+impl Grain {
+    /// When nothing of it counts any more.
+    fn ends(&self) -> Instant {
+        self.from + GRAIN + WINDOW
+    }
+}
+
+impl Window {
+    fn sum(&self, now: Instant) -> u64 {
+        self.grains
+            .iter()
+            .filter(|grain| grain.ends() > now)
+            .fold(0, |sum, grain| sum.saturating_add(grain.amount))
+    }
+
+    fn forget(&mut self, now: Instant) {
+        while self.grains.front().is_some_and(|grain| grain.ends() <= now) {
+            self.grains.pop_front();
+        }
+    }
+
+    fn add(&mut self, at: Instant, amount: u64) {
+        match self.grains.back_mut() {
+            Some(last) if at < last.from + GRAIN => {
+                last.amount = last.amount.saturating_add(amount);
+            }
+            Some(_) | None => self.grains.push_back(Grain { from: at, amount }),
+        }
+    }
+
+    fn correct(&mut self, at: Instant, before: u64, after: u64, now: Instant) {
+        self.forget(now);
+        let behind = self.grains.partition_point(|grain| grain.from <= at);
+        if let Some(grain) = behind
+            .checked_sub(1)
+            .and_then(|at| self.grains.get_mut(at))
+            .filter(|grain| at < grain.from + GRAIN)
+        {
+            grain.amount = grain.amount.saturating_sub(before).saturating_add(after);
+        }
+    }
+
+    /// When `amount` more is no more than `limit`, or, if it is larger than that by itself, when it would be alone.
+    fn fits_at(&self, amount: u64, limit: u64, now: Instant) -> Instant {
+        let mut left = self.sum(now);
+        if left == 0 || left.saturating_add(amount) <= limit {
+            return now;
+        }
+        for grain in self.grains.iter().filter(|grain| grain.ends() > now) {
+            left = left.saturating_sub(grain.amount);
+            if left == 0 || left.saturating_add(amount) <= limit {
+                return grain.ends();
+            }
+        }
+        now
+    }
+}

@@ -1,0 +1,338 @@
+//! One judge's pace: requests and tokens a minute, as configured, as learned from replies, and as 429s leave of them.
+//!
+//! Pure in time: every question takes `now`. A call takes its share when it leaves: one request, the tokens of its prompt by
+//! estimate, and what the model typically answers; the usage that its reply reports puts that right. It never waits, and it
+//! never decides what a refused call does.
+
+mod meter;
+mod shrink;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::judge::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
+use meter::{Meter, Spread, between};
+use shrink::Shrink;
+
+/// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
+const LONGEST_HOLD: Duration = Duration::from_secs(300);
+/// What a model is taken to answer before it has: tokens.
+const FIRST_ANSWER: u64 = 1_000;
+/// What a call is taken to be before there was one: tokens.
+const FIRST_PROMPT: u64 = 4_000;
+/// A new call counts for one part in so many of what is typical.
+const PARTS: u64 = 8;
+/// Room that grows is looked at again no sooner than this.
+const SHORTEST_LOOK: Duration = Duration::from_millis(100);
+
+/// The pace of one judge.
+#[derive(Debug)]
+pub(super) struct Pace {
+    requests: Meter,
+    tokens: Meter,
+    input: Meter,
+    output: Meter,
+    shrink: Shrink,
+    /// A reply said that nothing is left until then.
+    held_until: Option<Instant>,
+    /// The latest call whose reply was heard, so that an older one's news isn't taken for today's.
+    heard: u64,
+    taken: u64,
+    typical_prompt: Option<u64>,
+    typical_answer: Option<u64>,
+}
+
+/// A call's share of the pace.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::judge) struct Ticket {
+    number: u64,
+    at: Instant,
+    share: Share,
+}
+
+/// How much of each quantity one call takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Share {
+    input: u64,
+    output: u64,
+}
+
+/// What may leave soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Startable {
+    /// So many calls.
+    pub(super) calls: usize,
+    /// More of them may after this.
+    pub(super) more_in: Duration,
+}
+
+impl Pace {
+    pub(super) fn new(limits: PaceLimits) -> Self {
+        Self {
+            requests: Meter::new(limits.requests_per_minute),
+            tokens: Meter::new(limits.tokens_per_minute),
+            input: Meter::new(None),
+            output: Meter::new(None),
+            shrink: Shrink::default(),
+            held_until: None,
+            heard: 0,
+            taken: 0,
+            typical_prompt: None,
+            typical_answer: None,
+        }
+    }
+
+    /// Whether a call's tokens matter: only then are they worth an estimate.
+    pub(super) fn counts_tokens(&self, now: Instant) -> bool {
+        [&self.tokens, &self.input, &self.output]
+            .iter()
+            .any(|meter| meter.limit(now).is_some())
+    }
+
+    /// How long a call must wait; `None`: it may leave now.
+    pub(super) fn wait(&self, load: Load, now: Instant) -> Option<Duration> {
+        let earliest = self.earliest(self.share(load), now);
+        (earliest > now).then(|| earliest - now)
+    }
+
+    /// How long the pace holds a call of the usual size back; `None`: not at all.
+    pub(super) fn holds_back(&self, now: Instant) -> Option<Duration> {
+        let earliest = self.earliest(self.typical_share(), now);
+        (earliest > now).then(|| earliest - now)
+    }
+
+    /// Lets a call leave now, or says for how long not.
+    pub(super) fn take(&mut self, load: Load, now: Instant) -> Result<Ticket, Duration> {
+        if let Some(wait) = self.wait(load, now) {
+            return Err(wait);
+        }
+        let share = self.share(load);
+        let rate = self.request_rate(now);
+        let spread = self.request_spread(now);
+        self.requests.take(1, rate, spread, now);
+        for (meter, amount) in [
+            (&mut self.tokens, share.input.saturating_add(share.output)),
+            (&mut self.input, share.input),
+            (&mut self.output, share.output),
+        ] {
+            let limit = meter.limit(now).map(|limit| limit as f64);
+            meter.take(amount, limit, Spread::WhenScarce, now);
+        }
+        self.taken += 1;
+        Ok(Ticket {
+            number: self.taken,
+            at: now,
+            share,
+        })
+    }
+
+    /// A call's reply said what it used.
+    pub(super) fn settle(&mut self, ticket: Ticket, used: TokensUsed, now: Instant) {
+        let (before, at) = (ticket.share, ticket.at);
+        let sum = |input: u64, output: u64| input.saturating_add(output);
+        let (reserved, really) = (
+            sum(before.input, before.output),
+            sum(used.input, used.output),
+        );
+        self.tokens.correct(at, reserved, really, now);
+        self.input.correct(at, before.input, used.input, now);
+        self.output.correct(at, before.output, used.output, now);
+        self.typical_prompt = Some(typical(self.typical_prompt, used.input));
+        self.typical_answer = Some(typical(self.typical_answer, used.output));
+    }
+
+    /// A reply said what the limits are.
+    pub(super) fn heard(&mut self, rates: &RateReport, now: Instant) {
+        let meters = [
+            &mut self.requests,
+            &mut self.tokens,
+            &mut self.input,
+            &mut self.output,
+        ];
+        for (meter, report) in meters.into_iter().zip(rates.all()) {
+            meter.heard(report, now);
+        }
+    }
+
+    /// A call's reply said what is left: where that is nothing, no call leaves before it is back.
+    pub(super) fn hold(&mut self, ticket: Ticket, rates: &RateReport, now: Instant) {
+        if ticket.number < self.heard {
+            return;
+        }
+        self.heard = ticket.number;
+        let nothing_left = rates.all().into_iter().filter_map(|r| r.nothing_left_for());
+        if let Some(wait) = nothing_left.max() {
+            let until = now + wait.min(LONGEST_HOLD);
+            self.held_until = Some(self.held_until.map_or(until, |held| held.max(until)));
+        }
+    }
+
+    /// A call met a 429.
+    pub(super) fn throttled(&mut self, ticket: Ticket, now: Instant) {
+        let (limit, lately) = (self.requests.limit(now), self.requests.used(now));
+        self.shrink.throttled(ticket.at, limit, lately, now);
+    }
+
+    /// How many calls of the usual size may leave within `span`; `None`: nothing limits them.
+    pub(super) fn startable(&self, span: Duration, now: Instant) -> Option<Startable> {
+        let share = self.typical_share();
+        let limited: Vec<_> = self.limited(share, now).collect();
+        let held = self.held_until.is_some_and(|held| held > now);
+        if limited.is_empty() && !held {
+            return None;
+        }
+        let until = now + span;
+        let first = self.earliest(share, now);
+        if first > until {
+            return Some(Startable {
+                calls: 0,
+                more_in: first - until,
+            });
+        }
+        let mut startable = Startable {
+            calls: usize::MAX,
+            more_in: span / 4,
+        };
+        for limited in limited {
+            let calls = limited.meter.calls_between(
+                limited.amount,
+                limited.limit,
+                limited.spread,
+                first,
+                until,
+            );
+            startable.calls = startable.calls.min(calls);
+            let step = between(limited.amount, limited.limit);
+            startable.more_in = startable.more_in.max(step);
+        }
+        startable.more_in = startable.more_in.max(SHORTEST_LOOK);
+        Some(startable)
+    }
+
+    /// How far apart calls of this size leave, at least.
+    pub(super) fn step(&self, load: Load, now: Instant) -> Duration {
+        self.limited(self.share(load), now)
+            .map(|limited| between(limited.amount, limited.limit))
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Whether forgetting it lets nothing out too early.
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let nothing_out = [&self.requests, &self.tokens, &self.input, &self.output]
+            .iter()
+            .all(|meter| meter.limit(now).is_none() || meter.is_empty(now));
+        nothing_out
+            && self.shrink.rate(now).is_none()
+            && self.held_until.is_none_or(|held| held <= now)
+    }
+
+    pub(super) fn snapshot(&self, now: Instant) -> PaceSnapshot {
+        let plain = |meter: &Meter| {
+            let limit = meter.limit(now).map(|limit| limit as f64);
+            meter.snapshot(limit, now)
+        };
+        PaceSnapshot {
+            requests: self.requests.snapshot(self.request_rate(now), now),
+            tokens: plain(&self.tokens),
+            input_tokens: plain(&self.input),
+            output_tokens: plain(&self.output),
+            shrunk_for: self.shrink.ends_in(now),
+            held_for: self
+                .held_until
+                .filter(|held| *held > now)
+                .map(|held| held - now),
+        }
+    }
+
+    fn earliest(&self, share: Share, now: Instant) -> Instant {
+        let held = self.held_until.unwrap_or(now).max(now);
+        self.limited(share, now)
+            .map(|limited| {
+                limited
+                    .meter
+                    .earliest(limited.amount, limited.limit, limited.spread, now)
+            })
+            .fold(held, Instant::max)
+    }
+
+    /// The quantities that have a limit now, and what a call takes of each.
+    fn limited(&self, share: Share, now: Instant) -> impl Iterator<Item = Limited<'_>> {
+        let rate = self.request_rate(now);
+        let requests = rate.map(|limit| Limited {
+            meter: &self.requests,
+            amount: 1,
+            limit,
+            spread: self.request_spread(now),
+        });
+        let tokens = [
+            (&self.tokens, share.input.saturating_add(share.output)),
+            (&self.input, share.input),
+            (&self.output, share.output),
+        ]
+        .into_iter()
+        .filter_map(move |(meter, amount)| {
+            Some(Limited {
+                meter,
+                amount,
+                limit: meter.limit(now)? as f64,
+                spread: Spread::WhenScarce,
+            })
+        });
+        requests.into_iter().chain(tokens)
+    }
+
+    /// Requests a minute: the limit, or what a 429 left of it.
+    fn request_rate(&self, now: Instant) -> Option<f64> {
+        let limit = self.requests.limit(now).map(|limit| limit as f64);
+        let rates = limit.into_iter().chain(self.shrink.rate(now));
+        rates.min_by(f64::total_cmp)
+    }
+
+    /// A server that has said 429 is asked evenly, whatever the limit is known by.
+    fn request_spread(&self, now: Instant) -> Spread {
+        match self.shrink.rate(now) {
+            Some(_) => Spread::Always,
+            None => Spread::WhenScarce,
+        }
+    }
+
+    fn share(&self, load: Load) -> Share {
+        Share {
+            input: load.prompt_tokens,
+            output: self
+                .typical_answer
+                .unwrap_or(FIRST_ANSWER)
+                .min(load.most_answer_tokens),
+        }
+    }
+
+    fn typical_share(&self) -> Share {
+        Share {
+            input: self.typical_prompt.unwrap_or(FIRST_PROMPT),
+            output: self.typical_answer.unwrap_or(FIRST_ANSWER),
+        }
+    }
+}
+
+/// A quantity with a limit.
+struct Limited<'a> {
+    meter: &'a Meter,
+    amount: u64,
+    limit: f64,
+    spread: Spread,
+}
+
+fn typical(before: Option<u64>, now: u64) -> u64 {
+    match before {
+        None => now,
+        Some(before) => (before / PARTS)
+            .saturating_mul(PARTS - 1)
+            .saturating_add(before % PARTS)
+            .saturating_add(now / PARTS),
+    }
+}
+
+#[cfg(test)]
+mod tests;

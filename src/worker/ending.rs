@@ -1,0 +1,77 @@
+//! What a run's end means for the others: for the id in the queue, and for whoever listens. Decides, does nothing.
+
+use chrono::{DateTime, Utc};
+
+use crate::events::{Event, EventType};
+use crate::job::{Failure, FailureClass, Job, JobState, Lane};
+use crate::queue::Push;
+use crate::store::{Ending, Record};
+
+/// What becomes of the id in the queue.
+pub(super) enum LeaseEnd {
+    Ack,
+    Later(Push, DateTime<Utc>),
+    Release,
+}
+
+/// What becomes of a job's id when this is recorded.
+pub(super) fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
+    let at = record.at;
+    match &record.ending {
+        Ending::Scored { .. } | Ending::Failed(_) => LeaseEnd::Ack,
+        Ending::Waiting { due_at, .. } => later(job, *due_at),
+        // Released, the id would stay where it no longer belongs, and empty the hand of whoever claims it there.
+        Ending::Requeued if job.lane.is_suspect() => later(job, at),
+        Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
+    }
+}
+
+/// A run that came to its end killed nobody: the job leaves the lane `suspect`.
+fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
+    let judge = job.judge.clone();
+    let push = Push {
+        id: job.job_id,
+        lane: Lane::of_judge(judge.unwrap_or_else(|| Lane::NONE.to_owned())),
+        priority: job.priority,
+        due_at: Some(due_at),
+    };
+    LeaseEnd::Later(push, due_at)
+}
+
+/// What is recorded in place of an end that the database refuses: the same spending, no score.
+pub(super) fn refused(record: &Record) -> Record {
+    let failure = Failure {
+        class: FailureClass::Internal,
+        message: "the database refused the run's end; the log says why".to_owned(),
+    };
+    Record {
+        fence: record.fence,
+        ending: Ending::Failed(failure),
+        retries: record.retries,
+        usage: record.usage,
+        at: record.at,
+    }
+}
+
+/// What listeners are told once this is committed.
+pub(super) fn event(job: &Job, record: &Record) -> Event {
+    let of = |event, state| Event::of_job(event, job, state, record.at);
+    match &record.ending {
+        Ending::Scored { score, .. } => Event {
+            score_id: Some(score.score_id),
+            total_score: Some(score.score.total_score),
+            simulated: Some(score.score.simulated),
+            ..of(EventType::JobSucceeded, JobState::Succeeded)
+        },
+        Ending::Failed(failure) => Event {
+            class: Some(failure.class),
+            ..of(EventType::JobFailed, JobState::Failed)
+        },
+        Ending::Waiting { wait, .. } => Event {
+            reason: Some(wait.reason),
+            until: wait.until,
+            ..of(EventType::JobWaiting, JobState::Waiting)
+        },
+        Ending::Requeued | Ending::NotStarted => of(EventType::JobQueued, JobState::Queued),
+    }
+}

@@ -1,0 +1,356 @@
+//! `Idempotency-Key`: a POST that is sent twice is done once, whatever happens in between.
+
+use gavel::store::{KeyUse, Reserved};
+
+use super::*;
+use crate::support::{self, stores};
+
+/// Asks for a score with a key.
+async fn ask(server: &Server, session: Uuid, key: &str, body: Value) -> Response {
+    let asked = server.post(&score_path(session)).json(&body);
+    asked.header("Idempotency-Key", key).send().await.unwrap()
+}
+
+async fn jobs(server: &Server) -> usize {
+    let body = server.json_of("/api/v1/jobs?limit=100").await;
+    body["items"].as_array().unwrap().len()
+}
+
+fn replayed(response: &Response) -> bool {
+    header(response, "idempotency-replayed").as_deref() == Some("true")
+}
+
+#[tokio::test]
+async fn a_repeat_gets_the_first_answer_with_its_headers_and_a_mark() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let first = ask(&server, session, "k1", json!({"force_rescore": true})).await;
+        assert!(!replayed(&first));
+        let kept = ["location", "retry-after", "content-type"].map(|name| header(&first, name));
+        let first = json_of(first, 202).await;
+        server.succeed(job_id(&first), 70).await;
+
+        let again = ask(&server, session, "k1", json!({"force_rescore": true})).await;
+        assert!(replayed(&again));
+        let headers = ["location", "retry-after", "content-type"].map(|name| header(&again, name));
+        assert_eq!(headers, kept);
+        assert_eq!(json_of(again, 202).await, first);
+        let quoted = ask(&server, session, "\"k1\"", json!({"force_rescore": true})).await;
+        assert!(replayed(&quoted), "quotes are not part of a key");
+        assert_eq!(jobs(&server).await, 1);
+
+        let other = ask(&server, session, "k2", json!({"force_rescore": true})).await;
+        assert!(!replayed(&other));
+        assert_ne!(json_of(other, 202).await["job_id"], first["job_id"]);
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_another_body_or_query_is_refused_and_on_another_path_it_is_another_key() {
+    let server = Server::with(Setup::default()).await;
+    let [one, two] = [server.session().await, server.session().await];
+    json_of(ask(&server, one, "k", json!({})).await, 202).await;
+    let reused = ask(&server, one, "k", json!({"force_rescore": true})).await;
+    let problem = problem_of(reused, 422, "idempotency-key-reused").await;
+    assert!(problem["detail"].as_str().unwrap().contains("new key"));
+    let query = server.post(&format!("{}?a=1", score_path(one)));
+    let query = query.header("Idempotency-Key", "k").json(&json!({}));
+    problem_of(query.send().await.unwrap(), 422, "idempotency-key-reused").await;
+    let other = ask(&server, two, "k", json!({})).await;
+    assert!(!replayed(&other));
+    json_of(other, 202).await;
+}
+
+#[tokio::test]
+async fn twenty_equal_requests_at_once_make_one_job() {
+    for db in stores().await {
+        let server = Arc::new(Server::over(db).await);
+        let session = server.session().await;
+        let mut asking = JoinSet::new();
+        for _ in 0..20 {
+            let server = server.clone();
+            asking.spawn(async move {
+                ask(&server, session, "same", json!({"force_rescore": true})).await
+            });
+        }
+        let mut accepted = std::collections::BTreeSet::new();
+        while let Some(answer) = asking.join_next().await {
+            let answer = answer.unwrap();
+            if answer.status() == 409 {
+                assert!(header(&answer, "retry-after").is_some());
+                problem_of(answer, 409, "idempotency-key-in-use").await;
+            } else {
+                accepted.insert(json_of(answer, 202).await["job_id"].to_string());
+            }
+        }
+        assert_eq!(accepted.len(), 1);
+        assert_eq!(jobs(&server).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_frees_the_key() {
+    let server = Server::with(Setup::default()).await;
+    let session = server
+        .session_with(json!({"status": "in_progress", "completed_at": null}))
+        .await;
+    let early = ask(&server, session, "k", json!({})).await;
+    problem_of(early, 400, "session-not-completed").await;
+    let put = server
+        .request(Method::PUT, &format!("/api/v1/sessions/{session}"))
+        .json(&session_body());
+    json_of(put.send().await.unwrap(), 200).await;
+    let later = ask(&server, session, "k", json!({"force_rescore": true})).await;
+    assert!(!replayed(&later), "another body, and the key is as new");
+    json_of(later, 202).await;
+}
+
+#[tokio::test]
+async fn every_post_of_the_document_takes_a_key() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let job = server.queued(session).await;
+    let import = server.post("/api/v1/sessions/import").send().await.unwrap();
+    let import = json_of(import, 202).await;
+    let document: Value = serde_json::from_str(&gavel::api::openapi_json()).unwrap();
+    let mut posts = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let Some(operation) = item.get("post") else {
+            continue;
+        };
+        let asked = path
+            .replace("{session_id}", &session.to_string())
+            .replace("{job_id}", &job.to_string())
+            .replace("{import_id}", import["import_id"].as_str().unwrap())
+            .replace("{name}", "judge-a");
+        if path.ends_with("/retry") {
+            // It has been cancelled by then: nothing is done, and nothing is kept.
+            continue;
+        }
+        let example = &operation["requestBody"]["content"]["application/json"]["example"];
+        let send = async || {
+            let mut post = server.post(&asked).header("Idempotency-Key", "every");
+            if example.is_object() {
+                post = post.json(example);
+            }
+            post.send().await.unwrap()
+        };
+        let first = send().await;
+        assert!(
+            first.status().is_success() && !replayed(&first),
+            "{asked}: {first:?}"
+        );
+        let again = send().await;
+        assert_eq!(again.status(), first.status(), "{asked}");
+        assert!(replayed(&again), "{asked}");
+        assert_eq!(
+            again.text().await.unwrap(),
+            first.text().await.unwrap(),
+            "{asked}"
+        );
+        posts += 1;
+    }
+    assert!(posts >= 7, "{posts}");
+}
+
+#[tokio::test]
+async fn a_bad_key_names_the_header_and_the_limit() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let scoring = ask(&server, session, &"k".repeat(256), json!({})).await;
+    let problem = problem_of(scoring, 400, "invalid-request").await;
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("Idempotency-Key") && detail.contains("255"),
+        "{detail}"
+    );
+    let elsewhere = server
+        .post("/api/v1/queue/pause")
+        .header("Idempotency-Key", "");
+    problem_of(elsewhere.send().await.unwrap(), 422, "invalid-request").await;
+    assert_eq!(jobs(&server).await, 0);
+}
+
+#[tokio::test]
+async fn get_and_put_pass_the_header_over() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let read = server.get(&format!("/api/v1/sessions/{session}"));
+    let read = read.header("Idempotency-Key", "").send().await.unwrap();
+    assert_eq!(read.status(), OK);
+    let put = server.request(Method::PUT, &format!("/api/v1/sessions/{session}"));
+    let put = put.header("Idempotency-Key", "").json(&session_body());
+    assert_eq!(put.send().await.unwrap().status(), OK);
+}
+
+#[tokio::test]
+async fn tokens_do_not_share_keys() {
+    let mut setup = Setup::default();
+    setup.auth.tokens = ["a:enqueue:token-a", "b:enqueue:token-b"]
+        .map(str::to_owned)
+        .to_vec();
+    let server = Server::with(setup).await;
+    let id = Uuid::now_v7();
+    let put = server.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
+    let put = put.bearer_auth("token-a").json(&session_body());
+    json_of(put.send().await.unwrap(), 201).await;
+    for (token, again) in [("token-a", false), ("token-b", false), ("token-a", true)] {
+        let ask = server.post(&score_path(id)).bearer_auth(token);
+        let answer = ask.header("Idempotency-Key", "k").send().await.unwrap();
+        assert_eq!(replayed(&answer), again, "{token}");
+    }
+}
+
+fn wish(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
+    KeyUse {
+        key_hash: key.to_owned(),
+        request_hash: request.to_owned(),
+        holder: Uuid::now_v7(),
+        effect_id: Uuid::now_v7(),
+        now: at,
+        locked_until: at + chrono::TimeDelta::seconds(30),
+        expires_at: at + chrono::TimeDelta::hours(24),
+    }
+}
+
+#[tokio::test]
+async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
+    for db in stores().await {
+        let store = &db.store;
+        let now = SystemClock.now();
+        let first = wish("k", "r", now);
+        let Reserved::Mine {
+            effect_id,
+            repeated: false,
+            ..
+        } = store.reserve_key(&first).await.unwrap()
+        else {
+            panic!("a new key");
+        };
+        assert_eq!(effect_id, first.effect_id);
+        let soon = wish("k", "r", now + chrono::TimeDelta::seconds(29));
+        assert_eq!(store.reserve_key(&soon).await.unwrap(), Reserved::InUse);
+        let late = now + chrono::TimeDelta::seconds(31);
+        let other = wish("k", "other", late);
+        assert_eq!(
+            store.reserve_key(&other).await.unwrap(),
+            Reserved::OtherRequest
+        );
+        let taken = store.reserve_key(&wish("k", "r", late)).await.unwrap();
+        let Reserved::Mine {
+            effect_id,
+            repeated: true,
+            ..
+        } = taken
+        else {
+            panic!("{taken:?}");
+        };
+        assert_eq!(effect_id, first.effect_id);
+        // Who comes back from the dead changes nothing.
+        store.free_key("k", first.holder).await.unwrap();
+        let soon = wish("k", "r", late + chrono::TimeDelta::seconds(1));
+        assert_eq!(store.reserve_key(&soon).await.unwrap(), Reserved::InUse);
+        let next_day = wish("k", "other", now + chrono::TimeDelta::hours(24));
+        let taken = store.reserve_key(&next_day).await.unwrap();
+        assert!(
+            matches!(
+                taken,
+                Reserved::Mine {
+                    repeated: false,
+                    ..
+                }
+            ),
+            "{taken:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn keys_past_their_day_are_pruned() {
+    for db in stores().await {
+        let now = SystemClock.now();
+        db.store
+            .reserve_key(&wish("old", "r", now - chrono::TimeDelta::hours(25)))
+            .await
+            .unwrap();
+        db.store.reserve_key(&wish("new", "r", now)).await.unwrap();
+        let long_ago = now - chrono::TimeDelta::days(90);
+        assert_eq!(db.store.prune(now, long_ago).await.unwrap(), 1);
+        let again = db.store.reserve_key(&wish("new", "r", now)).await.unwrap();
+        assert_eq!(again, Reserved::InUse);
+    }
+}
+
+/// Puts the key of a request back into the state that a process leaves which dies after the effect.
+async fn forget_the_answer(db: &TestStore) {
+    let died = "update idempotency_keys set status = null, headers = null, body = null, \
+                locked_until = created_at";
+    support::execute(&db.url, died).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_death_between_the_job_and_the_answer_leads_to_the_same_job() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let session = server.session().await;
+        let body = json!({"force_rescore": true});
+        let first = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
+        forget_the_answer(&server.db).await;
+        let again = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
+        assert_eq!(again["job_id"], first["job_id"]);
+        server.succeed(job_id(&first), 70).await;
+        forget_the_answer(&server.db).await;
+        let late = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
+        assert_eq!(
+            (&late["job_id"], &late["state"]),
+            (&first["job_id"], &json!("succeeded"))
+        );
+        assert_eq!(jobs(&server).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_retry_that_was_done_before_the_death_is_not_done_again() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let job = server.queued(session).await;
+    server.fail(job).await;
+    let retry = async || {
+        let retry = server.post(&format!("/api/v1/jobs/{job}/retry"));
+        retry.header("Idempotency-Key", "k").send().await.unwrap()
+    };
+    json_of(retry().await, 202).await;
+    forget_the_answer(&server.db).await;
+    json_of(retry().await, 202).await;
+    server.fail(job).await;
+    forget_the_answer(&server.db).await;
+    let late = json_of(retry().await, 202).await;
+    assert_eq!(
+        late["state"], "failed",
+        "failed since then, and not queued again"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_finds_the_answer_when_it_asks_again() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let waiting = server
+        .post(&score_path(session))
+        .header("Prefer", "wait=30");
+    let waiting = waiting.header("Idempotency-Key", "k").json(&json!({}));
+    let impatient = waiting.timeout(Duration::from_millis(300)).send().await;
+    assert!(impatient.unwrap_err().is_timeout());
+    let busy = ask(&server, session, "k", json!({})).await;
+    problem_of(busy, 409, "idempotency-key-in-use").await;
+    let listed = server.json_of("/api/v1/jobs").await;
+    server.succeed(job_id(&listed["items"][0]), 70).await;
+    let answer =
+        support::wait::eventually(Duration::from_secs(10), "it has an answer", async || {
+            Some(ask(&server, session, "k", json!({})).await).filter(|answer| answer.status() == OK)
+        })
+        .await;
+    assert!(replayed(&answer));
+    assert_eq!(json_of(answer, 200).await["total_score"], 70);
+}

@@ -1,0 +1,132 @@
+//! Who may import what, and what a request must be. Nothing runs the imports here.
+
+use super::auth::guarded;
+use super::*;
+
+const PATH: &str = "/api/v1/sessions/import";
+
+async fn answer(server: &Server, token: Option<&str>, body: Value) -> Response {
+    let mut request = server.post(PATH).json(&body);
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    request.send().await.unwrap()
+}
+
+#[tokio::test]
+async fn another_address_or_a_faster_pace_needs_the_scope_admin() {
+    let server = Server::with(guarded()).await;
+    let elsewhere = json!({"from": "http://169.254.169.254/latest"});
+    problem_of(
+        answer(&server, Some("r-token"), json!({})).await,
+        403,
+        "forbidden",
+    )
+    .await;
+    for calm in [
+        json!({}),
+        json!({"from": "https://TARSY.example.com/", "since": "1d"}),
+        json!({"rps": 0.5, "since": "2d"}),
+    ] {
+        json_of(answer(&server, Some("e-token"), calm).await, 202).await;
+    }
+    for more in [
+        elsewhere.clone(),
+        json!({"from": "https://tarsy.example.com:8443"}),
+        json!({"rps": 3.0, "since": "3d"}),
+        json!({"rps": 0, "since": "4d"}),
+    ] {
+        problem_of(
+            answer(&server, Some("e-token"), more.clone()).await,
+            403,
+            "forbidden",
+        )
+        .await;
+        json_of(answer(&server, Some("a-token"), more).await, 202).await;
+    }
+    let listed = server
+        .get("/api/v1/sessions/imports")
+        .bearer_auth("r-token");
+    let listed = json_of(listed.send().await.unwrap(), 200).await;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 7);
+    assert_eq!(listed["items"][6]["started_by"], "ci");
+}
+
+#[tokio::test]
+async fn a_request_that_can_not_be_is_refused_by_its_field() {
+    let server = Server::with(Setup::default()).await;
+    for (body, pointer) in [
+        (json!({"from": "tarsy"}), "/from"),
+        (json!({"from": "http://user:pass@tarsy"}), "/from"),
+        (json!({"status": ["done"]}), "/status"),
+        (json!({"since": "yesterday"}), "/since"),
+        (
+            json!({"since": "2026-02-01", "until": "2026-01-01"}),
+            "/since",
+        ),
+        (json!({"until": "soon"}), "/until"),
+        (json!({"rps": -1}), "/rps"),
+        (json!({"rps": "fast"}), "/rps"),
+        (json!({"form": "https://tarsy.example.com"}), "/form"),
+    ] {
+        let problem = answer(&server, None, body.clone()).await;
+        let problem = problem_of(problem, 422, "invalid-request").await;
+        assert_eq!(
+            problem["errors"][0]["pointer"], pointer,
+            "{body}: {problem}"
+        );
+        assert!(!problem.to_string().contains("user:pass"), "{problem}");
+    }
+    let id = Uuid::now_v7();
+    for (method, path) in [
+        (Method::GET, format!("/api/v1/sessions/imports/{id}")),
+        (
+            Method::POST,
+            format!("/api/v1/sessions/imports/{id}/cancel"),
+        ),
+    ] {
+        let gone = server.request(method, &path).send().await.unwrap();
+        problem_of(gone, 404, "import-not-found").await;
+    }
+}
+
+#[tokio::test]
+async fn the_same_request_in_other_words_is_the_same_import() {
+    let server = Server::with(Setup::default()).await;
+    let one = json!({"status": ["failed", "completed"], "since": "30d"});
+    let first = json_of(answer(&server, None, one).await, 202).await;
+    let same = json!({"from": "https://tarsy.example.com", "status": ["completed", "failed", "failed"], "since": " 30d "});
+    let again = json_of(answer(&server, None, same).await, 200).await;
+    assert_eq!(again["import_id"], first["import_id"]);
+    assert_eq!(again["filter"], first["filter"], "the window doesn't move");
+    let other = json_of(answer(&server, None, json!({"since": "31d"})).await, 202).await;
+    assert_ne!(other["import_id"], first["import_id"]);
+    assert_eq!(first["state"], "running");
+    assert_eq!(first["filter"]["status"], json!(["completed", "failed"]));
+}
+
+#[tokio::test]
+async fn without_a_tarsy_the_remedy_is_named() {
+    let setup = Setup {
+        tarsy: None,
+        ..Setup::default()
+    };
+    let server = Server::with(setup).await;
+    let problem = problem_of(
+        answer(&server, None, json!({})).await,
+        503,
+        "history-not-configured",
+    )
+    .await;
+    assert!(
+        problem["detail"]
+            .as_str()
+            .unwrap()
+            .contains("GAVEL_HISTORY_BASE_URL")
+    );
+    json_of(
+        answer(&server, None, json!({"from": "http://tarsy.example.com"})).await,
+        202,
+    )
+    .await;
+}

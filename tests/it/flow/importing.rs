@@ -1,0 +1,378 @@
+//! Imports from either generation of TARSy: every session once, whatever happens to the list meanwhile.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::on_every_setup;
+use crate::support::client::{Api, PATIENCE, id_of};
+use crate::support::home::Home;
+use crate::support::judge_server::Say;
+use crate::support::tarsy::{Fault, Kept, TarsyServer, kept};
+use crate::support::wait::eventually;
+use crate::support::world::World;
+use crate::support::{tarsy_go, tarsy_python};
+
+on_every_setup!(
+    every_page_of_either_generation_is_imported_and_mapped,
+    a_second_import_fetches_only_what_changed,
+    sessions_that_vanish_or_appear_during_the_walk_hide_none_of_the_others,
+    faults_that_pass_are_tried_again_and_the_others_are_told,
+    a_source_that_is_down_or_refuses_fails_the_import_and_says_why,
+    the_same_import_runs_once_and_can_be_cancelled,
+    a_program_that_stops_gives_its_import_back_and_the_next_goes_on,
+);
+
+const PATH: &str = "/api/v1/sessions/import";
+
+async fn world(home: Home) -> World {
+    World::idle(home, Say::Score(70)).await
+}
+
+/// A request for everything, as fast as it goes.
+fn all_of(server: &TarsyServer) -> Value {
+    json!({ "from": server.url(), "rps": 0 })
+}
+
+async fn begun(api: &Api, body: Value) -> Uuid {
+    let answer = api.send("POST", PATH, Some(body), &[]).await;
+    let id = id_of(&answer.body["import_id"]);
+    let this = format!("/api/v1/sessions/imports/{id}");
+    assert_eq!(answer.header("location"), Some(this.as_str()));
+    assert_eq!(answer.expect(202)["links"]["self"], this);
+    id
+}
+
+async fn import(api: &Api, id: Uuid) -> Value {
+    let path = format!("/api/v1/sessions/imports/{id}");
+    api.get(&path).await.expect(200)
+}
+
+async fn ended(api: &Api, id: Uuid) -> Value {
+    eventually(PATIENCE, "the import ends", || async {
+        let import = import(api, id).await;
+        (import["state"] != "running").then_some(import)
+    })
+    .await
+}
+
+/// Imports to the end.
+async fn imported(api: &Api, body: Value) -> Value {
+    let id = begun(api, body).await;
+    let import = ended(api, id).await;
+    assert_eq!(import["state"], "completed", "{import:#}");
+    import
+}
+
+fn counts(new: usize, updated: usize, unchanged: usize, failed: usize) -> Value {
+    json!({ "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
+            "total": new + updated + unchanged + failed })
+}
+
+/// Every id that the program lists.
+async fn stored(api: &Api) -> BTreeSet<Uuid> {
+    let (mut ids, mut cursor) = (BTreeSet::new(), String::new());
+    loop {
+        let page = api
+            .get(&format!("/api/v1/sessions?limit=500&cursor={cursor}"))
+            .await
+            .expect(200);
+        let items = page["items"].as_array().unwrap();
+        ids.extend(items.iter().map(|item| id_of(&item["session_id"])));
+        match page["next_cursor"].as_str() {
+            Some(next) => next.clone_into(&mut cursor),
+            None => return ids,
+        }
+    }
+}
+
+async fn every_page_of_either_generation_is_imported_and_mapped(home: Home) {
+    let world = world(home).await;
+    let mut going_on = Kept::nth(500);
+    (going_on.status, going_on.completed_us) = ("in_progress", None);
+    for generation in ["python", "go"] {
+        let mut sessions = kept(230);
+        going_on.id = Uuid::now_v7().to_string();
+        sessions.push(going_on.clone());
+        let (one, ids) = (sessions[7].uuid(), sessions.clone());
+        let server = match generation {
+            "python" => tarsy_python::start(sessions).await,
+            _ => tarsy_go::start(sessions).await,
+        };
+        let import = imported(&world.api, all_of(&server)).await;
+        assert_eq!(import["counts"], counts(231, 0, 0, 0));
+        assert_eq!(
+            (&import["generation"], &import["expected"]),
+            (&json!(generation), &json!(231))
+        );
+        let stored = stored(&world.api).await;
+        assert!(ids.iter().all(|kept| stored.contains(&kept.uuid())));
+        let session = world
+            .api
+            .get(&format!("/api/v1/sessions/{one}"))
+            .await
+            .expect(200);
+        assert_eq!(
+            (&session["source"], &session["status"]),
+            (&json!("tarsy"), &json!("completed"))
+        );
+        assert_eq!(session["alert_data"], json!({"pod": "session number 7"}));
+        assert_eq!(
+            session["final_analysis"],
+            "session number 7 ran out of memory."
+        );
+        assert_eq!(
+            session["tools"],
+            json!(["kubernetes.pods_list", "kubernetes.pods_log"])
+        );
+        assert_eq!(session["agent"], "KubernetesAgent");
+        assert_eq!(
+            session["conversation"].as_array().unwrap().len(),
+            if generation == "go" { 2 } else { 3 }
+        );
+        let session = world
+            .api
+            .get(&format!("/api/v1/sessions/{}", going_on.id))
+            .await
+            .expect(200);
+        assert_eq!(session["status"], "in_progress");
+        // A filter goes to the list.
+        let filtered =
+            json!({ "from": server.url(), "rps": 0, "status": ["in_progress", "pending"] });
+        assert_eq!(
+            imported(&world.api, filtered).await["counts"],
+            counts(0, 0, 1, 0)
+        );
+        let window = json!({ "from": server.url(), "rps": 0, "since": "2026-01-01T00:10:00Z", "until": "2026-01-01T00:20:00Z" });
+        let import = imported(&world.api, window).await;
+        // The minutes 10 to 19; the older generation's end is inclusive.
+        let unchanged = if generation == "go" { 10 } else { 11 };
+        assert_eq!(import["counts"], counts(0, 0, unchanged, 0));
+    }
+    assert!(world.judge.calls().is_empty(), "an import scores nothing");
+    world.end().await;
+}
+
+async fn a_second_import_fetches_only_what_changed(home: Home) {
+    let world = world(home).await;
+    let server = tarsy_go::start(kept(120)).await;
+    imported(&world.api, all_of(&server)).await;
+    let details = server.asked("/timeline");
+    assert_eq!(details, 120);
+    {
+        let mut sessions = server.archive.sessions.lock().unwrap();
+        sessions[3].text = "another story".to_owned();
+        sessions[3].completed_us = Some(sessions[3].began_us + 1);
+        // What the list doesn't show is found only by asking for it.
+        sessions[4].text = "silently another".to_owned();
+        sessions.push(Kept::nth(120));
+    }
+    let import = imported(&world.api, all_of(&server)).await;
+    assert_eq!(import["counts"], counts(1, 1, 119, 0));
+    assert_eq!(server.asked("/timeline"), details + 2);
+    let mut refresh = all_of(&server);
+    refresh["refresh"] = json!(true);
+    assert_eq!(
+        imported(&world.api, refresh).await["counts"],
+        counts(0, 1, 120, 0)
+    );
+    world.end().await;
+}
+
+async fn sessions_that_vanish_or_appear_during_the_walk_hide_none_of_the_others(home: Home) {
+    let world = world(home).await;
+    for generation in ["python", "go", "one moment"] {
+        let mut sessions = kept(450);
+        if generation == "one moment" {
+            // All began at once: the window can't move, and pages are counted.
+            let began_us = sessions[0].began_us;
+            sessions
+                .iter_mut()
+                .for_each(|kept| kept.began_us = began_us);
+        }
+        let server = match generation {
+            "python" => tarsy_python::start(sessions).await,
+            _ => tarsy_go::start(sessions).await,
+        };
+        let gone = AtomicUsize::new(0);
+        server.rule(move |archive, asked| {
+            // Before each page but the first: thirty of the newest are deleted, and one begins.
+            if asked.param("page_size") == Some("100") && gone.fetch_add(1, Ordering::Relaxed) > 0 {
+                let mut sessions = archive.sessions.lock().unwrap();
+                if sessions.len() > 300 {
+                    sessions.sort_by_key(|kept| kept.began_us);
+                    let left = sessions.len() - 30;
+                    sessions.truncate(left);
+                    sessions.push(Kept {
+                        began_us: i64::MAX / 4,
+                        ..Kept::nth(0)
+                    });
+                }
+            }
+            None
+        });
+        let mut body = all_of(&server);
+        body["until"] = json!("2026-06-01");
+        let import = imported(&world.api, body).await;
+        assert_eq!(
+            import["counts"]["new"], import["counts"]["total"],
+            "{import:#}"
+        );
+        let stored = stored(&world.api).await;
+        let left = server.archive.sessions.lock().unwrap().clone();
+        let missing: Vec<&Kept> = left
+            .iter()
+            .filter(|kept| kept.began_us < i64::MAX / 4 && !stored.contains(&kept.uuid()))
+            .collect();
+        assert!(missing.is_empty(), "{generation}: {missing:?}");
+    }
+    world.end().await;
+}
+
+async fn faults_that_pass_are_tried_again_and_the_others_are_told(home: Home) {
+    let world = world(home).await;
+    let mut sessions = kept(8);
+    "not-a-uuid".clone_into(&mut sessions[0].id);
+    let ids: Vec<String> = sessions.iter().map(|kept| kept.id.clone()).collect();
+    let server = tarsy_go::start(sessions).await;
+    let id = ids.clone();
+    server.rule(move |_, asked| match asked.path.as_str() {
+        // The list itself, twice.
+        "/api/v1/sessions" if asked.before < 2 => Some(Fault::Status(502)),
+        path if path.ends_with(&id[1]) && asked.before < 2 => Some(Fault::Status(500)),
+        path if path.ends_with(&id[2]) && asked.before == 0 => Some(Fault::RetryAfter(429, 1)),
+        path if path.ends_with(&id[3]) => Some(Fault::BrokenJson),
+        path if path.ends_with(&id[4]) => Some(Fault::Status(503)),
+        path if path.ends_with(&id[5]) => Some(Fault::Status(404)),
+        path if path.ends_with(&format!("{}/trace", id[6])) => Some(Fault::Status(404)),
+        _ => None,
+    });
+    let import = imported(&world.api, all_of(&server)).await;
+    assert_eq!(import["counts"], counts(4, 0, 0, 4), "{import:#}");
+    let reason = |id: &str| {
+        let failures = import["failures"].as_array().unwrap();
+        let failure = failures.iter().find(|failure| failure["session_id"] == id);
+        failure.map(|failure| failure["reason"].as_str().unwrap().to_owned())
+    };
+    assert!(reason(&ids[0]).unwrap().contains("not a UUID"));
+    assert!(reason(&ids[3]).unwrap().contains("the details of session"));
+    assert!(reason(&ids[4]).unwrap().contains("answered 503"));
+    assert!(reason(&ids[5]).unwrap().contains("404"));
+    assert_eq!(reason(&ids[6]), None);
+    // Without a trace the tools are those that were called.
+    let session = world
+        .api
+        .get(&format!("/api/v1/sessions/{}", ids[6]))
+        .await
+        .expect(200);
+    assert_eq!(session["tools"], json!(["kubernetes.pods_log"]));
+    world.end().await;
+}
+
+async fn a_source_that_is_down_or_refuses_fails_the_import_and_says_why(home: Home) {
+    let world = world(home).await;
+    let server = tarsy_python::start(kept(3)).await;
+    let faults = [
+        (Fault::Status(401), "history.token"),
+        (Fault::Status(503), "answered 503"),
+        (Fault::Html, "is no TARSy"),
+        (Fault::BrokenJson, "is no TARSy"),
+        (
+            Fault::Redirect("http://127.0.0.1:1/elsewhere".to_owned()),
+            "redirects",
+        ),
+    ];
+    for (fault, said) in faults {
+        server.rule(move |_, _| Some(fault.clone()));
+        let id = begun(&world.api, all_of(&server)).await;
+        let import = ended(&world.api, id).await;
+        assert_eq!(import["state"], "failed");
+        let error = import["last_error"].as_str().unwrap();
+        assert!(error.contains(said), "{error}");
+    }
+    // It breaks down in the middle: what was seen stays.
+    let down = AtomicBool::new(false);
+    server.rule(move |_, asked| {
+        if asked.path.contains("/final-analysis") {
+            down.store(true, Ordering::Relaxed);
+        }
+        down.load(Ordering::Relaxed).then_some(Fault::Status(500))
+    });
+    let id = begun(&world.api, all_of(&server)).await;
+    assert_eq!(ended(&world.api, id).await["state"], "failed");
+    server.rule(|_, _| None);
+    assert_eq!(
+        imported(&world.api, all_of(&server)).await["counts"],
+        counts(3, 0, 0, 0)
+    );
+    world.end().await;
+}
+
+async fn the_same_import_runs_once_and_can_be_cancelled(home: Home) {
+    let world = world(home).await;
+    let server = tarsy_go::start(kept(30)).await;
+    server.rule(|_, asked| asked.path.contains("/timeline").then_some(Fault::Held));
+    let id = begun(&world.api, all_of(&server)).await;
+    let again = world
+        .api
+        .send("POST", PATH, Some(all_of(&server)), &[])
+        .await;
+    assert_eq!(again.expect(200)["import_id"], json!(id));
+    eventually(PATIENCE, "sessions are fetched", || async {
+        (server.asked("/timeline") >= 8).then_some(())
+    })
+    .await;
+    let cancel = format!("/api/v1/sessions/imports/{id}/cancel");
+    let cancelled = world.api.post(&cancel).await.expect(200);
+    assert_eq!(cancelled["state"], "cancelled");
+    world.api.post(&cancel).await.expect(200);
+    server.release();
+    // Another one begins at once, and is the only one that stores.
+    let import = imported(&world.api, all_of(&server)).await;
+    assert_eq!(import["counts"], counts(30, 0, 0, 0));
+    let first = self::import(&world.api, id).await;
+    assert_eq!(
+        (&first["state"], &first["counts"]["total"]),
+        (&json!("cancelled"), &json!(0))
+    );
+    let ended = format!(
+        "/api/v1/sessions/imports/{}/cancel",
+        import["import_id"].as_str().unwrap()
+    );
+    assert_eq!(
+        world.api.post(&ended).await.expect(409)["type"],
+        "urn:gavel:problem:import-ended"
+    );
+    let listed = world.api.get("/api/v1/sessions/imports").await.expect(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["items"][1]["import_id"], json!(id));
+    world.end().await;
+}
+
+async fn a_program_that_stops_gives_its_import_back_and_the_next_goes_on(home: Home) {
+    let world = world(home).await;
+    let server = tarsy_python::start(kept(250)).await;
+    let late = server.archive.sessions.lock().unwrap()[10].id.clone();
+    server.rule(move |_, asked| asked.path.contains(&late).then_some(Fault::Held));
+    let id = begun(&world.api, all_of(&server)).await;
+    eventually(PATIENCE, "most sessions are stored", || async {
+        let import = import(&world.api, id).await;
+        (import["counts"]["total"].as_u64() >= Some(200)).then_some(())
+    })
+    .await;
+    let details = server.asked("/final-analysis");
+    let world = world.restart().await;
+    server.release();
+    let import = ended(&world.api, id).await;
+    assert_eq!(
+        (&import["state"], &import["counts"]),
+        (&json!("completed"), &counts(250, 0, 0, 0))
+    );
+    assert!(
+        server.asked("/final-analysis") - details <= 60,
+        "what is stored isn't fetched again"
+    );
+    world.end().await;
+}

@@ -1,0 +1,151 @@
+//! A judge that is asked no faster than it may be: by its cap of calls, by what its replies say, by its limit a minute.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::on_every_setup;
+use crate::support::client::PATIENCE;
+use crate::support::home::{Home, JUDGE};
+use crate::support::judge_server::Say;
+use crate::support::sessions::session;
+use crate::support::wait::eventually;
+use crate::support::world::World;
+
+on_every_setup!(
+    a_judge_that_takes_two_at_once_is_never_asked_more_and_no_job_waits,
+    nothing_is_asked_before_a_used_up_limit_is_back_and_the_reason_is_said,
+    a_limit_a_minute_spreads_the_calls_and_shows_what_was_used,
+);
+
+async fn enqueued(world: &World, count: usize) -> Vec<Uuid> {
+    let mut jobs = Vec::new();
+    for _ in 0..count {
+        jobs.push(world.api.enqueue(session()).await.1);
+    }
+    jobs
+}
+
+async fn states(world: &World, jobs: &[Uuid]) -> Vec<Value> {
+    let mut found = Vec::new();
+    for job in jobs {
+        found.push(world.api.job(*job).await);
+    }
+    found
+}
+
+async fn a_judge_that_takes_two_at_once_is_never_asked_more_and_no_job_waits(mut home: Home) {
+    home.set("GAVEL_WORKER_CONCURRENCY", 16);
+    let mut world = World::idle_with(home, Say::held(75), "  max_concurrency: 2\n").await;
+    let jobs = enqueued(&world, 40).await;
+    world.work();
+    eventually(PATIENCE, "two calls are in flight", || async {
+        (world.judge.in_flight() == 2).then_some(())
+    })
+    .await;
+    let running = states(&world, &jobs).await;
+    let of = |state: &str| running.iter().filter(|job| job["state"] == state).count();
+    assert_eq!(
+        (of("running"), of("queued")),
+        (2, 38),
+        "none is claimed in vain"
+    );
+    world.judge.release();
+    eventually(PATIENCE, "all are scored", || async {
+        let jobs = states(&world, &jobs).await;
+        for job in &jobs {
+            assert_ne!(job["state"], "waiting", "{job:#}");
+        }
+        jobs.iter()
+            .all(|job| job["state"] == "succeeded")
+            .then_some(())
+    })
+    .await;
+    assert_eq!(world.judge.most_in_flight(), 2);
+    assert_eq!(world.judge.count(), 40);
+    world.end().await;
+}
+
+async fn nothing_is_asked_before_a_used_up_limit_is_back_and_the_reason_is_said(mut home: Home) {
+    home.set("GAVEL_WORKER_CONCURRENCY", 4);
+    let used_up = [("limit", "60"), ("remaining", "0"), ("reset", "4s")];
+    let names = [
+        "x-ratelimit-limit-requests",
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+    ];
+    let headers = names
+        .into_iter()
+        .zip(used_up)
+        .map(|(name, (_, value))| (name, value.to_owned()));
+    let world = World::start(home, Say::Score(75)).await;
+    world
+        .judge
+        .says_in_turn(vec![Say::ScoreWith(70, headers.collect())], Say::Score(75));
+    let (_, first) = world.api.enqueue(session()).await;
+    assert_eq!(world.api.ended(first).await["state"], "succeeded");
+
+    let behind = enqueued(&world, 2).await;
+    let held = eventually(
+        PATIENCE,
+        "a job says that it is held back by the pace",
+        || async {
+            let job = world.api.job(behind[0]).await;
+            (job["wait"]["reason"] == "paced").then_some(job)
+        },
+    )
+    .await;
+    assert_eq!(held["state"], "queued", "{held:#}");
+    assert!(held["wait"]["until"].is_string(), "{held:#}");
+    let judge = world.api.judge(JUDGE).await.unwrap();
+    let gate = &judge["gates"][0];
+    assert_eq!(gate["reason"], "paced", "{judge:#}");
+    assert!(gate["pace"]["held_until"].is_string(), "{judge:#}");
+    assert!(gate["pace"]["shrunk_until"].is_null(), "{judge:#}");
+    assert_eq!(gate["pace"]["requests"]["used_last_minute"], 1, "{judge:#}");
+    for job in behind {
+        let ended = world.api.ended(job).await;
+        assert_eq!(ended["state"], "succeeded", "{ended:#}");
+        assert_eq!(
+            (&ended["retries"], &ended["attempts"]),
+            (&0.into(), &0.into())
+        );
+    }
+    let calls = world.judge.calls();
+    assert_eq!(calls.len(), 3);
+    // The reply was on its way back for less than that.
+    let pause = calls[1].at - calls[0].at;
+    assert!(pause >= Duration::from_secs(4), "{pause:?}");
+    world.end().await;
+}
+
+async fn a_limit_a_minute_spreads_the_calls_and_shows_what_was_used(mut home: Home) {
+    home.set("GAVEL_WORKER_CONCURRENCY", 16);
+    let limit = "  requests_per_minute: 120\n  tokens_per_minute: 1000000\n";
+    let mut world = World::idle_with(home, Say::Score(75), limit).await;
+    let jobs = enqueued(&world, 8).await;
+    world.work();
+    for job in &jobs {
+        assert_eq!(world.api.ended(*job).await["state"], "succeeded");
+    }
+    let calls = world.judge.calls();
+    assert_eq!(calls.len(), jobs.len());
+    // Seven pauses of 61.5 s / 120, less what a call may be early: they leave no sooner, and arrive in that order.
+    let took = calls[7].at - calls[0].at;
+    assert!(took >= Duration::from_millis(7 * 512 - 500), "{took:?}");
+    let gate = eventually(PATIENCE, "the page shows the minute", || async {
+        let judge = world.api.judge(JUDGE).await.unwrap();
+        let gate = judge["gates"][0].clone();
+        (gate["pace"]["requests"]["used_last_minute"] == 8).then_some(gate)
+    })
+    .await;
+    let requests = &gate["pace"]["requests"];
+    assert_eq!(
+        (&requests["limit"], &requests["configured"]),
+        (&120.into(), &120.into())
+    );
+    assert!(requests["learned"].is_null(), "{requests:#}");
+    assert_eq!(gate["pace"]["tokens"]["configured"], 1_000_000);
+    world.end().await;
+}

@@ -1,0 +1,287 @@
+//! Imports: one of a kind at a time, one owner at a time, and each session stored and counted at once or not at all.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use gavel::store::{
+    ImportCounts, ImportEnd, ImportState, ImportStep, NewImport, SessionStatus, Store, WalkPlace,
+    Walked,
+};
+use uuid::Uuid;
+
+use super::fixtures::{minutes, now, session};
+use crate::support;
+use crate::support::wait::eventually;
+
+const STALE: Duration = Duration::from_secs(60);
+
+fn new_import(same_as: &str) -> NewImport {
+    NewImport {
+        import_id: Uuid::now_v7(),
+        same_as: same_as.to_owned(),
+        source: "http://tarsy".to_owned(),
+        statuses: vec![SessionStatus::Completed, SessionStatus::TimedOut],
+        since_given: Some("30d".to_owned()),
+        until_given: None,
+        since: Some(now() - minutes(30)),
+        until: now(),
+        requests_per_second: 0.5,
+        refresh: true,
+        started_by: "ann".to_owned(),
+        now: now(),
+    }
+}
+
+fn step(import_id: Uuid, owner: Uuid) -> ImportStep {
+    ImportStep {
+        import_id,
+        owner,
+        sessions: Vec::new(),
+        unchanged: Vec::new(),
+        failed: Vec::new(),
+        place: None,
+        now: now(),
+    }
+}
+
+/// An import in the hands of an owner.
+async fn claimed(store: &Store) -> (Uuid, Uuid) {
+    let new = new_import(&Uuid::now_v7().to_string());
+    store.start_import(&new).await.unwrap();
+    let owner = Uuid::now_v7();
+    let row = store.claim_import(owner, STALE).await.unwrap().unwrap();
+    assert_eq!((row.import_id, row.owner), (new.import_id, Some(owner)));
+    (new.import_id, owner)
+}
+
+#[tokio::test]
+async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let first = new_import("same");
+        let (row, new) = store.start_import(&first).await.unwrap();
+        assert!(new);
+        assert_eq!(row, store.import(first.import_id).await.unwrap().unwrap());
+        assert_eq!(
+            (row.statuses.clone(), row.since, row.until),
+            (first.statuses.clone(), first.since, first.until)
+        );
+        assert_eq!((row.requests_per_second, row.refresh), (0.5, true));
+        let place = WalkPlace {
+            until: first.until,
+            page: 1,
+            total: None,
+        };
+        assert_eq!(
+            (row.place, row.state, row.owner),
+            (place, ImportState::Running, None)
+        );
+        let (again, new) = store.start_import(&new_import("same")).await.unwrap();
+        assert_eq!((again.import_id, new), (first.import_id, false));
+        assert!(store.start_import(&new_import("other")).await.unwrap().1);
+        // What has ended is in nobody's way.
+        assert!(
+            store
+                .cancel_import(first.import_id, now())
+                .await
+                .unwrap()
+                .unwrap()
+                .1
+        );
+        assert!(store.start_import(&new_import("same")).await.unwrap().1);
+        let listed = store.imports(None, 2).await.unwrap();
+        assert_eq!(listed.items.len(), 2);
+        let rest = store.imports(listed.next_cursor.as_ref(), 2).await.unwrap();
+        assert_eq!(
+            rest.items.last().map(|row| row.import_id),
+            Some(first.import_id)
+        );
+    }
+}
+
+#[tokio::test]
+async fn many_that_begin_the_same_import_at_once_get_one() {
+    for test in support::stores().await {
+        let begin =
+            (0..16).map(|_| async { test.store.start_import(&new_import("same")).await.unwrap() });
+        let rows = futures::future::join_all(begin).await;
+        assert_eq!(rows.iter().filter(|(_, new)| *new).count(), 1);
+        let ids: std::collections::BTreeSet<Uuid> =
+            rows.iter().map(|(row, _)| row.import_id).collect();
+        assert_eq!(ids.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, owner) = claimed(store).await;
+        assert!(store.import_heartbeat(id, owner).await.unwrap());
+        let next = Uuid::now_v7();
+        assert!(store.claim_import(next, STALE).await.unwrap().is_none());
+        // Silent for longer than a moment.
+        let taken = eventually(STALE, "it is stale", || async {
+            store
+                .claim_import(next, Duration::from_millis(5))
+                .await
+                .unwrap()
+        })
+        .await;
+        assert_eq!(taken.import_id, id);
+        assert!(!store.import_heartbeat(id, owner).await.unwrap());
+        assert_eq!(
+            store.record_import(&step(id, owner)).await.unwrap(),
+            Walked::Lost
+        );
+        assert!(
+            !store
+                .finish_import(id, owner, &ImportEnd::Completed, now())
+                .await
+                .unwrap()
+        );
+        // Who lost it can't give it back either.
+        store.release_import(id, owner).await.unwrap();
+        assert!(store.claim_import(owner, STALE).await.unwrap().is_none());
+        store.release_import(id, next).await.unwrap();
+        assert!(store.claim_import(owner, STALE).await.unwrap().is_some());
+        store.release_imports().await.unwrap();
+        assert!(store.claim_import(next, STALE).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_step_stores_and_counts_each_id_once_however_often_it_comes() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, owner) = claimed(store).await;
+        let old = session(Uuid::now_v7());
+        store.put_session(&old, now()).await.unwrap();
+        let changed = session(Uuid::now_v7());
+        store.put_session(&changed, now()).await.unwrap();
+        let mut other = changed.clone();
+        other.final_analysis = Some("the disk was full".to_owned());
+        let place = WalkPlace {
+            until: now() - minutes(3),
+            page: 7,
+            total: Some(12),
+        };
+        let one = ImportStep {
+            sessions: vec![session(Uuid::now_v7()), other.clone(), old],
+            unchanged: vec!["listed".to_owned()],
+            failed: vec![("bad".to_owned(), "too large".to_owned())],
+            place: Some(place),
+            ..step(id, owner)
+        };
+        let counts = ImportCounts {
+            new: 1,
+            updated: 1,
+            unchanged: 2,
+            failed: 1,
+        };
+        assert_eq!(store.record_import(&one).await.unwrap(), Walked::On(counts));
+        // The page comes again: nothing is counted twice.
+        assert_eq!(store.record_import(&one).await.unwrap(), Walked::On(counts));
+        let row = store.import(id).await.unwrap().unwrap();
+        assert_eq!(
+            (row.counts, row.place, row.counts.total()),
+            (counts, place, 5)
+        );
+        assert_eq!(store.session(other.session_id).await.unwrap(), Some(other));
+        let names = ["listed", "bad", "not yet"].map(str::to_owned);
+        let seen = store.seen_by_import(id, &names).await.unwrap();
+        assert_eq!(seen, ["listed", "bad"].map(str::to_owned).into());
+    }
+}
+
+#[tokio::test]
+async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, owner) = claimed(store).await;
+        assert!(
+            store
+                .note_import_source(id, owner, "go", Some(9))
+                .await
+                .unwrap()
+        );
+        let failed = (0..1_005).map(|n| (format!("{n:04}"), format!("reason {n}")));
+        let one = ImportStep {
+            unchanged: vec!["listed".to_owned()],
+            failed: failed.collect(),
+            ..step(id, owner)
+        };
+        store.record_import(&one).await.unwrap();
+        let more = ImportStep {
+            failed: vec![("late".to_owned(), "too late to be kept".to_owned())],
+            ..step(id, owner)
+        };
+        store.record_import(&more).await.unwrap();
+        let end = ImportEnd::Failed("TARSy is away".to_owned());
+        assert!(store.finish_import(id, owner, &end, now()).await.unwrap());
+        let row = store.import(id).await.unwrap().unwrap();
+        assert_eq!((row.state, row.owner), (ImportState::Failed, None));
+        assert_eq!(row.last_error.as_deref(), Some("TARSy is away"));
+        assert_eq!(
+            (row.counts.failed, row.expected, row.generation.as_deref()),
+            (1_006, Some(9), Some("go"))
+        );
+        let kept = store.import_failures(id).await.unwrap();
+        assert_eq!(kept.len(), 1_000);
+        assert_eq!(kept[0], ("0000".to_owned(), "reason 0".to_owned()));
+        let names = ["listed", "late"].map(str::to_owned);
+        assert!(store.seen_by_import(id, &names).await.unwrap().is_empty());
+        assert!(store.claim_import(owner, STALE).await.unwrap().is_none());
+        let (row, ended) = store.cancel_import(id, now()).await.unwrap().unwrap();
+        assert_eq!((row.state, ended), (ImportState::Failed, false));
+        assert!(
+            store
+                .cancel_import(Uuid::now_v7(), now())
+                .await
+                .unwrap()
+                .is_none()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_import_takes_no_more_steps() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, owner) = claimed(store).await;
+        store.cancel_import(id, now()).await.unwrap();
+        let late = session(Uuid::now_v7());
+        let one = ImportStep {
+            sessions: vec![late.clone()],
+            ..step(id, owner)
+        };
+        assert_eq!(store.record_import(&one).await.unwrap(), Walked::Lost);
+        assert!(store.session(late.session_id).await.unwrap().is_none());
+        assert!(!store.import_heartbeat(id, owner).await.unwrap());
+        assert!(
+            !store
+                .note_import_source(id, owner, "go", None)
+                .await
+                .unwrap()
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_of_sessions_is_read_by_their_ids() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let one = session(Uuid::now_v7());
+        store.put_session(&one, now()).await.unwrap();
+        let ids = [one.session_id, Uuid::now_v7()];
+        let known = store.stored_sessions(&ids).await.unwrap();
+        assert_eq!(known.len(), 1);
+        let known = &known[&one.session_id];
+        let ended: Option<DateTime<Utc>> = one.completed_at;
+        assert_eq!(
+            (known.source.as_str(), known.status, known.completed_at),
+            ("api", one.status, ended)
+        );
+        assert!(store.stored_sessions(&[]).await.unwrap().is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! Server-Sent Events as a client reads them.
+
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, Response};
+use serde_json::Value;
+
+/// How long an event may take in a test before the test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One event of a stream.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told {
+    pub(crate) id: String,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+    pub(crate) retry: Option<u64>,
+}
+
+/// An open stream.
+pub(crate) struct Stream {
+    response: Response,
+    unread: String,
+}
+
+impl Stream {
+    /// Opens a stream; fails the test unless it is one.
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200, "{response:?}");
+        Self::new(response)
+    }
+
+    /// Reads on from an answer's head.
+    pub(crate) fn new(response: Response) -> Self {
+        Self {
+            response,
+            unread: String::new(),
+        }
+    }
+
+    /// The next event; comments and ids without data are passed over.
+    pub(crate) async fn next(&mut self) -> Told {
+        let told = tokio::time::timeout(PATIENCE, self.try_next()).await;
+        let told = told.expect("an event in time");
+        told.expect("an event before the stream ends")
+    }
+
+    /// The next event; `None` once the stream has ended, well or badly.
+    pub(crate) async fn try_next(&mut self) -> Option<Told> {
+        loop {
+            if let Some((piece, rest)) = self.unread.split_once("\n\n") {
+                let told = read(piece);
+                self.unread = rest.to_owned();
+                if told.event.is_empty() {
+                    continue;
+                }
+                return Some(told);
+            }
+            let chunk = self.response.chunk().await.ok()??;
+            self.unread.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// Whether the stream ends without another event.
+    pub(crate) async fn ended(&mut self) -> bool {
+        let told = tokio::time::timeout(PATIENCE, self.try_next()).await;
+        told.expect("an end in time").is_none()
+    }
+}
+
+fn read(piece: &str) -> Told {
+    let mut told = Told::default();
+    for line in piece.lines() {
+        let Some((field, value)) = line.split_once(": ") else {
+            continue;
+        };
+        match field {
+            "id" => told.id = value.to_owned(),
+            "event" => told.event = value.to_owned(),
+            "data" => told.data = serde_json::from_str(value).unwrap(),
+            "retry" => told.retry = Some(value.parse().unwrap()),
+            _ => assert!(field.is_empty(), "a comment, or nothing known: {line}"),
+        }
+    }
+    told
+}

@@ -1,0 +1,279 @@
+//! What both stand-ins for a TARSy share: the sessions they keep, the faults a test gives them, and a server that
+//! remembers every request. What an answer looks like is each generation's own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, RwLock};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::Response;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// Beginning of the first session, microseconds.
+const FIRST_US: i64 = 1_767_225_600_000_000; // 2026-01-01
+
+/// A session that a stand-in keeps.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) id: String,
+    pub(crate) status: &'static str,
+    pub(crate) began_us: i64,
+    pub(crate) completed_us: Option<i64>,
+    /// What its conversation is about.
+    pub(crate) text: String,
+}
+
+impl Kept {
+    /// The `n`th session; each begins a minute after the one before and takes half a minute.
+    pub(crate) fn nth(n: usize) -> Self {
+        let began_us = FIRST_US + i64::try_from(n).unwrap() * 60_000_000;
+        Self {
+            id: Uuid::now_v7().to_string(),
+            status: "completed",
+            began_us,
+            completed_us: Some(began_us + 30_000_000),
+            text: format!("session number {n}"),
+        }
+    }
+
+    /// Its id.
+    pub(crate) fn uuid(&self) -> Uuid {
+        self.id.parse().unwrap()
+    }
+}
+
+/// So many sessions, oldest first.
+pub(crate) fn kept(count: usize) -> Vec<Kept> {
+    (0..count).map(Kept::nth).collect()
+}
+
+/// What to answer instead.
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
+    /// This status.
+    Status(u16),
+    /// This status with a `Retry-After` of so many seconds.
+    RetryAfter(u16, u32),
+    /// A redirect to there.
+    Redirect(String),
+    /// 200 with half an object.
+    BrokenJson,
+    /// 200 with a page of a web application.
+    Html,
+    /// Nothing until the stand-in is released, then what there is.
+    Held,
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// Its path, without the query.
+    pub(crate) path: String,
+    /// Its query.
+    pub(crate) query: Vec<(String, String)>,
+    /// How often this path and query were asked for before.
+    pub(crate) before: usize,
+}
+
+impl Asked {
+    /// A parameter.
+    pub(crate) fn param(&self, name: &str) -> Option<&str> {
+        let pair = self.query.iter().find(|(key, _)| key == name)?;
+        Some(&pair.1)
+    }
+
+    /// All values of a parameter, those between commas apart.
+    pub(crate) fn params(&self, name: &str) -> Vec<&str> {
+        let mine = self.query.iter().filter(|(key, _)| key == name);
+        mine.flat_map(|(_, value)| value.split(',')).collect()
+    }
+
+    /// Which page, from 1, and how many a page.
+    pub(crate) fn page(&self) -> (usize, usize) {
+        let number = |name, default| self.param(name).map_or(default, |n| n.parse().unwrap());
+        let (page, size) = (number("page", 1), number("page_size", 20));
+        assert!((1..=100).contains(&size), "page_size {size}");
+        (page, size)
+    }
+}
+
+type Answers = fn(&[Kept], &Asked) -> Option<Value>;
+type Rule = Arc<dyn Fn(&Archive, &Asked) -> Option<Fault> + Send + Sync>;
+
+/// What a stand-in keeps and how it is asked.
+pub(crate) struct Archive {
+    pub(crate) sessions: Mutex<Vec<Kept>>,
+    rule: RwLock<Rule>,
+    asked: Mutex<Vec<(String, Option<String>)>>,
+    times: Mutex<HashMap<String, usize>>,
+    open: watch::Sender<bool>,
+}
+
+/// A running stand-in; it ends with this value.
+pub(crate) struct TarsyServer {
+    pub(crate) archive: Arc<Archive>,
+    address: std::net::SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Drop for TarsyServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl TarsyServer {
+    /// Starts one that keeps these sessions and answers in this way.
+    pub(crate) async fn start(answers: Answers, sessions: Vec<Kept>) -> Self {
+        let archive = Arc::new(Archive {
+            sessions: Mutex::new(sessions),
+            rule: RwLock::new(Arc::new(|_, _| None)),
+            asked: Mutex::default(),
+            times: Mutex::default(),
+            open: watch::Sender::new(false),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new()
+            .fallback(answer)
+            .with_state((archive.clone(), answers));
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self {
+            archive,
+            address,
+            task,
+        }
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on: what to answer instead, if anything. The rule may change what is kept.
+    pub(crate) fn rule(
+        &self,
+        rule: impl Fn(&Archive, &Asked) -> Option<Fault> + Send + Sync + 'static,
+    ) {
+        *self.archive.rule.write().unwrap() = Arc::new(rule);
+    }
+
+    /// Lets what is held go on.
+    pub(crate) fn release(&self) {
+        self.archive.open.send_replace(true);
+    }
+
+    /// How many requests came whose path and query hold this.
+    pub(crate) fn asked(&self, part: &str) -> usize {
+        let asked = self.archive.asked.lock().unwrap();
+        asked.iter().filter(|(path, _)| path.contains(part)).count()
+    }
+
+    /// The `authorization` headers that came.
+    pub(crate) fn authorizations(&self) -> Vec<Option<String>> {
+        let asked = self.archive.asked.lock().unwrap();
+        asked.iter().map(|(_, header)| header.clone()).collect()
+    }
+
+    /// The ids that are kept now.
+    pub(crate) fn ids(&self) -> Vec<Uuid> {
+        let sessions = self.archive.sessions.lock().unwrap();
+        sessions.iter().map(Kept::uuid).collect()
+    }
+}
+
+async fn answer(
+    State((archive, answers)): State<(Arc<Archive>, Answers)>,
+    request: Request,
+) -> Response<Body> {
+    let whole = request.uri().to_string();
+    assert_eq!(request.method(), "GET", "a TARSy is only read: {whole}");
+    let header = request.headers().get("authorization");
+    let header = header.map(|value| value.to_str().unwrap().to_owned());
+    let before = {
+        archive.asked.lock().unwrap().push((whole.clone(), header));
+        let mut times = archive.times.lock().unwrap();
+        let times = times.entry(whole).or_default();
+        *times += 1;
+        *times - 1
+    };
+    let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri());
+    let asked = Asked {
+        path: request.uri().path().to_owned(),
+        query: query.unwrap().0,
+        before,
+    };
+    let rule = archive.rule.read().unwrap().clone();
+    let found = || {
+        let found = answers(&archive.sessions.lock().unwrap(), &asked);
+        match found {
+            Some(body) => respond(200, &body.to_string()),
+            None => respond(404, r#"{"error":"not found"}"#),
+        }
+    };
+    match rule(&archive, &asked) {
+        None => found(),
+        Some(Fault::Status(status)) => respond(status, r#"{"error":"as told"}"#),
+        Some(Fault::RetryAfter(status, seconds)) => {
+            let mut response = respond(status, "{}");
+            let headers = response.headers_mut();
+            headers.insert("retry-after", seconds.into());
+            response
+        }
+        Some(Fault::Redirect(to)) => {
+            let mut response = respond(302, "");
+            response
+                .headers_mut()
+                .insert("location", to.parse().unwrap());
+            response
+        }
+        Some(Fault::BrokenJson) => respond(200, "{\"sessions\": ["),
+        Some(Fault::Html) => respond(200, "<!doctype html><title>TARSy</title>"),
+        Some(Fault::Held) => {
+            let mut open = archive.open.subscribe();
+            let _ = open.wait_for(|open| *open).await;
+            found()
+        }
+    }
+}
+
+fn respond(status: u16, body: &str) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header("content-type", "application/json")
+        .body(Body::from(body.to_owned()))
+        .unwrap()
+}
+
+/// The page of a list that was asked for, newest first, with its pagination.
+pub(crate) fn page(
+    sessions: &[Kept],
+    asked: &Asked,
+    fits: impl Fn(&Kept) -> bool,
+    shown: impl Fn(&Kept) -> Value,
+) -> Value {
+    let statuses = asked.params("status");
+    let mut fitting: Vec<&Kept> = sessions
+        .iter()
+        .filter(|kept| fits(kept) && (statuses.is_empty() || statuses.contains(&kept.status)))
+        .collect();
+    fitting.sort_by_key(|kept| std::cmp::Reverse(kept.began_us));
+    let (page, size) = asked.page();
+    let items: Vec<Value> = fitting
+        .iter()
+        .skip((page - 1) * size)
+        .take(size)
+        .map(|kept| shown(kept))
+        .collect();
+    serde_json::json!({
+        "sessions": items,
+        "pagination": {
+            "page": page, "page_size": size,
+            "total_pages": fitting.len().div_ceil(size), "total_items": fitting.len(),
+        },
+    })
+}
