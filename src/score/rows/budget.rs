@@ -1,5 +1,22 @@
 //! How much work may still be done, counted in steps rather than time, so that the same input gives the same answer.
 
+/// The steps that one comparison may take, by what they are for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steps {
+    /// For choosing among columns with the same values; one per row looked at and column tried.
+    pub(super) columns: u64,
+    /// For telling apart rows in chains of near numbers; one per cell looked at.
+    pub(super) rows: u64,
+}
+
+impl Steps {
+    /// What every comparison gets.
+    pub(super) const ALL: Self = Self {
+        columns: 4_000_000,
+        rows: 20_000_000,
+    };
+}
+
 /// Work that is left.
 #[derive(Debug)]
 pub(super) struct Budget {

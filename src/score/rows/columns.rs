@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::assign::assign;
 use super::budget::Budget;
 use super::projection::Rows;
-use super::search::{self, Open};
+use super::search::Open;
 use super::space::Space;
 use super::table::Table;
 use super::weights::Weights;
@@ -23,8 +23,9 @@ pub(super) struct Mapping {
 ///
 /// A name that both sides have once decides, whatever the values. The other expected columns get the generated ones whose
 /// names nobody expects, one each, only where they have values in common: those that let the most rows match. A
-/// column with the same values as one column of the other side and no other is settled first.
-pub(super) fn map(space: &Space, expected: &Table, generated: &Table) -> Mapping {
+/// column with the same values as one column of the other side and no other is settled first. The search among the rest takes
+/// `steps` at most.
+pub(super) fn map(space: &Space, expected: &Table, generated: &Table, steps: u64) -> Mapping {
     let (mut columns, mut allowed) = by_name(expected, generated);
     let mapping = |columns, cut_short| Mapping { columns, cut_short };
     if allowed.iter().all(Vec::is_empty) {
@@ -54,7 +55,7 @@ pub(super) fn map(space: &Space, expected: &Table, generated: &Table) -> Mapping
             .enumerate()
             .filter_map(|(e, g)| Some((e, (*g)?)))
             .collect();
-        let mut budget = Budget::of(search::STEPS);
+        let mut budget = Budget::of(steps);
         let search = Open::new(space, (expected, &open), generated, &settled, &weights);
         chosen = search.best(&mut budget).unwrap_or(chosen);
         cut_short |= budget.is_exhausted();

@@ -25,6 +25,7 @@ mod weights;
 
 use std::num::NonZeroUsize;
 
+use budget::Steps;
 use columns::Mapping;
 use names::share;
 use space::Space;
@@ -91,17 +92,27 @@ pub struct Comparison {
 /// Time and memory are bounded by [`MAX_ROWS`] and [`MAX_COLUMNS`]: searches that could take longer have budgets of steps.
 #[must_use]
 pub fn compare(expected: &Table, generated: &Table, options: &Options) -> Comparison {
+    compare_within(expected, generated, options, Steps::ALL)
+}
+
+fn compare_within(
+    expected: &Table,
+    generated: &Table,
+    options: &Options,
+    steps: Steps,
+) -> Comparison {
     let space = Space::new(expected, generated, options.decimals);
-    let mapping = columns::map(&space, expected, generated);
+    let mapping = columns::map(&space, expected, generated, steps.columns);
     let cap = options.cap_expected.map_or(usize::MAX, NonZeroUsize::get);
     let compared = expected.rows().min(cap);
     let (all, capped) = match columns::side_by_side(&space, (expected, generated), &mapping) {
         Some((one, other)) => {
+            let rows = (&one, &other);
             let pair = |take| {
                 if options.ordered {
-                    ordered::pair(&space, &one, &other, take)
+                    ordered::pair(&space, rows, take, steps.rows)
                 } else {
-                    unordered::pair(&space, &one, &other, take)
+                    unordered::pair(&space, rows, take, steps.rows)
                 }
             };
             let all = pair(expected.rows());

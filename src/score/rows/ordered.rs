@@ -8,8 +8,6 @@ use super::projection::Rows;
 use super::space::Space;
 use super::unordered::Pairing;
 
-/// Steps for finding which rows are equal.
-const SCAN: u64 = 20_000_000;
 /// Groups with more generated rows than this keep their bits rather than build them for each expected row.
 const DENSE: usize = 64;
 
@@ -17,8 +15,13 @@ const DENSE: usize = 64;
 /// that is missing or out of place costs itself, not those after it.
 ///
 /// One bit per generated row and step, so 10,000 rows against as many take 10,000 · 157 additions. Equality needn't carry
-/// over for this, so rows in chains of near numbers are paired as well as can be.
-pub(super) fn pair(space: &Space, expected: &Rows, generated: &Rows, take: usize) -> Pairing {
+/// over for this, so rows in chains of near numbers are paired as well as can be. Finding which are equal takes `steps` at most.
+pub(super) fn pair(
+    space: &Space,
+    (expected, generated): (&Rows, &Rows),
+    take: usize,
+    steps: u64,
+) -> Pairing {
     let mut pairing = Pairing::none(take, generated.count());
     let same = |e: usize, g: usize| {
         let mut cells = expected.get(e).iter().zip(generated.get(g));
@@ -45,9 +48,10 @@ pub(super) fn pair(space: &Space, expected: &Rows, generated: &Rows, take: usize
         (expected, e_rows.len()),
         (generated, g_rows.len()),
         groups,
+        Budget::of(steps),
     );
-    let steps = trace(&mut equals, space, expected, generated);
-    for (e, g) in backtrack(&steps, g_rows.len()) {
+    let lines = trace(&mut equals, space, expected, generated);
+    for (e, g) in backtrack(&lines, g_rows.len()) {
         pairing.join(start + e, start + g);
     }
     pairing.cut_short = equals.budget.is_exhausted();
@@ -79,6 +83,7 @@ impl Equals {
         (expected, expected_count): (&Rows, usize),
         (generated, generated_count): (&Rows, usize),
         groups: Vec<Group>,
+        budget: Budget,
     ) -> Self {
         let words = generated_count.div_ceil(64);
         let mut of = vec![0; expected_count];
@@ -117,7 +122,7 @@ impl Equals {
             dense,
             same,
             numbered,
-            budget: Budget::of(SCAN),
+            budget,
         }
     }
 

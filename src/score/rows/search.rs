@@ -9,9 +9,6 @@ use super::space::Space;
 use super::table::{CellId, Table};
 use super::weights::Weights;
 
-/// Steps of a search; one per row looked at and column tried.
-pub(super) const STEPS: u64 = 4_000_000;
-
 /// The value of a row that can match nothing any more.
 const DEAD: u32 = u32::MAX;
 

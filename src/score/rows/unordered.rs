@@ -8,9 +8,6 @@ use super::projection::Rows;
 use super::space::Space;
 use super::table::CellId;
 
-/// Steps for telling apart rows in chains of near numbers.
-const SCAN: u64 = 20_000_000;
-
 /// Which rows found a partner.
 #[derive(Debug)]
 pub(super) struct Pairing {
@@ -48,8 +45,13 @@ impl Pairing {
 ///
 /// Within the tolerance, equality doesn't carry over: 1.0 equals 1.0000009, which equals 1.0000018, which isn't 1.0. Where
 /// rows form such chains in one column, as many pairs are found as there can be; where in several, the first fit counts,
-/// and another choice might give more.
-pub(super) fn pair(space: &Space, expected: &Rows, generated: &Rows, take: usize) -> Pairing {
+/// and another choice might give more. Telling them apart takes `steps` at most.
+pub(super) fn pair(
+    space: &Space,
+    (expected, generated): (&Rows, &Rows),
+    take: usize,
+    steps: u64,
+) -> Pairing {
     let mut pairing = Pairing::none(take, generated.count());
     pair_same(expected, generated, &mut pairing);
     let left = |matched: &[bool]| -> Vec<usize> {
@@ -66,7 +68,7 @@ pub(super) fn pair(space: &Space, expected: &Rows, generated: &Rows, take: usize
         (expected, &left_expected),
         (generated, &left_generated),
     );
-    let mut budget = Budget::of(SCAN);
+    let mut budget = Budget::of(steps);
     for group in groups {
         match Sorted::of(space, generated, &group) {
             None => {

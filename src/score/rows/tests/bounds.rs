@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{MAX_COLUMNS, MAX_ROWS, Options, Table, TableError, compare};
+use super::super::budget::Steps;
+use super::super::{MAX_COLUMNS, MAX_ROWS, Options, Table, TableError, compare, compare_within};
 use super::cells::any_value;
 
 #[test]
@@ -76,26 +77,32 @@ fn bits(seed: u64) -> impl Iterator<Item = u32> {
     })
 }
 
+/// So few steps that a small result can't do with them.
+const FEW: Steps = Steps {
+    columns: 40_000,
+    rows: 10_000,
+};
+
 #[test]
 fn a_search_without_end_is_cut_short_and_says_so() {
     // Flags in many columns that all look alike, and another result that no choice of columns makes the same.
     let flags = |seed: u64| -> Table {
         let mut bits = bits(seed);
         let mut row = || -> Value { bits.by_ref().take(60).map(|bits| bits >> 31).collect() };
-        let rows: Vec<Value> = (0..2000).map(|_| row()).collect();
+        let rows: Vec<Value> = (0..200).map(|_| row()).collect();
         Table::from_values(&rows, None).unwrap()
     };
-    let found = compare(&flags(1), &flags(2), &Options::default());
+    let found = compare_within(&flags(1), &flags(2), &Options::default(), FEW);
     assert!(found.cut_short);
     assert!(found.score < 0.1, "{}", found.score);
 }
 
 #[test]
-fn thousands_of_nearly_equal_rows_are_cut_short_and_still_equal_themselves() {
+fn many_nearly_equal_rows_are_cut_short_and_still_equal_themselves() {
     // Each row is near to most of the others, and to some it isn't.
     let numbers = |seed: u64| {
         let near = bits(seed).map(|bits| f64::from(bits) / f64::from(u32::MAX) * 6e-7);
-        near.take(5000).map(|near| json!({ "a": 0.5 + near }))
+        near.take(400).map(|near| json!({ "a": 0.5 + near }))
     };
     let read = |rows: Vec<Value>| Table::from_values(&rows, None).unwrap();
     let in_order = Options {
@@ -104,11 +111,12 @@ fn thousands_of_nearly_equal_rows_are_cut_short_and_still_equal_themselves() {
     };
     let one = read(numbers(1).collect());
     let other = read(numbers(2).collect());
-    assert!(compare(&one, &other, &in_order).cut_short);
+    assert!(compare_within(&one, &other, &in_order, FEW).cut_short);
+    assert!(!compare(&one, &other, &in_order).cut_short);
     let more = read(numbers(1).chain([json!({ "a": 7 })]).collect());
     for options in [in_order, Options::default()] {
-        let found = compare(&one, &more, &options);
-        assert_eq!((found.score, found.extra), (1.0, vec![5000]));
+        let found = compare_within(&one, &more, &options, FEW);
+        assert_eq!((found.score, found.extra), (1.0, vec![400]));
     }
 }
 
@@ -123,6 +131,9 @@ fn any_rows() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
+    // Making the values takes most of the time, and each case has two results of them.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     #[test]
     fn any_two_results_compare_and_any_result_equals_itself(
         expected in any_rows(), generated in any_rows(),
