@@ -1,6 +1,7 @@
 //! The names that a query defines itself: by `let`, `as`, `declare` and as parameters. They are no tables from there on.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// What a name stands for.
 #[derive(Debug, Clone, Default)]
@@ -10,7 +11,7 @@ pub(super) struct Meaning<'a> {
     /// Of a name for a call that the query doesn't define, the function: whether it yields a table shows where the name is used.
     pub(super) call: Option<&'a str>,
     /// Of a function, for each parameter whether it takes a table.
-    pub(super) tabular: Vec<bool>,
+    pub(super) tabular: Rc<[bool]>,
     /// Of a name for a string, its value.
     pub(super) text: Option<String>,
 }

@@ -176,16 +176,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The text with its white space and comments reduced to one space between tokens.
-    pub(super) fn normalised(&self) -> String {
-        let mut out = String::with_capacity(self.text.len());
-        for token in &self.tokens {
-            if !out.is_empty() {
-                out.push(' ');
-            }
-            out.push_str(&self.text[token.start..token.end]);
-        }
-        out
+    /// The tokens as written, without semicolons at the end.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> {
+        let last = self
+            .tokens
+            .iter()
+            .rposition(|token| token.kind != Kind::Semicolon);
+        (0..last.map_or(0, |last| last + 1)).map(|at| self.word(at))
     }
 }
 

@@ -6,6 +6,9 @@ use super::scope::Meaning;
 use super::source::Span;
 use super::{DEEPEST, Reader};
 
+/// The longest string that may be the name of a table, in bytes. Longer ones aren't kept: each use would copy them.
+const LONGEST_NAME: usize = 1024;
+
 impl<'a> Reader<'a> {
     /// Reads statements; whether the rows of the last one that has rows are in order.
     pub(super) fn statements(&mut self, span: &Span, depth: usize) -> bool {
@@ -40,8 +43,9 @@ impl<'a> Reader<'a> {
             None => {
                 let referred = self.pipeline_of(&value, Place::Let, depth);
                 let text = (value.len() == 1
-                    && self.source.kind(value.start, &value) == Some(Kind::Text))
-                .then(|| self.source.name(value.start));
+                    && self.source.kind(value.start, &value) == Some(Kind::Text)
+                    && self.source.word(value.start).len() <= LONGEST_NAME)
+                    .then(|| self.source.name(value.start));
                 Meaning {
                     text,
                     ..self.meaning(referred.sorted, referred.call)
@@ -72,7 +76,7 @@ impl<'a> Reader<'a> {
         self.scope.back_to(mark);
         Meaning {
             sorted,
-            tabular,
+            tabular: tabular.into(),
             ..Meaning::default()
         }
     }

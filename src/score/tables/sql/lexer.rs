@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Word,
     /// A name in quotes or brackets.
     Quoted,
-    /// A string.
+    /// A string; or a comment that a server acts on (`/*+ .. */`, `/*! .. */`).
     Text,
     /// An operator, a bracket, a comma.
     Sign,
@@ -23,6 +23,8 @@ pub(super) struct Token<'a> {
     pub(super) kind: Kind,
     /// As written, quotes included.
     pub(super) text: &'a str,
+    /// The place of its first byte.
+    pub(super) start: usize,
 }
 
 impl Token<'_> {
@@ -46,6 +48,8 @@ const SIGNS: &[&str] = &[
 /// The tokens of a text.
 pub(super) struct Lexer<'a> {
     rest: &'a str,
+    /// How long the whole text is.
+    length: usize,
     dialect: Dialect,
 }
 
@@ -53,6 +57,7 @@ impl<'a> Lexer<'a> {
     pub(super) fn new(text: &'a str, dialect: Dialect) -> Self {
         Self {
             rest: text,
+            length: text.len(),
             dialect,
         }
     }
@@ -63,10 +68,10 @@ impl<'a> Lexer<'a> {
             let text = self
                 .rest
                 .trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
-            let is_line = text.starts_with("--") || self.starts_hash_comment(text);
+            let is_line = self.starts_line_comment(text);
             self.rest = if is_line {
                 text.find('\n').map_or("", |end| &text[end..])
-            } else if text.starts_with("/*") {
+            } else if text.starts_with("/*") && !is_hint(text) {
                 after_block(text, self.dialect)
             } else {
                 self.rest = text;
@@ -75,7 +80,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn starts_hash_comment(&self, text: &str) -> bool {
+    /// In MySQL `5--1` is 6: only a gap makes two dashes a comment.
+    fn starts_line_comment(&self, text: &str) -> bool {
+        if let Some(rest) = text.strip_prefix("--") {
+            return self.dialect != Dialect::Mysql
+                || rest.is_empty()
+                || rest.starts_with(|c: char| c.is_whitespace() || c.is_control());
+        }
         matches!(self.dialect, Dialect::Mysql | Dialect::Bigquery) && text.starts_with('#')
     }
 
@@ -85,13 +96,14 @@ impl<'a> Lexer<'a> {
             .rest
             .split_at_checked(length)
             .unwrap_or((self.rest, ""));
+        let start = self.length - self.rest.len();
         self.rest = rest;
-        Token { kind, text }
+        Token { kind, text, start }
     }
 
-    /// How long the text in quotes is that begins here, both quotes included; a doubled quote is part of it.
-    fn quoted(&self, close: char, has_escapes: bool) -> usize {
-        let mut chars = self.rest.char_indices().skip(1).peekable();
+    /// How long the text in quotes is that begins here, both quotes and what stands before the first included; a doubled quote is part of it.
+    fn quoted(&self, prefix: usize, close: char, has_escapes: bool) -> usize {
+        let mut chars = self.rest.char_indices().skip(prefix + 1).peekable();
         while let Some((at, c)) = chars.next() {
             if has_escapes && c == '\\' {
                 chars.next();
@@ -110,8 +122,10 @@ impl<'a> Lexer<'a> {
             .chars()
             .all(|c| c.is_alphanumeric() || c == '_')
             && !tag[1..].starts_with(|c: char| c.is_ascii_digit());
-        let closed = self.rest[end..].find(tag);
-        is_tag.then(|| closed.map_or(self.rest.len(), |at| end + at + end))
+        is_tag.then(|| {
+            let closed = self.rest[end..].find(tag);
+            closed.map_or(self.rest.len(), |at| end + at + end)
+        })
     }
 }
 
@@ -123,16 +137,25 @@ impl<'a> Iterator for Lexer<'a> {
         let first = self.rest.chars().next()?;
         Some(match first {
             '\'' => {
-                let length = self.quoted('\'', escapes_in_strings(self.dialect));
+                let length = self.quoted(0, '\'', escapes_in_strings(self.dialect));
+                self.take(Kind::Text, length)
+            }
+            // PostgreSQL and its kin: a string with escapes.
+            'e' | 'E' if self.rest[1..].starts_with('\'') => {
+                let length = self.quoted(1, '\'', true);
+                self.take(Kind::Text, length)
+            }
+            '/' if is_hint(self.rest) => {
+                let length = self.rest.len() - after_block(self.rest, self.dialect).len();
                 self.take(Kind::Text, length)
             }
             '"' => {
                 let is_text = matches!(self.dialect, Dialect::Mysql | Dialect::Bigquery);
-                let length = self.quoted('"', is_text);
+                let length = self.quoted(0, '"', is_text);
                 self.take(if is_text { Kind::Text } else { Kind::Quoted }, length)
             }
             '`' => {
-                let length = self.quoted('`', false);
+                let length = self.quoted(0, '`', false);
                 self.take(Kind::Quoted, length)
             }
             '[' if matches!(
@@ -140,7 +163,7 @@ impl<'a> Iterator for Lexer<'a> {
                 Dialect::Mssql | Dialect::Sqlite | Dialect::Generic
             ) && self.rest[1..].starts_with(|c: char| c.is_alphabetic() || c == '_') =>
             {
-                let length = self.quoted(']', false);
+                let length = self.quoted(0, ']', false);
                 self.take(Kind::Quoted, length)
             }
             '$' => match self.dollar_quoted() {
@@ -165,6 +188,11 @@ impl<'a> Lexer<'a> {
             .unwrap_or(self.rest.len());
         self.take(Kind::Word, length)
     }
+}
+
+/// Whether a comment begins here that a server acts on.
+fn is_hint(text: &str) -> bool {
+    text.starts_with("/*+") || text.starts_with("/*!")
 }
 
 fn is_word(c: char) -> bool {
@@ -242,6 +270,9 @@ mod tests {
             (Dialect::Postgres, "$f$ ' -- $f$ x", &["$f$ ' -- $f$", "x"]),
             (Dialect::Postgres, "$1 $2", &["$1", "$2"]),
             (Dialect::Mssql, "#tmp @x", &["#tmp", "@x"]),
+            (Dialect::Postgres, r"E'it\'s' x", &[r"E'it\'s'", "x"]),
+            (Dialect::Generic, "/*+ a */ b", &["/*+ a */", "b"]),
+            (Dialect::Mysql, "a--1 -- b", &["a", "-", "-", "1"]),
             (Dialect::Generic, "'not closed", &["'not closed"]),
             (Dialect::Generic, "/* not closed", &[]),
         ];
