@@ -1,90 +1,7 @@
-//! Table accuracy: the Jaccard index of the tables a query uses and those it should use.
-//!
-//! Names compare in lower case. Two qualified names are equal as wholes; if one of them has no qualifier, by the last part, so
-//! `public.users` and `users` are one table, and `public.users` and `audit.users` two. A name is matched once.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Table accuracy: the names that a case expects, read as SQL writes them. [`tables`](crate::score::similarity::tables) compares them with those
+//! of the generated query.
 
 use crate::score::tables::TableName;
-
-/// How far two sets of tables agree.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TableAccuracy {
-    /// Tables in both over tables in either; 1 if both are empty, 0 if one is.
-    pub score: f64,
-    /// Expected tables that are used, sorted, in lower case like the others.
-    pub matched: Vec<String>,
-    /// Expected tables that aren't used.
-    pub missing: Vec<String>,
-    /// Used tables that aren't expected.
-    pub extra: Vec<String>,
-}
-
-/// The tables of one last name.
-#[derive(Debug, Default)]
-struct Namesakes {
-    generated: BTreeSet<String>,
-    expected: BTreeSet<String>,
-}
-
-/// Compares the tables of the generated query with the expected ones.
-pub fn compare(generated: &[TableName], expected: &[TableName]) -> TableAccuracy {
-    let mut by_name: BTreeMap<String, Namesakes> = BTreeMap::new();
-    for table in generated.iter().map(TableName::folded) {
-        let dotted = table.dotted();
-        let namesakes = by_name.entry(table.name).or_default();
-        namesakes.generated.insert(dotted);
-    }
-    for table in expected.iter().map(TableName::folded) {
-        let dotted = table.dotted();
-        let namesakes = by_name.entry(table.name).or_default();
-        namesakes.expected.insert(dotted);
-    }
-    let mut accuracy = TableAccuracy {
-        score: 0.0,
-        matched: Vec::new(),
-        missing: Vec::new(),
-        extra: Vec::new(),
-    };
-    for (name, namesakes) in by_name {
-        accuracy.add(&name, namesakes);
-    }
-    accuracy.matched.sort_unstable();
-    accuracy.missing.sort_unstable();
-    accuracy.extra.sort_unstable();
-    accuracy.score = accuracy.jaccard();
-    accuracy
-}
-
-impl TableAccuracy {
-    /// Matches the tables of one last name: equal names first, then the bare one of each side with what is left of the other.
-    fn add(&mut self, bare: &str, mut namesakes: Namesakes) {
-        let common = namesakes.generated.intersection(&namesakes.expected);
-        let common: Vec<String> = common.cloned().collect();
-        for name in &common {
-            namesakes.generated.remove(name);
-            namesakes.expected.remove(name);
-        }
-        self.matched.extend(common);
-        if !namesakes.expected.is_empty() && namesakes.generated.remove(bare) {
-            self.matched.extend(namesakes.expected.pop_first());
-        }
-        if !namesakes.generated.is_empty() && namesakes.expected.remove(bare) {
-            namesakes.generated.pop_first();
-            self.matched.push(bare.to_owned());
-        }
-        self.missing.extend(namesakes.expected);
-        self.extra.extend(namesakes.generated);
-    }
-
-    fn jaccard(&self) -> f64 {
-        let all = self.matched.len() + self.missing.len() + self.extra.len();
-        if all == 0 {
-            return 1.0;
-        }
-        self.matched.len() as f64 / all as f64
-    }
-}
 
 /// Reads a name that a case expects: `users`, `public.users`, `[dbo].[my users]`, `` `p.d.t` ``. Points in double quotes or brackets are part
 /// of the name, those in backticks separate.
@@ -123,8 +40,10 @@ fn push(parts: &mut [String], c: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::score::similarity;
 
     fn names(texts: &[&str]) -> Vec<TableName> {
         texts.iter().map(|text| expected_table(text)).collect()
@@ -147,14 +66,14 @@ mod tests {
             (&["users", "users"], &["users"], 1.0),
         ];
         for (generated, expected, score) in cases {
-            let accuracy = compare(&names(generated), &names(expected));
+            let accuracy = similarity::tables(&names(expected), &names(generated));
             assert_eq!(accuracy.score, *score, "{generated:?} {expected:?}");
         }
     }
 
     #[test]
     fn details_name_what_is_missing_and_what_is_extra() {
-        let accuracy = compare(&names(&["s.a", "c"]), &names(&["A", "b"]));
+        let accuracy = similarity::tables(&names(&["A", "b"]), &names(&["s.a", "c"]));
         assert_eq!(accuracy.matched, ["a"]);
         assert_eq!(accuracy.missing, ["b"]);
         assert_eq!(accuracy.extra, ["c"]);
@@ -191,10 +110,10 @@ mod tests {
         ) {
             let side = |texts: &[String]| texts.iter().map(|text| expected_table(text)).collect::<Vec<_>>();
             let (left, right) = (side(&left), side(&right));
-            let score = compare(&left, &right).score;
+            let score = similarity::tables(&left, &right).score;
             prop_assert!((0.0..=1.0).contains(&score));
-            prop_assert_eq!(score, compare(&right, &left).score);
-            prop_assert_eq!(compare(&left, &left).score, 1.0);
+            prop_assert_eq!(score, similarity::tables(&right, &left).score);
+            prop_assert_eq!(similarity::tables(&left, &left).score, 1.0);
         }
 
         #[test]
