@@ -3,6 +3,8 @@
 //! Operators are lower case. NOT over a leaf negates its operator as the language would write it: `not a = 1` counts as `<>`, `not a < 1` as
 //! `>=`, `not a in (…)` as `not in`. A bare column is `is true`, a bare function its name.
 
+use std::collections::HashSet;
+
 use sqlparser::ast::{BinaryOperator, Expr, Function, JsonPredicateType, UnaryOperator};
 
 use super::name;
@@ -15,6 +17,8 @@ pub(super) struct Leaf {
     pub(super) depth: usize,
     /// Its place among the filters.
     pub(super) index: usize,
+    /// The columns that it names, so far.
+    pub(super) columns: HashSet<String>,
 }
 
 /// Hands each leaf of a condition to `found`, with its operator. Literal TRUE and FALSE are no predicates.

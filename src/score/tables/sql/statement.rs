@@ -1,5 +1,7 @@
 //! Tables that a statement names outside of a FROM: what it writes, creates and drops. The walk finds the others.
 
+use std::collections::HashSet;
+
 use sqlparser::ast::{
     CopySource, CreateTableLikeKind, Delete, Expr, FromTable, Insert, LockTable, Merge,
     MergeAction, MultiTableInsertIntoClause, ObjectName, ObjectType, OutputClause, SelectInto,
@@ -126,8 +128,11 @@ fn read_update(walk: &mut Walk, update: &Update) {
         }
         None => &[],
     };
-    if let TableFactor::Table { name, .. } = &update.table.relation {
-        read_target(walk, name, from);
+    if let TableFactor::Table { name, .. } = &update.table.relation
+        && is_alias(name, &aliases(from))
+    {
+        // `update o set … from orders o`: the walk meets the table itself in the FROM.
+        walk.settle(name);
     }
     clause::read_joins(walk, std::slice::from_ref(&update.table));
     clause::read_joins(walk, from);
@@ -138,14 +143,17 @@ fn read_update(walk: &mut Walk, update: &Update) {
 fn read_delete(walk: &mut Walk, delete: &Delete) {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     let using = delete.using.as_deref().unwrap_or_default();
+    let (own, others) = (aliases(from), aliases(using));
     for target in &delete.tables {
-        if !is_alias(target, from) && !walk.is_cte(target) {
+        if !is_alias(target, &own) && !walk.is_cte(target) {
             walk.write(target);
         }
     }
     for item in from {
-        if let TableFactor::Table { name, .. } = &item.relation {
-            read_target(walk, name, using);
+        if let TableFactor::Table { name, .. } = &item.relation
+            && is_alias(name, &others)
+        {
+            walk.settle(name);
         }
     }
     clause::read_joins(walk, from);
@@ -176,26 +184,23 @@ fn read_output(walk: &mut Walk, output: Option<&OutputClause>) {
     }
 }
 
-/// `update o set … from orders o`: the target is an alias, and the walk meets the table itself in the FROM.
-fn read_target(walk: &mut Walk, target: &ObjectName, from: &[TableWithJoins]) {
-    if is_alias(target, from) {
-        walk.settle(target);
-    }
+/// The aliases that some items declare, in lower case.
+fn aliases(from: &[TableWithJoins]) -> HashSet<String> {
+    let relations = from.iter().flat_map(|item| {
+        let joined = item.joins.iter().map(|join| &join.relation);
+        std::iter::once(&item.relation).chain(joined)
+    });
+    relations
+        .filter_map(name::alias)
+        .map(|alias| alias.name.value.to_lowercase())
+        .collect()
 }
 
-/// Whether a name is an alias that one of the items declares.
-fn is_alias(name: &ObjectName, from: &[TableWithJoins]) -> bool {
-    let Some(TableName { qualifiers, name }) = name::table(name) else {
-        return false;
-    };
-    let name = name.to_lowercase();
-    qualifiers.is_empty()
-        && from.iter().any(|item| {
-            let joined = item.joins.iter().map(|join| &join.relation);
-            std::iter::once(&item.relation)
-                .chain(joined)
-                .filter_map(name::alias)
-                .any(|alias| alias.name.value.to_lowercase() == name)
+/// Whether a name is one of the aliases.
+fn is_alias(name: &ObjectName, aliases: &HashSet<String>) -> bool {
+    !aliases.is_empty()
+        && name::table(name).is_some_and(|table| {
+            table.qualifiers.is_empty() && aliases.contains(&table.name.to_lowercase())
         })
 }
 

@@ -18,6 +18,7 @@ pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
         dialect,
         scopes: Scopes::new(dialect),
         seen: HashSet::new(),
+        functions: HashSet::new(),
         settled: HashSet::new(),
         leaves: HashMap::new(),
         open: Vec::new(),
@@ -43,6 +44,8 @@ pub(super) struct Walk {
     scopes: Scopes,
     /// The tables found, in lower case.
     seen: HashSet<TableName>,
+    /// The functions found where a table may stand.
+    functions: HashSet<String>,
     /// Names that need no decision when they are met, by their place in memory.
     settled: HashSet<usize>,
     /// Predicates announced by a clause, by their place in memory.
@@ -124,11 +127,10 @@ impl Walk {
 
     /// Adds a function that is called where a table may stand.
     fn add_function(&mut self, name: &ObjectName) {
-        let known = &mut self.shape.unknown_functions;
         if let Some(called) = name::table(name).map(|table| table.dotted())
-            && !known.contains(&called)
+            && self.functions.insert(called.clone())
         {
-            known.push(called);
+            self.shape.unknown_functions.push(called);
         }
     }
 
@@ -139,6 +141,7 @@ impl Walk {
                 place: place(expr),
                 depth: self.depth,
                 index: self.shape.filters.len(),
+                columns: HashSet::new(),
             });
             self.shape.filters.push(Filter {
                 operator,
@@ -150,14 +153,14 @@ impl Walk {
             return;
         }
         let depth = self.depth;
-        if let Some(leaf) = self.open.last().filter(|leaf| leaf.depth == depth)
+        if let Some(leaf) = self.open.last_mut().filter(|leaf| leaf.depth == depth)
             && let Some(filter) = self.shape.filters.get_mut(leaf.index)
         {
             if let Some(literal) = literal::of_expr(expr) {
                 filter.literals.push(literal);
                 self.muted = Some(place(expr));
             } else if let Some(column) = predicate::column(expr)
-                && !filter.columns.iter().any(|known| known == column)
+                && leaf.columns.insert(column.to_owned())
             {
                 filter.columns.push(column.to_owned());
             }
