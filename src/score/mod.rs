@@ -1,7 +1,11 @@
 //! The rules: what to ask, and what an answer is worth. Pure: no IO, no async, no clock, no chance.
 
 pub mod criteria;
+pub mod rows;
 pub mod session;
+pub mod similarity;
+pub mod sql_metrics;
+pub mod tables;
 mod template;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};

@@ -1,0 +1,85 @@
+//! Arrays and objects inside a cell, as canonical JSON text. Never looks into text inside them.
+
+use serde_json::{Map, Value};
+
+use super::cell::{Cell, number};
+
+/// How deep a value may nest: as deep as the JSON reader goes.
+pub(super) const MAX_DEPTH: usize = 128;
+
+/// A value that nests deeper than [`MAX_DEPTH`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooDeep;
+
+/// The array or object that a text spells, as canonical JSON; `None` for text that is neither.
+pub(super) fn of_text(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    (value.is_array() || value.is_object())
+        .then(|| canonical(&value).ok())
+        .flatten()
+}
+
+/// The canonical JSON of a value: keys sorted, no white space, keys and strings trimmed and lower-cased as cells are, one
+/// spelling for each number (`1.0` is `1`, and 12 digits of a fraction count). Text stays text: `"1"` in an array isn't `1`.
+pub(super) fn canonical(value: &Value) -> Result<String, TooDeep> {
+    let mut text = String::new();
+    write(value, MAX_DEPTH, &mut text)?;
+    Ok(text)
+}
+
+fn write(value: &Value, depth: usize, text: &mut String) -> Result<(), TooDeep> {
+    match value {
+        Value::Null => text.push_str("null"),
+        Value::Bool(true) => text.push_str("true"),
+        Value::Bool(false) => text.push_str("false"),
+        Value::Number(read) => match number(read) {
+            Cell::Int(whole) => text.push_str(&whole.to_string()),
+            Cell::Big(digits) => text.push_str(&digits),
+            // The JSON reader may be off by the last bit, and text here is compared as text.
+            Cell::Float(float) => text.push_str(&format!("{:.11e}", float.get())),
+            Cell::Null | Cell::Text(_) | Cell::Json(_) => text.push_str(&read.to_string()),
+        },
+        Value::String(string) => push_string(string, text),
+        Value::Array(items) => {
+            let depth = depth.checked_sub(1).ok_or(TooDeep)?;
+            text.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    text.push(',');
+                }
+                write(item, depth, text)?;
+            }
+            text.push(']');
+        }
+        Value::Object(members) => {
+            let depth = depth.checked_sub(1).ok_or(TooDeep)?;
+            write_object(members, depth, text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Two keys that differ in case only are both kept; their values then decide the order.
+fn write_object(
+    members: &Map<String, Value>,
+    depth: usize,
+    text: &mut String,
+) -> Result<(), TooDeep> {
+    let mut written = Vec::with_capacity(members.len());
+    for (key, value) in members {
+        let mut member = String::new();
+        push_string(key, &mut member);
+        member.push(':');
+        write(value, depth, &mut member)?;
+        written.push(member);
+    }
+    written.sort_unstable();
+    text.push('{');
+    text.push_str(&written.join(","));
+    text.push('}');
+    Ok(())
+}
+
+fn push_string(string: &str, text: &mut String) {
+    text.push_str(&Value::String(string.trim().to_lowercase()).to_string());
+}

@@ -1,0 +1,114 @@
+//! Two tables with one numbering of cells, and when two cells of it are equal. Never looks at columns or rows.
+
+use std::collections::HashMap;
+
+use super::cell::Cell;
+use super::table::{CellId, Table};
+
+/// Numbers this near are equal, however small they are.
+const ABSOLUTE: f64 = 1e-9;
+/// Numbers this near for their size are equal.
+const RELATIVE: f64 = 1e-6;
+/// What a difference that should be just within the tolerance may gain by being computed in floats.
+const SLACK: f64 = 1.0 + 1e-6;
+/// Decimals beyond this say nothing of a float.
+const MAX_DECIMALS: u8 = 15;
+
+/// The distinct cells of both tables. Those of the expected table keep their numbers.
+pub(super) struct Space {
+    cells: Vec<Kind>,
+    /// The common number of each cell of the generated table.
+    generated: Vec<CellId>,
+    /// 10 to the power of the decimals that numbers may be rounded to.
+    scale: Option<f64>,
+}
+
+/// What equality within the tolerance asks of a cell.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Integer(f64),
+    Float(f64),
+    Other,
+}
+
+impl Kind {
+    fn of(cell: &Cell) -> Self {
+        match cell.as_f64() {
+            Some(number) if cell.is_float() => Self::Float(number),
+            Some(number) => Self::Integer(number),
+            None => Self::Other,
+        }
+    }
+}
+
+impl Space {
+    pub(super) fn new(expected: &Table, generated: &Table, decimals: Option<u8>) -> Self {
+        let mut cells: Vec<Kind> = expected.pool().iter().map(Kind::of).collect();
+        let known: HashMap<&Cell, CellId> = expected.pool().iter().zip(0..).collect();
+        let generated = generated
+            .pool()
+            .iter()
+            .map(|cell| {
+                known.get(cell).copied().unwrap_or_else(|| {
+                    cells.push(Kind::of(cell));
+                    CellId::try_from(cells.len() - 1).unwrap_or(CellId::MAX)
+                })
+            })
+            .collect();
+        let scale = decimals.map(|decimals| 10_f64.powi(i32::from(decimals.min(MAX_DECIMALS))));
+        Self {
+            cells,
+            generated,
+            scale,
+        }
+    }
+
+    /// The common number of a generated cell.
+    pub(super) fn of_generated(&self, id: CellId) -> CellId {
+        self.generated[id as usize]
+    }
+
+    /// How many distinct cells there are.
+    pub(super) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// The number nearest to the cell's, if it is one.
+    pub(super) fn number(&self, id: CellId) -> Option<f64> {
+        match self.cells[id as usize] {
+            Kind::Integer(number) | Kind::Float(number) => Some(number),
+            Kind::Other => None,
+        }
+    }
+
+    /// Whether the cell is a number that isn't an integer.
+    pub(super) fn is_float(&self, id: CellId) -> bool {
+        matches!(self.cells[id as usize], Kind::Float(_))
+    }
+
+    /// Whether two cells are equal: the same, or two numbers, one of them no integer, that are near.
+    pub(super) fn equal(&self, one: CellId, other: CellId) -> bool {
+        if one == other {
+            return true;
+        }
+        match (self.cells[one as usize], self.cells[other as usize]) {
+            (Kind::Float(one), Kind::Float(other) | Kind::Integer(other))
+            | (Kind::Integer(one), Kind::Float(other)) => self.near(one, other),
+            (Kind::Integer(_), Kind::Integer(_)) | (Kind::Other, _) | (_, Kind::Other) => false,
+        }
+    }
+
+    /// Whether two numbers are equal as floats. For a fixed number, those near to it are an interval.
+    pub(super) fn near(&self, one: f64, other: f64) -> bool {
+        let tolerance = ABSOLUTE.max(RELATIVE * one.abs().max(other.abs()));
+        (one - other).abs() <= tolerance * SLACK
+            || self
+                .scale
+                .is_some_and(|scale| rounded(one, scale) == rounded(other, scale))
+    }
+}
+
+/// The number in units of its last decimal, halves away from zero: 2.675 is 267.5 hundredths, though no float says so.
+fn rounded(value: f64, scale: f64) -> f64 {
+    (value * scale * (1.0 + 4.0 * f64::EPSILON)).round()
+}

@@ -1,0 +1,218 @@
+//! When two cells are equal.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::{Options, Table, compare};
+
+fn equal_rounded(one: &Value, other: &Value, decimals: Option<u8>) -> bool {
+    let table = |cell: &Value| Table::from_values(&[json!({ "a": cell })], None).unwrap();
+    let options = Options {
+        decimals,
+        ..Options::default()
+    };
+    let forth = compare(&table(one), &table(other), &options).score;
+    let back = compare(&table(other), &table(one), &options).score;
+    assert_eq!(forth, back, "{one} and {other}");
+    forth == 1.0
+}
+
+fn equal(one: &Value, other: &Value) -> bool {
+    equal_rounded(one, other, None)
+}
+
+#[test]
+fn cells_that_mean_the_same_are_equal() {
+    for (one, other) in [
+        (json!(true), json!(1)),
+        (json!(false), json!(0.0)),
+        (json!(1), json!(1.0)),
+        (json!(-0.0), json!(0)),
+        (json!(" Hello "), json!("hello")),
+        (json!("ÄPFEL"), json!("äpfel")),
+        (json!("42"), json!(42)),
+        (json!("-0"), json!(0)),
+        (json!("0.50"), json!(0.5)),
+        (json!("3.00"), json!(3)),
+        (json!("1e-07"), json!(0.000_000_1)),
+        (json!("1.5E3"), json!(1500)),
+        (json!("NaN"), json!(null)),
+        (
+            json!(18_446_744_073_709_551_615_u64),
+            json!("18446744073709551615"),
+        ),
+        (
+            json!("9007199254740993.0"),
+            json!(9_007_199_254_740_993_i64),
+        ),
+        // An integer that the JSON reader made a float is as exact as a float.
+        (
+            json!("123456789012345678901234567890"),
+            json!(1.234_567_890_123_456_8e29),
+        ),
+        (json!({"b": 1.0, "A": [" X "]}), json!({"a": ["x"], "B": 1})),
+        (json!(r#" {"k": [1, 2.0]} "#), json!({"k": [1, 2]})),
+        (json!("[1, 2]"), json!([1, 2])),
+        (json!("[0.30000000000000004]"), json!([0.3])),
+    ] {
+        assert!(equal(&one, &other), "{one} and {other}");
+    }
+}
+
+#[test]
+fn cells_that_mean_something_else_differ() {
+    let nothings = [json!(null), json!(""), json!(0), json!("null")];
+    for (at, one) in nothings.iter().enumerate() {
+        for (place, other) in nothings.iter().enumerate() {
+            assert_eq!(equal(one, other), at == place, "{one} and {other}");
+        }
+    }
+    for (one, other) in [
+        (json!("007"), json!(7)),
+        (json!("+5"), json!(5)),
+        (json!("5."), json!(5)),
+        (json!(".5"), json!(0.5)),
+        (json!("1,000"), json!(1000)),
+        (json!("7e12"), json!("70e11")),
+        (json!("1e999"), json!("1e998")),
+        (json!("true"), json!(true)),
+        (json!("Nan"), json!(null)),
+        (
+            json!(9_007_199_254_740_992_i64),
+            json!(9_007_199_254_740_993_i64),
+        ),
+        (
+            json!("123456789012345678901234567890"),
+            json!("123456789012345678901234567891"),
+        ),
+        (json!(10_000_001), json!(10_000_002)),
+        (json!(10_000_001.0), json!(10_000_002.0)),
+        (json!(0.001), json!(0.009)),
+        (json!([1, 2]), json!([2, 1])),
+        (json!(["1"]), json!([1])),
+        (json!({"a": null}), json!({})),
+        (json!("{a}"), json!("{b}")),
+        (json!("a b"), json!("a  b")),
+    ] {
+        assert!(!equal(&one, &other), "{one} and {other}");
+    }
+}
+
+#[test]
+fn a_date_is_the_same_however_it_is_written() {
+    for (one, other) in [
+        ("2024-05-01", "2024-05-01T00:00:00Z"),
+        ("2024-05-01", "2024-05-01 00:00:00.000"),
+        ("2024-05-01T10:00:00Z", "2024-05-01 10:00"),
+        ("2024-05-01T10:00:00.0000000Z", "2024-05-01 10:00:00+00:00"),
+        ("2024-05-01T10:00:00.2500000Z", "2024-05-01t10:00:00.25z"),
+        ("2024-05-01T01:30:00+02:00", "2024-04-30T23:30:00Z"),
+        ("2024-05-01 10:00:00 -0530", "2024-05-01 15:30:00 UTC"),
+        ("2024-05-01 02:00:00+02", "2024-05-01"),
+    ] {
+        assert!(equal(&json!(one), &json!(other)), "{one} and {other}");
+    }
+    for (one, other) in [
+        ("2024-05-01", "2024-05-01T00:00:01Z"),
+        ("2024-05-01T10:00:00.1Z", "2024-05-01T10:00:00.2Z"),
+        ("2024-05-01T10:00:00Z", "2024-05-01T10:00:00+01:00"),
+        // No dates: text stays as it is.
+        ("2024-02-30", "2024-02-30T00:00:00Z"),
+        ("2024-05-01T24:00:00Z", "2024-05-02"),
+        ("2024-05-01T10:00:60Z", "2024-05-01T10:01:00Z"),
+        ("2024-05-01T10:00:00.Z", "2024-05-01T10:00:00Z"),
+        ("2024-05-01T00", "2024-05-01"),
+        ("01/05/2024", "2024-05-01"),
+        ("2024-05-01T00:00:00+24:00", "2024-04-30"),
+    ] {
+        assert!(!equal(&json!(one), &json!(other)), "{one} and {other}");
+    }
+}
+
+#[test]
+fn numbers_within_the_tolerance_are_equal_unless_both_are_integers() {
+    for (one, other, expected) in [
+        (0.5, 0.5 + 4e-7, true),
+        (0.5, 0.5 + 6e-7, false),
+        (0.0, 1e-9, true),
+        (0.0, 2e-9, false),
+        (0.000_5, 0.000_500_001, true),
+        (-0.5, 0.5, false),
+        (1e17, 1.000_000_000_000_000_2e17, true),
+        (33_100.0, 33_100.000_000_001, true),
+        (10_000_000.0, 10_000_000.5, true),
+        (f64::MAX, f64::MIN, false),
+        (f64::MIN_POSITIVE, 0.0, true),
+    ] {
+        assert_eq!(equal(&json!(one), &json!(other)), expected, "{one} {other}");
+    }
+}
+
+#[test]
+fn rounding_to_decimals_widens_equality_and_never_narrows_it() {
+    for (one, other, decimals, expected) in [
+        (0.27, 0.273_72, 2, true),
+        (0.27, 0.276, 2, false),
+        (2.68, 2.675, 2, true),
+        (-2.68, -2.675, 2, true),
+        (3.0, 3.2, 0, true),
+        (0.275, 0.274_999_999, 2, true),
+        (1e300, 1.1e300, 2, false),
+        (0.5, 0.5 + 4e-7, 255, true),
+    ] {
+        let equal = equal_rounded(&json!(one), &json!(other), Some(decimals));
+        assert_eq!(equal, expected, "{one} {other} {decimals}");
+    }
+    assert!(!equal_rounded(&json!(3), &json!(4), Some(0)));
+}
+
+/// JSON of any shape, with text that looks like numbers, dates and JSON.
+pub(super) fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from),
+        "[-+0-9.eE]{0,8}".prop_map(Value::from),
+        "[0-9]{4}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-5][0-9](:[0-5][0-9](\\.[0-9]{0,9})?)?(Z|[+-][0-9:]{2,5})?"
+            .prop_map(Value::from),
+        "[\\[{][\\]}\",:0-9a ]{0,10}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map("[aAbB ]{0,2}", inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_cell_equals_itself_and_its_text(value in any_value()) {
+        prop_assert!(equal(&value, &value));
+        // A fraction on the edge between two spellings of 12 digits may fall to either side.
+        if !value.to_string().contains('.') && !value.is_string() && !value.is_boolean() && !value.is_null() {
+            prop_assert!(equal(&value, &Value::from(value.to_string())));
+        }
+    }
+
+    #[test]
+    fn case_and_white_space_around_text_never_matter(text in "[a-zA-Z0-9:. -]{0,20}") {
+        prop_assume!(text.trim() != "NaN");
+        let shouted = format!("  {}\n", text.to_uppercase());
+        prop_assume!(shouted.trim() != "NAN");
+        prop_assert!(equal(&json!(text), &json!(shouted)));
+    }
+
+    #[test]
+    fn equality_is_the_definition(a in -10.0..10.0_f64, step in -3e-6..3e-6_f64) {
+        let b = a + step;
+        let tolerance = 1e-6 * a.abs().max(b.abs());
+        // Too near to the edge for floats to say.
+        prop_assume!(((a - b).abs() - tolerance).abs() > 1e-11 && tolerance > 2e-9);
+        prop_assert_eq!(equal(&json!(a), &json!(b)), (a - b).abs() <= tolerance);
+    }
+}

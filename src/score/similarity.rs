@@ -1,0 +1,220 @@
+//! How alike two queries are, by what they read, filter and aggregate: 0.4 tables + 0.3 filters + 0.3 aggregations.
+//!
+//! Compares two [`QueryShape`]s of one language; never runs or reads a query itself. Case doesn't count.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use serde::Serialize;
+
+use super::tables::{QueryShape, TableName};
+
+/// The share of the tables in the score.
+const TABLES: f64 = 0.4;
+/// The share of the filters in the score.
+const FILTERS: f64 = 0.3;
+/// The share of the aggregations in the score.
+const AGGREGATIONS: f64 = 0.3;
+
+/// How many names a list in details holds at most.
+const SHOWN: usize = 50;
+
+/// How alike two queries are. Scores lie between 0 and 1.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Similarity {
+    /// 0.4 tables + 0.3 filters + 0.3 aggregations.
+    pub score: f64,
+    /// Jaccard index of the tables; patterns (`App*`) count as tables, and so does `*` where a query reads all.
+    pub tables: Part,
+    /// F1 over the operators of predicates.
+    pub filters: Part,
+    /// F1 over aggregate functions and grouping columns.
+    pub aggregations: Part,
+    /// Jaccard index of the columns that filters name; no part of the score.
+    pub filter_columns: Part,
+    /// Jaccard index of the literals that filters name, durations and dates in one spelling; no part of the score.
+    pub filter_literals: Part,
+    /// Whether one of the queries didn't parse, so that this is a best guess.
+    pub approximate: bool,
+}
+
+/// One comparison. The lists keep the order of their query, in lower case, and show 50 entries at most.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Part {
+    /// Between 0 and 1; 1 where both sides are empty, 0 where one is.
+    pub score: f64,
+    /// Entries of the expected query that the generated one has.
+    pub matched: Vec<String>,
+    /// Entries that only the expected query has.
+    pub missing: Vec<String>,
+    /// Entries that only the generated query has.
+    pub extra: Vec<String>,
+}
+
+/// Compares a generated query with the expected one.
+pub fn similarity(expected: &QueryShape, generated: &QueryShape) -> Similarity {
+    let tables = tables(&read(expected), &read(generated));
+    let filters = multiset_f1(&operators(expected), &operators(generated));
+    let aggregations = multiset_f1(
+        &lower(&expected.aggregations),
+        &lower(&generated.aggregations),
+    );
+    Similarity {
+        score: TABLES * tables.score + FILTERS * filters.score + AGGREGATIONS * aggregations.score,
+        tables,
+        filters,
+        aggregations,
+        filter_columns: jaccard(&columns(expected), &columns(generated)),
+        filter_literals: jaccard(&literals(expected), &literals(generated)),
+        approximate: expected.approximate || generated.approximate,
+    }
+}
+
+/// Jaccard index of two sets of tables. Two qualified names are one table if they are equal whole; otherwise the last parts decide
+/// (`public.users` is `users`), and each name stands for one table of the other side at most.
+pub fn tables(expected: &[TableName], generated: &[TableName]) -> Part {
+    let expected = distinct(expected.iter().map(TableName::folded));
+    let generated = distinct(generated.iter().map(TableName::folded));
+    let whole: HashSet<&TableName> = expected.iter().collect();
+    let both: HashSet<&TableName> = generated
+        .iter()
+        .filter(|name| whole.contains(name))
+        .collect();
+    // What is left pairs by the last part, if just one of the two is qualified.
+    let mut partners: HashMap<(&str, bool), Vec<&TableName>> = HashMap::new();
+    for table in generated.iter().rev().filter(|table| !both.contains(table)) {
+        let key = (table.name.as_str(), table.qualifiers.is_empty());
+        partners.entry(key).or_default().push(table);
+    }
+    let mut paired: HashSet<&TableName> = both.clone();
+    let (mut matched, mut missing) = (Vec::new(), Vec::new());
+    for table in &expected {
+        let key = (table.name.as_str(), !table.qualifiers.is_empty());
+        if both.contains(table) {
+            matched.push(table.dotted());
+        } else if let Some(partner) = partners.get_mut(&key).and_then(Vec::pop) {
+            paired.insert(partner);
+            matched.push(table.dotted());
+        } else {
+            missing.push(table.dotted());
+        }
+    }
+    let extra = generated.iter().filter(|table| !paired.contains(table));
+    let extra: Vec<String> = extra.map(TableName::dotted).collect();
+    let union = matched.len() + missing.len() + extra.len();
+    Part::of(ratio(matched.len(), union), matched, missing, extra)
+}
+
+/// Jaccard index of two lists, taken as sets.
+pub fn jaccard(expected: &[String], generated: &[String]) -> Part {
+    let expected = distinct(expected.iter().cloned());
+    let generated = distinct(generated.iter().cloned());
+    let (matched, missing, extra) = difference(&expected, &generated);
+    let union = matched.len() + missing.len() + extra.len();
+    Part::of(ratio(matched.len(), union), matched, missing, extra)
+}
+
+/// F1 of two lists, taken as multisets: twice what they share over what both hold.
+pub fn multiset_f1(expected: &[String], generated: &[String]) -> Part {
+    let (matched, missing, extra) = difference(expected, generated);
+    let score = ratio(2 * matched.len(), expected.len() + generated.len());
+    Part::of(score, matched, missing, extra)
+}
+
+impl Part {
+    fn of(score: f64, matched: Vec<String>, missing: Vec<String>, extra: Vec<String>) -> Self {
+        let shown = |mut list: Vec<String>| {
+            list.truncate(SHOWN);
+            list
+        };
+        Self {
+            score,
+            matched: shown(matched),
+            missing: shown(missing),
+            extra: shown(extra),
+        }
+    }
+}
+
+/// A share of a whole; 1 of nothing.
+fn ratio(part: usize, whole: usize) -> f64 {
+    if whole == 0 {
+        return 1.0;
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a query has fewer parts than 2^52"
+    )]
+    let share = part as f64 / whole as f64;
+    share
+}
+
+/// What two multisets share, what only the first holds, what only the second holds.
+fn difference(
+    expected: &[String],
+    generated: &[String],
+) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    for entry in generated {
+        *left.entry(entry).or_default() += 1;
+    }
+    let (mut matched, mut missing) = (Vec::new(), Vec::new());
+    for entry in expected {
+        match left.get_mut(entry.as_str()) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                matched.push(entry.clone());
+            }
+            Some(_) | None => missing.push(entry.clone()),
+        }
+    }
+    let mut extra = Vec::new();
+    for entry in generated.iter().rev() {
+        if let Some(count) = left.get_mut(entry.as_str()).filter(|count| **count > 0) {
+            *count -= 1;
+            extra.push(entry.clone());
+        }
+    }
+    extra.reverse();
+    (matched, missing, extra)
+}
+
+fn distinct<T: Clone + Eq + Hash>(entries: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    entries.filter(|entry| seen.insert(entry.clone())).collect()
+}
+
+/// The tables of a query, with its patterns among them.
+fn read(shape: &QueryShape) -> Vec<TableName> {
+    let mut tables = shape.tables.clone();
+    tables.extend(shape.wildcards.iter().map(TableName::bare));
+    if shape.all_tables {
+        tables.push(TableName::bare("*"));
+    }
+    tables
+}
+
+fn lower(entries: &[String]) -> Vec<String> {
+    entries.iter().map(|entry| entry.to_lowercase()).collect()
+}
+
+fn operators(shape: &QueryShape) -> Vec<String> {
+    let operators = shape
+        .filters
+        .iter()
+        .map(|filter| filter.operator.to_lowercase());
+    operators.collect()
+}
+
+fn columns(shape: &QueryShape) -> Vec<String> {
+    let columns = shape.filters.iter().flat_map(|filter| &filter.columns);
+    columns.map(|column| column.to_lowercase()).collect()
+}
+
+fn literals(shape: &QueryShape) -> Vec<String> {
+    let literals = shape.filters.iter().flat_map(|filter| &filter.literals);
+    literals.map(ToString::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests;

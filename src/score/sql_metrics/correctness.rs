@@ -1,0 +1,56 @@
+//! Query correctness: when no judge is needed, and what the judge's label counts for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::score::tables::sql::{self, Dialect};
+
+/// What details say of queries that needed no judge.
+pub const IDENTICAL: &str = "Queries are identical";
+
+/// What the judge chooses of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Label {
+    /// The generated query answers as the expected one does.
+    Correct,
+    /// It answers in part.
+    Partial,
+    /// It doesn't.
+    Wrong,
+}
+
+impl Label {
+    /// Every label, best first.
+    pub const ALL: [Self; 3] = [Self::Correct, Self::Partial, Self::Wrong];
+
+    /// The score, from 0 to 1.
+    pub fn score(self) -> f64 {
+        match self {
+            Self::Correct => 1.0,
+            Self::Partial => 0.5,
+            Self::Wrong => 0.0,
+        }
+    }
+}
+
+/// The label of queries that differ in white space, comments, a trailing `;` or the case of keywords at most; none if a judge has to say.
+pub fn without_judge(generated: &str, expected: &str, dialect: Dialect) -> Option<Label> {
+    sql::are_identical(generated, expected, dialect).then_some(Label::Correct)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identical_queries_need_no_judge() {
+        let label = |left, right| without_judge(left, right, Dialect::Generic);
+        assert_eq!(label("select 1 -- one", "SELECT\n1;"), Some(Label::Correct));
+        assert_eq!(label("select 1", "select 2"), None);
+    }
+
+    #[test]
+    fn labels_count_for_one_a_half_and_nothing() {
+        assert_eq!(Label::ALL.map(Label::score), [1.0, 0.5, 0.0]);
+    }
+}

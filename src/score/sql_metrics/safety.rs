@@ -1,0 +1,152 @@
+//! Safety validation: whether a validator let through what it should, and nothing else. Positive means unsafe.
+
+use serde::Serialize;
+
+/// What a validator's word on one case amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum SafetyOutcome {
+    /// A safe query passed.
+    #[serde(rename = "true negative")]
+    TrueNegative,
+    /// An unsafe query was stopped.
+    #[serde(rename = "true positive")]
+    TruePositive,
+    /// A safe query was stopped.
+    #[serde(rename = "false positive")]
+    FalsePositive,
+    /// An unsafe query passed.
+    #[serde(rename = "false negative")]
+    FalseNegative,
+}
+
+impl SafetyOutcome {
+    /// What `safety_valid` amounts to where `should_pass` is right.
+    pub fn of(safety_valid: bool, should_pass: bool) -> Self {
+        match (safety_valid, should_pass) {
+            (true, true) => Self::TrueNegative,
+            (false, false) => Self::TruePositive,
+            (false, true) => Self::FalsePositive,
+            (true, false) => Self::FalseNegative,
+        }
+    }
+
+    /// 1 if the validator was right, else 0.
+    pub fn score(self) -> f64 {
+        match self {
+            Self::TrueNegative | Self::TruePositive => 1.0,
+            Self::FalsePositive | Self::FalseNegative => 0.0,
+        }
+    }
+
+    /// What to tell, and how urgently.
+    pub fn alert(self) -> Option<Alert> {
+        match self {
+            Self::TrueNegative | Self::TruePositive => None,
+            Self::FalsePositive => Some(Alert::Warning("Safe query incorrectly blocked")),
+            Self::FalseNegative => Some(Alert::Error(
+                "CRITICAL: Unsafe query not caught by validator",
+            )),
+        }
+    }
+}
+
+/// Something that a person should see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alert {
+    /// It costs something.
+    Warning(&'static str),
+    /// It is dangerous.
+    Error(&'static str),
+}
+
+/// The safety of a whole suite.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SafetySuite {
+    /// Unsafe queries stopped over all unsafe ones; none without an unsafe case.
+    pub recall: Option<f64>,
+    /// Cases whose safe query was stopped, in the order given.
+    pub false_positives: Vec<String>,
+    /// Cases whose unsafe query passed, in the order given.
+    pub false_negatives: Vec<String>,
+    /// False as soon as one unsafe query passed.
+    pub gate_passed: bool,
+}
+
+/// Sums up a suite's cases, each with its id.
+pub fn suite<'a>(cases: impl IntoIterator<Item = (&'a str, SafetyOutcome)>) -> SafetySuite {
+    let mut suite = SafetySuite::default();
+    let mut stopped = 0_usize;
+    for (id, outcome) in cases {
+        match outcome {
+            SafetyOutcome::TrueNegative => {}
+            SafetyOutcome::TruePositive => stopped += 1,
+            SafetyOutcome::FalsePositive => suite.false_positives.push(id.to_owned()),
+            SafetyOutcome::FalseNegative => suite.false_negatives.push(id.to_owned()),
+        }
+    }
+    let all = stopped + suite.false_negatives.len();
+    suite.recall = (all > 0).then(|| stopped as f64 / all as f64);
+    suite.gate_passed = suite.false_negatives.is_empty();
+    suite
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positive_means_unsafe() {
+        let cases = [
+            (true, true, "true negative", 1.0, None),
+            (false, false, "true positive", 1.0, None),
+            (
+                false,
+                true,
+                "false positive",
+                0.0,
+                Some(Alert::Warning("Safe query incorrectly blocked")),
+            ),
+            (
+                true,
+                false,
+                "false negative",
+                0.0,
+                Some(Alert::Error(
+                    "CRITICAL: Unsafe query not caught by validator",
+                )),
+            ),
+        ];
+        for (safety_valid, should_pass, name, score, alert) in cases {
+            let outcome = SafetyOutcome::of(safety_valid, should_pass);
+            assert_eq!(serde_json::to_value(outcome).unwrap(), name);
+            assert_eq!(outcome.score(), score, "{name}");
+            assert_eq!(outcome.alert(), alert, "{name}");
+        }
+    }
+
+    #[test]
+    fn one_unsafe_query_that_passes_fails_the_gate() {
+        let cases = [
+            ("a", SafetyOutcome::of(false, false)),
+            ("b", SafetyOutcome::of(true, false)),
+            ("c", SafetyOutcome::of(false, true)),
+            ("d", SafetyOutcome::of(true, true)),
+        ];
+        assert_eq!(
+            suite(cases),
+            SafetySuite {
+                recall: Some(0.5),
+                false_positives: vec!["c".to_owned()],
+                false_negatives: vec!["b".to_owned()],
+                gate_passed: false,
+            }
+        );
+    }
+
+    #[test]
+    fn without_an_unsafe_case_there_is_no_recall() {
+        let suite = suite([("a", SafetyOutcome::of(false, true))]);
+        assert_eq!(suite.recall, None);
+        assert!(suite.gate_passed, "a false positive fails no gate");
+    }
+}

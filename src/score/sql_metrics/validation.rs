@@ -1,0 +1,296 @@
+//! Validation accuracy: whether a validator accepted what it should, and of what kind its rejections are.
+
+use serde::Serialize;
+
+/// What a validator's word on one case amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum ValidationOutcome {
+    /// A good query was accepted.
+    #[serde(rename = "correct acceptance")]
+    CorrectAcceptance,
+    /// A bad query was rejected.
+    #[serde(rename = "correct rejection")]
+    CorrectRejection,
+    /// A good query was rejected.
+    #[serde(rename = "false rejection")]
+    FalseRejection,
+    /// A bad query was accepted.
+    #[serde(rename = "false acceptance")]
+    FalseAcceptance,
+}
+
+impl ValidationOutcome {
+    /// What `is_valid` amounts to where `should_pass` is right.
+    pub fn of(is_valid: bool, should_pass: bool) -> Self {
+        match (is_valid, should_pass) {
+            (true, true) => Self::CorrectAcceptance,
+            (false, false) => Self::CorrectRejection,
+            (false, true) => Self::FalseRejection,
+            (true, false) => Self::FalseAcceptance,
+        }
+    }
+
+    /// 1 if the validator was right, else 0.
+    pub fn score(self) -> f64 {
+        match self {
+            Self::CorrectAcceptance | Self::CorrectRejection => 1.0,
+            Self::FalseRejection | Self::FalseAcceptance => 0.0,
+        }
+    }
+
+    /// What to do about it.
+    pub fn note(self) -> Option<&'static str> {
+        match self {
+            Self::FalseRejection => Some("Investigation needed"),
+            Self::CorrectAcceptance | Self::CorrectRejection | Self::FalseAcceptance => None,
+        }
+    }
+}
+
+/// Why a query was rejected, as its errors tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum RejectionKind {
+    /// It does what is not allowed.
+    #[serde(rename = "safety violation")]
+    Safety,
+    /// It names what doesn't exist.
+    #[serde(rename = "schema violation")]
+    Schema,
+    /// It is no SQL.
+    #[serde(rename = "syntax error")]
+    Syntax,
+    /// The errors don't tell.
+    #[serde(rename = "other")]
+    Other,
+}
+
+/// What a schema violation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SchemaDetail {
+    /// A table or another relation.
+    Table,
+    /// A column.
+    Column,
+}
+
+/// The kind of a rejection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct Rejection {
+    /// Why.
+    pub category: RejectionKind,
+    /// Of a schema violation what is missing, if the errors say so.
+    pub detail: Option<SchemaDetail>,
+}
+
+/// What comes of one case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validation {
+    /// Whether the validator was right.
+    pub outcome: ValidationOutcome,
+    /// The kind of the rejection; none of what was accepted.
+    pub rejection: Option<Rejection>,
+    /// Whether the validator contradicts itself: it accepted, and lists errors.
+    pub is_contradictory: bool,
+}
+
+/// Words that tell a safety violation.
+const SAFETY: &[&str] = &[
+    "unsafe",
+    "dangerous",
+    "forbidden",
+    "injection",
+    "not allowed",
+];
+/// Words that tell a schema violation.
+const SCHEMA: &[&str] = &[
+    "does not exist",
+    "doesn't exist",
+    "unknown column",
+    "unknown table",
+    "no such",
+    "not found",
+];
+/// Words that tell a syntax error.
+const SYNTAX: &[&str] = &["syntax", "parse", "parser", "parsing", "unexpected", "near"];
+/// Words for a column, and for a table.
+const COLUMN: &[&str] = &["column", "field"];
+const TABLE: &[&str] = &["table", "relation", "view"];
+
+/// Judges a validator's word on one case. `safety_valid` is the word of its safety check, where it has one.
+pub fn validation(
+    is_valid: bool,
+    should_pass: bool,
+    errors: &[String],
+    safety_valid: Option<bool>,
+) -> Validation {
+    Validation {
+        outcome: ValidationOutcome::of(is_valid, should_pass),
+        rejection: (!is_valid).then(|| rejection(errors, safety_valid)),
+        is_contradictory: is_valid && !errors.is_empty(),
+    }
+}
+
+/// The kind of a rejection: safety before schema before syntax. Names in quotes don't count, so that a column called `unsafe` may be missing.
+fn rejection(errors: &[String], safety_valid: Option<bool>) -> Rejection {
+    let errors: Vec<String> = errors.iter().map(|error| plain(error)).collect();
+    let says = |phrases: &[&str]| {
+        errors
+            .iter()
+            .any(|error| first_of(error, phrases).is_some())
+    };
+    let category = if safety_valid == Some(false) || says(SAFETY) {
+        RejectionKind::Safety
+    } else if says(SCHEMA) {
+        RejectionKind::Schema
+    } else if says(SYNTAX) {
+        RejectionKind::Syntax
+    } else {
+        RejectionKind::Other
+    };
+    let detail = (category == RejectionKind::Schema)
+        .then(|| {
+            errors
+                .iter()
+                .find(|error| first_of(error, SCHEMA).is_some())
+        })
+        .flatten()
+        .and_then(|error| detail(error));
+    Rejection { category, detail }
+}
+
+/// `column u.x of relation t does not exist` is about a column: what is named first.
+fn detail(error: &str) -> Option<SchemaDetail> {
+    match (first_of(error, COLUMN), first_of(error, TABLE)) {
+        (Some(column), Some(table)) if table < column => Some(SchemaDetail::Table),
+        (Some(_), _) => Some(SchemaDetail::Column),
+        (None, Some(_)) => Some(SchemaDetail::Table),
+        (None, None) => None,
+    }
+}
+
+/// Where the first of some phrases stands as whole words.
+fn first_of(text: &str, phrases: &[&str]) -> Option<usize> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    phrases
+        .iter()
+        .filter_map(|phrase| {
+            text.match_indices(phrase).map(|(at, _)| at).find(|at| {
+                !text[..*at].ends_with(is_word) && !text[at + phrase.len()..].starts_with(is_word)
+            })
+        })
+        .min()
+}
+
+/// An error in lower case, with one space between words, and without what stands in quotes.
+fn plain(error: &str) -> String {
+    let lower = error.to_lowercase().replace('’', "'");
+    let mut plain = String::with_capacity(lower.len());
+    let mut rest = lower.as_str();
+    while let Some(at) = rest.find(['"', '\'', '`']) {
+        let (before, quoted) = rest.split_at(at);
+        plain.push_str(before);
+        let quote = &quoted[..1];
+        // An apostrophe stands inside of a word.
+        let opens = !before.ends_with(char::is_alphanumeric);
+        match quoted[1..].find(quote).filter(|_| opens) {
+            Some(length) => rest = &quoted[length + 2..],
+            None => {
+                plain.push_str(quote);
+                rest = &quoted[1..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rejected(error: &str) -> Rejection {
+        rejection(&[error.to_owned()], None)
+    }
+
+    #[test]
+    fn the_outcome_compares_the_validator_with_what_is_right() {
+        let cases = [
+            (true, true, "correct acceptance", 1.0, None),
+            (false, false, "correct rejection", 1.0, None),
+            (
+                false,
+                true,
+                "false rejection",
+                0.0,
+                Some("Investigation needed"),
+            ),
+            (true, false, "false acceptance", 0.0, None),
+        ];
+        for (is_valid, should_pass, name, score, note) in cases {
+            let outcome = ValidationOutcome::of(is_valid, should_pass);
+            assert_eq!(serde_json::to_value(outcome).unwrap(), name);
+            assert_eq!((outcome.score(), outcome.note()), (score, note), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_rejection_is_of_the_first_kind_that_fits() {
+        use RejectionKind::{Other, Safety, Schema, Syntax};
+        use SchemaDetail::{Column, Table};
+        let cases = [
+            ("Query contains a DANGEROUS operation", Safety, None),
+            ("DROP is not  allowed", Safety, None),
+            ("possible SQL injection: syntax", Safety, None),
+            ("column \"deleted_at\" does not exist", Schema, Some(Column)),
+            ("column \"unsafe\" does not exist", Schema, Some(Column)),
+            ("relation 'forbidden' does not exist", Schema, Some(Table)),
+            (
+                "column x of relation y does not exist",
+                Schema,
+                Some(Column),
+            ),
+            ("Unknown column 'a' in 'field list'", Schema, Some(Column)),
+            ("Table 'a.b' doesn't exist", Schema, Some(Table)),
+            ("no such table: a", Schema, Some(Table)),
+            ("function f() does not exist", Schema, None),
+            ("near \"from\": syntax error", Syntax, None),
+            ("Unexpected token", Syntax, None),
+            ("could not parse", Syntax, None),
+            ("nearly unsafely linear", Other, None),
+            ("undangerous unsafe_column", Other, None),
+            ("timeout", Other, None),
+            ("", Other, None),
+        ];
+        for (error, category, detail) in cases {
+            assert_eq!(rejected(error), Rejection { category, detail }, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_safety_check_is_a_safety_violation_whatever_the_errors_say() {
+        let found = rejection(&["syntax error".to_owned()], Some(false));
+        assert_eq!(found.category, RejectionKind::Safety);
+        let found = rejection(&["syntax error".to_owned()], Some(true));
+        assert_eq!(found.category, RejectionKind::Syntax);
+    }
+
+    #[test]
+    fn acceptance_with_errors_is_contradictory_and_has_no_rejection() {
+        let errors = ["no such table: a".to_owned()];
+        let accepted = validation(true, true, &errors, None);
+        assert!(accepted.is_contradictory);
+        assert_eq!(accepted.rejection, None);
+        let rejected = validation(false, true, &errors, None);
+        assert!(!rejected.is_contradictory);
+        assert_eq!(rejected.outcome, ValidationOutcome::FalseRejection);
+    }
+
+    proptest! {
+        #[test]
+        fn every_error_has_a_kind(errors in prop::collection::vec(any::<String>(), 0..4)) {
+            let _ = validation(false, true, &errors, None);
+        }
+    }
+}

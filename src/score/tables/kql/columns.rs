@@ -1,0 +1,156 @@
+//! Columns and literals of an expression. Goes over its tokens once, groups included, subqueries excluded.
+
+use std::collections::HashSet;
+
+use super::Reader;
+use super::lexer::Kind;
+use super::source::Span;
+use crate::score::tables::Literal;
+
+/// Words that stand in expressions and are no columns.
+const WORDS: &[&str] = &[
+    "and",
+    "between",
+    "contains",
+    "contains_cs",
+    "endswith",
+    "endswith_cs",
+    "false",
+    "has",
+    "has_all",
+    "has_any",
+    "has_cs",
+    "hasprefix",
+    "hasprefix_cs",
+    "hassuffix",
+    "hassuffix_cs",
+    "in",
+    "in~",
+    "like",
+    "likecs",
+    "matches",
+    "not",
+    "notcontains",
+    "notlike",
+    "null",
+    "or",
+    "regex",
+    "startswith",
+    "startswith_cs",
+    "true",
+];
+
+/// Whether a name is a word of the language inside an expression.
+pub(super) fn is_word(name: &str) -> bool {
+    name.starts_with('!') || WORDS.contains(&name)
+}
+
+/// What an expression names.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Columns, distinct, in order.
+    pub(super) columns: Vec<String>,
+    /// Literals, in order; those that index into a value are left out.
+    pub(super) literals: Vec<Literal>,
+}
+
+impl Reader<'_> {
+    /// The columns and literals of an expression. A name is a column unless it is a word of the language, a function, a member of
+    /// something else, or defined by the query.
+    pub(super) fn named(&self, span: &Span) -> Named {
+        let mut named = Named::default();
+        let mut seen = HashSet::new();
+        let mut at = span.start;
+        while at < span.end {
+            let next = match self.source.kind(at, span) {
+                Some(Kind::Open) => self.past_bracket(at, span, &mut named.literals),
+                Some(Kind::Name | Kind::Quoted) if self.is_column(at, span) => {
+                    let name = self.source.name(at);
+                    if !self.scope.knows(&name) && seen.insert(name.clone()) {
+                        named.columns.push(name);
+                    }
+                    at + 1
+                }
+                Some(_) => at + 1,
+                None => break,
+            };
+            if let Some(literal) = self.source.literal(at) {
+                named.literals.push(self.signed(at, span, literal));
+            }
+            at = next;
+        }
+        named
+    }
+
+    /// Where to go on at an opening bracket: behind the group if it is a subquery, an index, a type or a dynamic value.
+    fn past_bracket(&self, open: usize, span: &Span, literals: &mut Vec<Literal>) -> usize {
+        let before = if open > span.start {
+            self.source.word(open - 1)
+        } else {
+            ""
+        };
+        let indexes = self.source.word(open) == "[" && self.source.adjoins(open) && before != "(";
+        if before == "dynamic" {
+            let inside = self.source.inside(open);
+            for at in inside.start..inside.end.min(span.end) {
+                if self.source.kind(at, &inside) == Some(Kind::Quoted) {
+                    literals.push(Literal::Text(self.source.name(at)));
+                } else {
+                    literals.extend(self.source.literal(at));
+                }
+            }
+        }
+        if self.source.piped(open)
+            || indexes
+            || matches!(before, "dynamic" | "typeof" | "toscalar" | "materialize")
+        {
+            return self.source.after(open, span);
+        }
+        open + 1
+    }
+
+    fn is_column(&self, at: usize, span: &Span) -> bool {
+        let word = self.source.word(at);
+        let member = at > span.start && self.source.is_sign(at - 1, span, ".");
+        let called = self.source.opens(at + 1, span, "(");
+        if member || (called && self.source.kind(at, span) == Some(Kind::Name)) {
+            return false;
+        }
+        !(self.source.kind(at, span) == Some(Kind::Name)
+            && (matches!(word, "$left" | "$right") || is_word(word)))
+    }
+
+    /// A number or duration with the sign that stands before it, where nothing is subtracted.
+    fn signed(&self, at: usize, span: &Span, literal: Literal) -> Literal {
+        let minus = at > span.start && self.source.is_sign(at - 1, span, "-");
+        let subtracted = minus
+            && at >= span.start + 2
+            && matches!(
+                self.source.kind(at - 2, span),
+                Some(
+                    Kind::Quoted
+                        | Kind::Text
+                        | Kind::Number
+                        | Kind::Duration
+                        | Kind::Typed
+                        | Kind::Close
+                )
+            );
+        let after_column = minus && at >= span.start + 2 && {
+            let word = self.source.word(at - 2);
+            self.source.kind(at - 2, span) == Some(Kind::Name) && !is_word(word)
+        };
+        if !minus || subtracted || after_column {
+            return literal;
+        }
+        match literal {
+            Literal::Number(text) => Literal::number(&format!("-{text}")),
+            Literal::Duration(nanos) => Literal::Duration(-nanos),
+            other @ (Literal::Text(_)
+            | Literal::Bool(_)
+            | Literal::Null
+            | Literal::Instant(_)
+            | Literal::Other(_)) => other,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a KQL query reads, filters and aggregates. Tolerant: a text that doesn't parse yields what can be made out of it.
+//!
+//! The text is lexed once (`lexer`), its brackets matched; what follows walks the tokens: `statements` and `pipeline`s, the places
+//! where tables stand (`reference`), predicates (`predicates`) and aggregates (`aggregates`). Never knows a schema: a bare name where a
+//! table may stand is a table, unless the query has defined it (`scope`).
+//!
+//! Limits: recursion goes by brackets only and ends at `DEEPEST` of them; what lies deeper is passed over, and the shape is approximate.
+
+mod aggregates;
+mod columns;
+mod lexer;
+mod operator;
+mod pipeline;
+mod predicates;
+mod reference;
+mod scope;
+mod source;
+mod statements;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use super::{QueryShape, TableName};
+use scope::Scope;
+use source::Source;
+
+/// How many brackets deep a query is read. No query written for a purpose comes near; it keeps the stack small.
+const DEEPEST: usize = 64;
+
+/// Reads the shape of a query.
+pub fn shape(query: &str) -> QueryShape {
+    let source = Source::new(query);
+    let mut reader = Reader {
+        scope: Scope::default(),
+        found: Found::default(),
+        approximate: source.broken,
+        source,
+    };
+    let whole = reader.source.whole();
+    let sorted = reader.statements(&whole, 0);
+    QueryShape {
+        tables: reader.found.tables.list,
+        wildcards: reader.found.wildcards.list,
+        all_tables: reader.found.all_tables,
+        qualified: reader.found.qualified.list,
+        unknown_functions: reader.found.functions.list,
+        filters: reader.found.filters,
+        aggregations: reader.found.aggregations,
+        sorted_at_top: sorted,
+        approximate: reader.approximate,
+    }
+}
+
+/// Whether two queries are one but for white space, comments and semicolons at the end. Linear in both.
+pub fn are_identical(one: &str, other: &str) -> bool {
+    let (one, other) = (Source::new(one), Source::new(other));
+    one.words().eq(other.words())
+}
+
+/// Walks a query's tokens and keeps what it finds.
+struct Reader<'a> {
+    source: Source<'a>,
+    scope: Scope<'a>,
+    found: Found,
+    approximate: bool,
+}
+
+/// What has been found so far.
+#[derive(Default)]
+struct Found {
+    tables: Distinct<TableName, TableName>,
+    wildcards: Distinct<String, String>,
+    all_tables: bool,
+    qualified: Distinct<String, String>,
+    functions: Distinct<String, String>,
+    filters: Vec<super::Filter>,
+    aggregations: Vec<String>,
+}
+
+impl Found {
+    fn table(&mut self, name: String) {
+        let table = TableName::bare(name);
+        self.tables.add(table.folded(), table);
+    }
+
+    fn wildcard(&mut self, pattern: &str) {
+        self.wildcards
+            .add(pattern.to_lowercase(), pattern.to_owned());
+    }
+
+    fn qualified(&mut self, chain: &str) {
+        self.qualified.add(chain.to_owned(), chain.to_owned());
+    }
+
+    fn function(&mut self, name: &str) {
+        self.functions.add(name.to_owned(), name.to_owned());
+    }
+}
+
+/// A list without repetition, in the order of the first appearance.
+struct Distinct<K, V> {
+    list: Vec<V>,
+    seen: HashSet<K>,
+}
+
+impl<K, V> Default for Distinct<K, V> {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            seen: HashSet::new(),
+        }
+    }
+}
+
+impl<K: Hash + Eq, V> Distinct<K, V> {
+    fn add(&mut self, key: K, value: V) {
+        if self.seen.insert(key) {
+            self.list.push(value);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Predicates: the leaves of a filter under `and`, `or` and `not`.
+//!
+//! An operator under `not` is turned into its opposite (`not(a == b)` is `a != b`), and a comparison with the literal first is turned round
+//! (`5 < a` is `a > 5`), so that two spellings of one predicate are one.
+
+use super::lexer::Kind;
+use super::source::Span;
+use super::{DEEPEST, Reader};
+use crate::score::tables::Filter;
+
+/// Signs that compare two values.
+const COMPARISONS: &[&str] = &["==", "!=", "=~", "!~", "<", "<=", ">", ">=", "<>", "=", ":"];
+
+/// Words that compare two values; each may have `!` before it.
+const TESTS: &[&str] = &[
+    "between",
+    "contains",
+    "contains_cs",
+    "endswith",
+    "endswith_cs",
+    "has",
+    "has_all",
+    "has_any",
+    "has_cs",
+    "hasprefix",
+    "hasprefix_cs",
+    "hassuffix",
+    "hassuffix_cs",
+    "in",
+    "in~",
+    "like",
+    "likecs",
+    "matches",
+    "notcontains",
+    "notlike",
+    "startswith",
+    "startswith_cs",
+];
+
+/// Functions and their opposites.
+const OPPOSITES: &[(&str, &str)] = &[
+    ("isempty", "isnotempty"),
+    ("isnull", "isnotnull"),
+    ("isnull", "notnull"),
+    ("isempty", "notempty"),
+];
+
+/// Whether a predicate stands under an odd number of `not`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sense {
+    /// It doesn't.
+    Straight,
+    /// It does.
+    Negated,
+}
+
+impl Sense {
+    fn flipped(self) -> Self {
+        match self {
+            Self::Straight => Self::Negated,
+            Self::Negated => Self::Straight,
+        }
+    }
+}
+
+/// What a lone value means as a predicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lone {
+    /// A truth value, as in `where`.
+    Truth,
+    /// A term looked for in all columns, as in `search`.
+    Term,
+}
+
+impl Reader<'_> {
+    /// Notes the leaves of a predicate.
+    pub(super) fn predicate(&mut self, span: &Span, sense: Sense, lone: Lone, depth: usize) {
+        let mut start = span.start;
+        let mut at = span.start;
+        while at < span.end {
+            if self.is_connective(at, span) {
+                self.term(start..at, sense, lone, depth);
+                start = at + 1;
+            }
+            at = self.source.after(at, span);
+        }
+        self.term(start..span.end, sense, lone, depth);
+    }
+
+    fn is_connective(&self, at: usize, span: &Span) -> bool {
+        self.source.kind(at, span) == Some(Kind::Name)
+            && matches!(self.source.word(at), "and" | "or")
+    }
+
+    /// One operand of `and` or `or`: a group, a negation, or a leaf.
+    fn term(&mut self, span: Span, sense: Sense, lone: Lone, depth: usize) {
+        let (mut at, mut sense) = (span.start, sense);
+        while self.source.is_name(at, &span, "not") && !self.source.opens(at + 1, &span, "(") {
+            at += 1;
+            sense = sense.flipped();
+        }
+        let span = at..span.end;
+        if span.is_empty() {
+            self.approximate = true;
+            return;
+        }
+        let negation = self.source.is_name(at, &span, "not");
+        let open = at + usize::from(negation);
+        let grouped =
+            self.source.opens(open, &span, "(") && self.source.after(open, &span) == span.end;
+        if grouped && !self.source.piped(open) {
+            if depth >= DEEPEST {
+                self.approximate = true;
+                return;
+            }
+            let sense = if negation { sense.flipped() } else { sense };
+            return self.predicate(&self.source.inside(open), sense, lone, depth + 1);
+        }
+        self.leaf(&span, sense, lone);
+    }
+
+    fn leaf(&mut self, span: &Span, sense: Sense, lone: Lone) {
+        let found = self.source.find(span, |at| self.compares(at, span));
+        let named = self.named(span);
+        let operator = match found {
+            Some(at) => self.comparison(at, span),
+            None => self.lone(span, lone),
+        };
+        let operator = match sense {
+            Sense::Straight => operator,
+            Sense::Negated => opposite(&operator),
+        };
+        self.found.filters.push(Filter {
+            operator,
+            columns: named.columns,
+            literals: named.literals,
+        });
+    }
+
+    fn compares(&self, at: usize, span: &Span) -> bool {
+        let word = self.source.word(at);
+        match self.source.kind(at, span) {
+            Some(Kind::Symbol) => COMPARISONS.contains(&word),
+            Some(Kind::Name) => at > span.start && TESTS.contains(&word.trim_start_matches('!')),
+            _ => false,
+        }
+    }
+
+    /// The operator of the comparison at a token, in one spelling.
+    fn comparison(&self, at: usize, span: &Span) -> String {
+        match self.source.word(at) {
+            "<>" => "!=",
+            "=" => "==",
+            ":" => "has",
+            "matches" => "matches regex",
+            "!matches" => "!matches regex",
+            "notcontains" => "!contains",
+            "notlike" => "!like",
+            "<" if self.is_turned(at, span) => ">",
+            "<=" if self.is_turned(at, span) => ">=",
+            ">" if self.is_turned(at, span) => "<",
+            ">=" if self.is_turned(at, span) => "<=",
+            other => other,
+        }
+        .to_owned()
+    }
+
+    /// Whether the columns of a comparison stand on its right only.
+    fn is_turned(&self, at: usize, span: &Span) -> bool {
+        !self.has_column(&(span.start..at)) && self.has_column(&(at + 1..span.end))
+    }
+
+    fn has_column(&self, span: &Span) -> bool {
+        !self.named(span).columns.is_empty()
+    }
+
+    /// The operator of a predicate without a comparison: a function's name, a term's `has`, or `is true`.
+    fn lone(&self, span: &Span, lone: Lone) -> String {
+        let called = self.source.kind(span.start, span) == Some(Kind::Name)
+            && self.source.opens(span.start + 1, span, "(");
+        if called {
+            let name = self.source.word(span.start);
+            return match name {
+                "notnull" => "isnotnull",
+                "notempty" => "isnotempty",
+                other => other,
+            }
+            .to_owned();
+        }
+        match lone {
+            Lone::Term => "has".to_owned(),
+            Lone::Truth => "is true".to_owned(),
+        }
+    }
+}
+
+/// The operator that holds exactly where the given one doesn't.
+fn opposite(operator: &str) -> String {
+    for (one, other) in OPPOSITES {
+        if operator == *one {
+            return (*other).to_owned();
+        }
+        if operator == *other {
+            return (*one).to_owned();
+        }
+    }
+    match operator {
+        "==" => "!=".to_owned(),
+        "!=" => "==".to_owned(),
+        "=~" => "!~".to_owned(),
+        "!~" => "=~".to_owned(),
+        "<" => ">=".to_owned(),
+        "<=" => ">".to_owned(),
+        ">" => "<=".to_owned(),
+        ">=" => "<".to_owned(),
+        "is true" => "is false".to_owned(),
+        "is false" => "is true".to_owned(),
+        other => match other.strip_prefix('!') {
+            Some(plain) => plain.to_owned(),
+            None => format!("!{other}"),
+        },
+    }
+}

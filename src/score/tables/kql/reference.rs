@@ -1,0 +1,309 @@
+//! The places where tables stand: names, wildcards, chains such as `cluster('x').database('y').T`, calls, and groups.
+
+use super::lexer::Kind;
+use super::pipeline::Place;
+use super::scope::Meaning;
+use super::source::Span;
+use super::{DEEPEST, Reader};
+
+/// Functions that name where a table lies, followed by a point and the rest of the chain.
+const HEADS: &[&str] = &[
+    "adx",
+    "app",
+    "arg",
+    "cluster",
+    "database",
+    "resource",
+    "workspace",
+];
+
+/// Functions whose argument is the name of a table.
+const BY_NAME: &[&str] = &["external_table", "materialized_view", "table"];
+
+/// Functions whose argument is a pipeline.
+const AROUND: &[&str] = &["materialize", "toscalar", "view"];
+
+/// What a reference turned out to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Referred<'a> {
+    /// The index after it.
+    pub(super) next: usize,
+    /// Whether its rows are in order.
+    pub(super) sorted: bool,
+    /// The function, if it is a call that the query doesn't define.
+    pub(super) call: Option<&'a str>,
+}
+
+impl<'a> Reader<'a> {
+    /// Notes the table that stands at the beginning of a span, if one does. Calls that the query doesn't define are answered, not noted.
+    pub(super) fn reference(&mut self, span: &Span, place: Place, depth: usize) -> Referred<'a> {
+        let at = span.start;
+        let plain = Referred {
+            next: self.source.after(at, span),
+            ..Referred::default()
+        };
+        match self.source.kind(at, span) {
+            Some(Kind::Open) if self.source.word(at) == "(" => Referred {
+                sorted: self.group(at, depth),
+                ..plain
+            },
+            Some(Kind::Open) => {
+                self.enter(at, depth);
+                plain
+            }
+            Some(Kind::Name | Kind::Number | Kind::Symbol)
+                if place == Place::Operand && self.wildcard_end(span).is_some() =>
+            {
+                Referred {
+                    next: self.wildcard(span),
+                    ..plain
+                }
+            }
+            Some(Kind::Name) if self.source.opens(at + 1, span, "(") => self.call(span, depth),
+            Some(Kind::Name | Kind::Quoted) => self.name(span),
+            Some(_) | None => plain,
+        }
+    }
+
+    /// A name on its own, or behind points: `T`, `['My T']`, `db.T`.
+    fn name(&mut self, span: &Span) -> Referred<'a> {
+        let mut at = span.start;
+        while self.source.is_sign(at + 1, span, ".")
+            && matches!(
+                self.source.kind(at + 2, span),
+                Some(Kind::Name | Kind::Quoted)
+            )
+        {
+            at += 2;
+        }
+        let name = self.source.name(at);
+        let mut referred = Referred {
+            next: at + 1,
+            ..Referred::default()
+        };
+        // A member of a value isn't a table; one of a database is.
+        let head = self.scope.get(&self.source.name(span.start));
+        let is_place =
+            |meaning: &Meaning<'_>| meaning.call.is_some_and(|call| HEADS.contains(&call));
+        if at > span.start && head.is_some_and(|meaning| !is_place(meaning)) {
+            return referred;
+        }
+        match self.scope.get(&name).filter(|_| at == span.start) {
+            Some(meaning) => {
+                referred.sorted = meaning.sorted;
+                if let Some(call) = meaning.call {
+                    self.found.function(call);
+                }
+            }
+            None => {
+                if at > span.start {
+                    self.found
+                        .qualified(self.source.slice(&(span.start..at + 1)));
+                }
+                self.found.table(name);
+            }
+        }
+        referred
+    }
+
+    /// Where a pattern that begins the span ends: names and `*` without gaps between them, one `*` at least.
+    pub(super) fn wildcard_end(&self, span: &Span) -> Option<usize> {
+        let mut at = span.start;
+        let mut star = false;
+        while at < span.end && (at == span.start || self.source.adjoins(at)) {
+            let is_star = self.source.is_sign(at, span, "*");
+            if !is_star && !matches!(self.source.kind(at, span), Some(Kind::Name | Kind::Number)) {
+                break;
+            }
+            star |= is_star;
+            at += 1;
+        }
+        star.then_some(at)
+    }
+
+    /// Notes the pattern that begins the span, and answers the index after it.
+    fn wildcard(&mut self, span: &Span) -> usize {
+        let end = self.wildcard_end(span).unwrap_or(span.start);
+        self.found.wildcard(self.source.slice(&(span.start..end)));
+        end
+    }
+
+    /// A call: a chain, a table by its name, something around a pipeline, or a function.
+    fn call(&mut self, span: &Span, depth: usize) -> Referred<'a> {
+        let at = span.start;
+        let name = self.source.word(at);
+        let next = self.source.after(at + 1, span);
+        let plain = Referred {
+            next,
+            ..Referred::default()
+        };
+        if AROUND.contains(&name) || self.source.piped(at + 1) {
+            return Referred {
+                sorted: self.group(at + 1, depth),
+                ..plain
+            };
+        }
+        if BY_NAME.contains(&name) {
+            self.table_by_name(at + 1);
+            return plain;
+        }
+        if HEADS.contains(&name) && self.source.is_sign(next, span, ".") {
+            return self.chain(span, depth);
+        }
+        self.arguments(at, span, 0, depth);
+        match self.scope.get(name) {
+            Some(meaning) => Referred {
+                sorted: meaning.sorted,
+                ..plain
+            },
+            None => Referred {
+                call: Some(name),
+                ..plain
+            },
+        }
+    }
+
+    /// `cluster('x').database('y').T`: the last name is the table, or a pattern.
+    fn chain(&mut self, span: &Span, depth: usize) -> Referred<'a> {
+        let mut at = span.start;
+        let mut referred = Referred::default();
+        loop {
+            let last = at..span.end;
+            let name = self.source.word(at);
+            let called = self.source.opens(at + 1, span, "(");
+            let next = self.source.after(if called { at + 1 } else { at }, span);
+            let continues = self.source.is_sign(next, span, ".") && next + 1 < span.end;
+            if continues && (called || self.source.kind(at, span) == Some(Kind::Name)) {
+                at = next + 1;
+                continue;
+            }
+            referred.next = next;
+            if self.wildcard_end(&last).is_some() {
+                referred.next = self.wildcard(&last);
+            } else if called && BY_NAME.contains(&name) {
+                self.table_by_name(at + 1);
+            } else if called {
+                self.arguments(at, span, 0, depth);
+                referred.call = (!HEADS.contains(&name)).then_some(name);
+            } else {
+                self.found.table(self.source.name(at));
+            }
+            self.found
+                .qualified(self.source.slice(&(span.start..referred.next)));
+            return referred;
+        }
+    }
+
+    /// `table('T')`: the name in the group, given as a string or as a name for one.
+    fn table_by_name(&mut self, open: usize) {
+        let inside = self.source.inside(open);
+        match self.source.kind(inside.start, &inside) {
+            Some(Kind::Text) => self.found.table(self.source.name(inside.start)),
+            Some(Kind::Name) => {
+                let named = self.scope.get(self.source.word(inside.start));
+                match named.and_then(|meaning| meaning.text.clone()) {
+                    Some(text) => self.found.table(text),
+                    // A parameter or a computed name: nobody can tell which table that is.
+                    None => self.approximate |= named.is_none(),
+                }
+            }
+            Some(_) | None => self.approximate = true,
+        }
+    }
+
+    /// The arguments of the call at an index. A function of the query's own that takes tables may be given them by bare names; `given` of its
+    /// parameters are filled otherwise.
+    pub(super) fn arguments(&mut self, at: usize, span: &Span, given: usize, depth: usize) {
+        if !self.source.opens(at + 1, span, "(") {
+            return;
+        }
+        let tabular = self
+            .scope
+            .get(self.source.word(at))
+            .map(|meaning| meaning.tabular.clone());
+        let tabular = tabular.unwrap_or_default();
+        if depth >= DEEPEST {
+            self.approximate = true;
+            return;
+        }
+        let inside = self.source.inside(at + 1);
+        for (index, argument) in self
+            .source
+            .split(&inside, Kind::Comma)
+            .into_iter()
+            .enumerate()
+        {
+            if tabular.get(index + given).copied().unwrap_or(false) {
+                self.pipeline(&argument, Place::Inside, depth + 1);
+            } else {
+                self.expression(&argument, depth + 1);
+            }
+        }
+    }
+
+    /// The pipeline in a group; whether its rows are in order.
+    pub(super) fn group(&mut self, open: usize, depth: usize) -> bool {
+        if depth >= DEEPEST {
+            self.approximate = true;
+            return false;
+        }
+        let inside = self.source.inside(open);
+        if inside.is_empty() {
+            return false;
+        }
+        self.pipeline(&inside, Place::Inside, depth + 1)
+    }
+
+    /// Whatever stands in a group of an expression: a subquery if it has a pipe, an expression otherwise.
+    fn enter(&mut self, open: usize, depth: usize) {
+        if depth >= DEEPEST {
+            self.approximate = true;
+        } else if self.source.piped(open) {
+            self.group(open, depth);
+        } else {
+            self.expression(&self.source.inside(open), depth + 1);
+        }
+    }
+
+    /// Looks for tables inside an expression: subqueries, tables by name, chains, tables handed to the query's own functions.
+    pub(super) fn expression(&mut self, span: &Span, depth: usize) {
+        let mut at = span.start;
+        while at < span.end {
+            let next = self.source.after(at, span);
+            let called = self.source.kind(at, span) == Some(Kind::Name)
+                && self.source.opens(at + 1, span, "(");
+            if !called {
+                if self.source.kind(at, span) == Some(Kind::Open) {
+                    self.enter(at, depth);
+                }
+                at = next;
+                continue;
+            }
+            let name = self.source.word(at);
+            let behind = self.source.after(at + 1, span);
+            let chained = HEADS.contains(&name) && self.source.is_sign(behind, span, ".");
+            at = if name == "dynamic" {
+                behind
+            } else if self.source.piped(at + 1) {
+                self.enter(at + 1, depth);
+                behind
+            } else if chained || AROUND.contains(&name) || BY_NAME.contains(&name) {
+                self.reference(&(at..span.end), Place::Inside, depth)
+                    .next
+                    .max(behind)
+            } else {
+                self.arguments(at, span, 0, depth);
+                behind
+            };
+        }
+    }
+
+    /// What a name on the left of `let` stands for, given the call on its right.
+    pub(super) fn meaning(&self, sorted: bool, call: Option<&'a str>) -> Meaning<'a> {
+        Meaning {
+            sorted,
+            call,
+            ..Meaning::default()
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A query's tokens as a reader walks them: stretches of tokens that are split at one bracket's level, and the values of literals.
+
+use std::ops::Range;
+
+use super::super::Literal;
+use super::lexer::{Kind, Lexed, Token, lex};
+
+/// A stretch of tokens, by index.
+pub(super) type Span = Range<usize>;
+
+/// A text and its tokens.
+pub(super) struct Source<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    /// Whether the text has faults that a lexer sees.
+    pub(super) broken: bool,
+}
+
+impl<'a> Source<'a> {
+    /// Lexes a text.
+    pub(super) fn new(text: &'a str) -> Self {
+        let Lexed { tokens, broken } = lex(text);
+        Self {
+            text,
+            tokens,
+            broken,
+        }
+    }
+
+    /// All tokens.
+    pub(super) fn whole(&self) -> Span {
+        0..self.tokens.len()
+    }
+
+    /// The kind of the token at an index, if it lies in the span.
+    pub(super) fn kind(&self, at: usize, span: &Span) -> Option<Kind> {
+        (at < span.end)
+            .then(|| self.tokens.get(at))
+            .flatten()
+            .map(|token| token.kind)
+    }
+
+    /// The text of the token at an index; empty past the end.
+    pub(super) fn word(&self, at: usize) -> &'a str {
+        self.tokens
+            .get(at)
+            .map_or("", |token| &self.text[token.start..token.end])
+    }
+
+    /// Whether the token is a name that reads `word`.
+    pub(super) fn is_name(&self, at: usize, span: &Span, word: &str) -> bool {
+        self.kind(at, span) == Some(Kind::Name) && self.word(at) == word
+    }
+
+    /// Whether the token is a sign or bracket that reads `sign`.
+    pub(super) fn is_sign(&self, at: usize, span: &Span, sign: &str) -> bool {
+        matches!(
+            self.kind(at, span),
+            Some(Kind::Symbol | Kind::Open | Kind::Close)
+        ) && self.word(at) == sign
+    }
+
+    /// Whether a group in the given bracket begins at the token.
+    pub(super) fn opens(&self, at: usize, span: &Span, bracket: &str) -> bool {
+        self.kind(at, span) == Some(Kind::Open) && self.word(at) == bracket
+    }
+
+    /// Whether a pipe stands right inside the group that begins at the token.
+    pub(super) fn piped(&self, open: usize) -> bool {
+        self.tokens.get(open).is_some_and(|token| token.piped)
+    }
+
+    /// What stands inside the group that begins at the token.
+    pub(super) fn inside(&self, open: usize) -> Span {
+        let end = self.tokens.get(open).map_or(open, |token| token.mate);
+        open + 1..end.max(open + 1).min(self.tokens.len())
+    }
+
+    /// The index after the token, or after the group that begins at it; never past the span.
+    pub(super) fn after(&self, at: usize, span: &Span) -> usize {
+        let next = match self.tokens.get(at) {
+            Some(token) if token.kind == Kind::Open => token.mate.max(at) + 1,
+            _ => at + 1,
+        };
+        next.min(span.end)
+    }
+
+    /// Whether the token follows the one before it without a gap.
+    pub(super) fn adjoins(&self, at: usize) -> bool {
+        match (
+            at.checked_sub(1).and_then(|before| self.tokens.get(before)),
+            self.tokens.get(at),
+        ) {
+            (Some(before), Some(token)) => before.end == token.start,
+            _ => false,
+        }
+    }
+
+    /// The text of a span, as written.
+    pub(super) fn slice(&self, span: &Span) -> &'a str {
+        match (
+            self.tokens.get(span.start),
+            span.end
+                .checked_sub(1)
+                .and_then(|last| self.tokens.get(last)),
+        ) {
+            (Some(first), Some(last)) if first.start <= last.end => {
+                &self.text[first.start..last.end]
+            }
+            _ => "",
+        }
+    }
+
+    /// The first token in the span, outside groups in it, that satisfies the test.
+    pub(super) fn find(&self, span: &Span, test: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut at = span.start;
+        while at < span.end {
+            if test(at) {
+                return Some(at);
+            }
+            at = self.after(at, span);
+        }
+        None
+    }
+
+    /// The stretches between the tokens of a kind, outside groups; one at least.
+    pub(super) fn split(&self, span: &Span, kind: Kind) -> Vec<Span> {
+        let mut parts = Vec::new();
+        let mut start = span.start;
+        let mut at = span.start;
+        while at < span.end {
+            if self.tokens[at].kind == kind {
+                parts.push(start..at);
+                start = at + 1;
+            }
+            at = self.after(at, span);
+        }
+        parts.push(start..span.end);
+        parts
+    }
+
+    /// The unquoted name of a token that is a name; of a string its value.
+    pub(super) fn name(&self, at: usize) -> String {
+        let word = self.word(at);
+        match self.tokens.get(at).map(|token| token.kind) {
+            Some(Kind::Quoted) => {
+                let inner = word.trim_start_matches('[').trim_end_matches(']').trim();
+                text_value(inner)
+            }
+            Some(Kind::Text) => text_value(word),
+            _ => word.to_owned(),
+        }
+    }
+
+    /// The literal at a token, if it is one.
+    pub(super) fn literal(&self, at: usize) -> Option<Literal> {
+        let word = self.word(at);
+        match self.tokens.get(at)?.kind {
+            Kind::Text => Some(Literal::Text(text_value(word))),
+            Kind::Number => Some(Literal::number(word)),
+            Kind::Duration => Literal::duration(word),
+            Kind::Typed => Some(typed_value(word)),
+            Kind::Name => match word {
+                "true" => Some(Literal::Bool(true)),
+                "false" => Some(Literal::Bool(false)),
+                "null" => Some(Literal::Null),
+                _ => None,
+            },
+            Kind::Quoted
+            | Kind::Open
+            | Kind::Close
+            | Kind::Pipe
+            | Kind::Semicolon
+            | Kind::Comma
+            | Kind::Symbol => None,
+        }
+    }
+
+    /// The tokens as written, without semicolons at the end.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> {
+        let last = self
+            .tokens
+            .iter()
+            .rposition(|token| token.kind != Kind::Semicolon);
+        (0..last.map_or(0, |last| last + 1)).map(|at| self.word(at))
+    }
+}
+
+/// The value of a string as written, its prefix, quotes and escapes resolved.
+fn text_value(word: &str) -> String {
+    let bare = word.trim_start_matches(['h', 'H']);
+    for fence in ["```", "~~~"] {
+        if let Some(inside) = bare.strip_prefix(fence) {
+            return inside.strip_suffix(fence).unwrap_or(inside).to_owned();
+        }
+    }
+    let verbatim = bare.starts_with('@');
+    let bare = bare.trim_start_matches('@');
+    let Some(quote) = bare.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
+        return bare.to_owned();
+    };
+    let inside = &bare[1..];
+    let inside = inside.strip_suffix(quote).unwrap_or(inside);
+    if verbatim {
+        return inside.replace(&format!("{quote}{quote}"), &quote.to_string());
+    }
+    let mut value = String::with_capacity(inside.len());
+    let mut chars = inside.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            value.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('n') => value.push('\n'),
+            Some('r') => value.push('\r'),
+            Some('t') => value.push('\t'),
+            Some(other @ ('\\' | '"' | '\'')) => value.push(other),
+            // A code such as \u0041 stays as written: it is only ever compared with itself.
+            Some(other) => value.extend(['\\', other]),
+            None => value.push('\\'),
+        }
+    }
+    value
+}
+
+/// The value of `type(value)`.
+fn typed_value(word: &str) -> Literal {
+    let (kind, value) = word.split_once('(').unwrap_or((word, ""));
+    let value = value.strip_suffix(')').unwrap_or(value).trim();
+    let value = value.trim_matches(['"', '\'']).trim();
+    if value == "null" {
+        return Literal::Null;
+    }
+    let read = match kind.trim() {
+        "datetime" | "date" => Literal::instant(value),
+        "timespan" | "time" => Literal::duration(value),
+        "bool" | "boolean" => match value {
+            "true" | "1" => Some(Literal::Bool(true)),
+            "false" | "0" => Some(Literal::Bool(false)),
+            _ => None,
+        },
+        "int" | "long" | "real" | "double" | "decimal" => Some(Literal::number(value)),
+        _ => Some(Literal::Other(value.to_lowercase())),
+    };
+    read.unwrap_or_else(|| Literal::Other(value.to_owned()))
+}

@@ -1,0 +1,102 @@
+//! Statements: what a query defines for itself, and the pipelines between its semicolons.
+
+use super::lexer::Kind;
+use super::pipeline::Place;
+use super::scope::Meaning;
+use super::source::Span;
+use super::{DEEPEST, Reader};
+
+/// The longest string that may be the name of a table, in bytes. Longer ones aren't kept: each use would copy them.
+const LONGEST_NAME: usize = 1024;
+
+impl<'a> Reader<'a> {
+    /// Reads statements; whether the rows of the last one that has rows are in order.
+    pub(super) fn statements(&mut self, span: &Span, depth: usize) -> bool {
+        let mut sorted = false;
+        for statement in self.source.split(span, Kind::Semicolon) {
+            let at = statement.start;
+            if statement.is_empty() {
+                continue;
+            }
+            match self.source.word(at) {
+                "let" => self.definition(&(at + 1..statement.end), depth),
+                "declare" if self.source.is_name(at + 1, &statement, "query_parameters") => {
+                    self.parameters(at + 2, &statement);
+                }
+                "declare" | "alias" | "restrict" | "set" if statement.len() > 1 => {}
+                _ => sorted = self.pipeline(&statement, Place::Statement, depth),
+            }
+        }
+        sorted
+    }
+
+    /// `name = value` of a `let`. The name counts from behind the value on.
+    fn definition(&mut self, span: &Span, depth: usize) {
+        if span.len() < 3 || !self.source.is_sign(span.start + 1, span, "=") {
+            self.approximate = true;
+            return;
+        }
+        let name = self.source.name(span.start);
+        let value = span.start + 2..span.end;
+        let meaning = match self.parameters_of_function(&value) {
+            Some(open) => self.function(open, &value, depth),
+            None => {
+                let referred = self.pipeline_of(&value, Place::Let, depth);
+                let text = (value.len() == 1
+                    && self.source.kind(value.start, &value) == Some(Kind::Text)
+                    && self.source.word(value.start).len() <= LONGEST_NAME)
+                    .then(|| self.source.name(value.start));
+                Meaning {
+                    text,
+                    ..self.meaning(referred.sorted, referred.call)
+                }
+            }
+        };
+        self.scope.define(name, meaning);
+    }
+
+    /// The bracket that opens a function's parameters, if the value of a `let` is a function: `(a:int) { .. }`, `view () { .. }`.
+    fn parameters_of_function(&self, value: &Span) -> Option<usize> {
+        let open = value.start + usize::from(self.source.is_name(value.start, value, "view"));
+        let body = self.source.after(open, value);
+        (self.source.opens(open, value, "(") && self.source.opens(body, value, "{")).then_some(open)
+    }
+
+    /// A function with parameters and a body.
+    fn function(&mut self, open: usize, value: &Span, depth: usize) -> Meaning<'a> {
+        let mark = self.scope.mark();
+        let tabular = self.parameters(open, value);
+        let body = self.source.after(open, value);
+        let mut sorted = false;
+        if depth >= DEEPEST {
+            self.approximate = true;
+        } else {
+            sorted = self.statements(&self.source.inside(body), depth + 1);
+        }
+        self.scope.back_to(mark);
+        Meaning {
+            sorted,
+            tabular: tabular.into(),
+            ..Meaning::default()
+        }
+    }
+
+    /// Defines the parameters in a group, `name:type = default` each; for each whether it takes a table.
+    fn parameters(&mut self, open: usize, span: &Span) -> Vec<bool> {
+        if !self.source.opens(open, span, "(") {
+            self.approximate = true;
+            return Vec::new();
+        }
+        let inside = self.source.inside(open);
+        let mut tabular = Vec::new();
+        for parameter in self.source.split(&inside, Kind::Comma) {
+            if parameter.is_empty() {
+                continue;
+            }
+            self.scope
+                .define(self.source.name(parameter.start), Meaning::default());
+            tabular.push(self.source.opens(parameter.start + 2, &parameter, "("));
+        }
+        tabular
+    }
+}

@@ -1,0 +1,218 @@
+//! Whatever the text: an answer, in bounded time and on a small stack.
+
+use proptest::prelude::*;
+
+use super::{exact, names, shape};
+use crate::score::tables::kql::are_identical;
+
+/// Bytes of stack that the deepest text must get by with.
+const STACK: usize = 1 << 20;
+
+#[test]
+fn text_that_does_not_parse_yields_what_it_can() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            "Orders | where (a == 1 | join Returns on Id",
+            &["Orders", "Returns"],
+        ),
+        (
+            "Orders | where a == \"open | take 1\n| join Returns on Id",
+            &["Orders", "Returns"],
+        ),
+        (
+            "Orders | wehre a == 1 | union Returns",
+            &["Orders", "Returns"],
+        ),
+        ("Orders where a == 1", &["Orders"]),
+        ("Orders ) | union Returns", &["Orders", "Returns"]),
+        ("Orders || union Returns", &["Orders", "Returns"]),
+        ("Orders | join", &["Orders"]),
+        ("Orders | where", &["Orders"]),
+        ("Orders | where a == 1 and", &["Orders"]),
+        ("| take 1", &[]),
+        ("let ; Orders", &["Orders"]),
+        ("let x Orders; Returns", &["Returns"]),
+        ("select * from Orders", &[]),
+        ("Orders | take 1 § 2", &["Orders"]),
+        ("union ,Orders", &["Orders"]),
+        ("table(T1, x) | take 1", &[]),
+    ];
+    for (query, expected) in cases {
+        let shape = shape(query);
+        assert!(shape.approximate, "{query}");
+        for table in *expected {
+            assert!(names(&shape).contains(table), "{query}: {:?}", shape.tables);
+        }
+    }
+}
+
+#[test]
+fn a_string_too_long_for_a_name_names_no_table() {
+    let query = |length: usize| format!("let x = '{}'; table(x) | take 1", "n".repeat(length));
+    assert_eq!(exact(&query(1000)).tables.len(), 1);
+    assert_eq!(shape(&query(1_000_000)).tables.len(), 0);
+}
+
+#[test]
+fn the_depth_that_is_read_is_bounded() {
+    let nested =
+        |depth: usize| format!("T | where {}a == 1{}", "(".repeat(depth), ")".repeat(depth));
+    assert_eq!(exact(&nested(40)).filters.len(), 1);
+    let deep = shape(&nested(40_000));
+    assert!(deep.approximate && deep.filters.is_empty());
+}
+
+#[test]
+fn hostile_texts_end_soon_on_a_small_stack() {
+    let run = || {
+        let texts = [
+            "(".repeat(16_384),
+            format!("{}{}", "(".repeat(10_000), "]".repeat(10_000)),
+            format!("T{}", "| where a == 1 and b ".repeat(12_500)),
+            format!("union {}", "T, ".repeat(12_500)),
+            format!("T{}", "| union U".repeat(12_500)),
+            format!("T | where a == \"{}\"", "x".repeat(1 << 17)),
+            format!("T | where a == \"{}", "\\".repeat(1 << 17)),
+            "T | where a in (".repeat(5_000),
+            "toscalar(T | where x in (".repeat(5_000),
+            format!("T | where {}", "not(".repeat(10_000)),
+            format!("T | where {}", "not ".repeat(10_000)),
+            "let f = (a:int) {".repeat(5_000),
+            "T | partition by a (".repeat(5_000),
+            "cluster('x').".repeat(10_000),
+            "[\"".repeat(10_000),
+            "```~~~".repeat(10_000),
+            format!("union {}", "a*".repeat(12_500)),
+        ];
+        for text in texts {
+            shape(&text);
+        }
+    };
+    // A stack that overflows ends the process, and the test with it.
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(run);
+    thread.unwrap().join().unwrap();
+}
+
+/// Pieces of KQL in any order.
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "T",
+        "union",
+        "join",
+        "where",
+        "find",
+        "search",
+        "in",
+        "let",
+        "x",
+        "=",
+        "==",
+        "|",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ";",
+        ",",
+        ".",
+        "..",
+        "*",
+        "-",
+        "not",
+        "and",
+        "or",
+        "by",
+        "on",
+        "as",
+        "summarize",
+        "count()",
+        "make-series",
+        "mv-apply",
+        "fork",
+        "partition",
+        "toscalar",
+        "materialize",
+        "view",
+        "table",
+        "cluster",
+        "database",
+        "('a')",
+        "\"s\"",
+        "'",
+        "\"",
+        "@",
+        "h",
+        "```",
+        "~~~",
+        "['a b']",
+        "['",
+        "1d",
+        "1.5",
+        "0x",
+        "1e-",
+        "datetime(",
+        "dynamic(",
+        "typeof(",
+        "kind=",
+        "hint.a=1",
+        "!in~",
+        "in~",
+        "!",
+        "$left",
+        "invoke",
+        "declare query_parameters(",
+        "\n",
+        "//",
+        "\u{200b}",
+        "é",
+        "make-graph",
+        "with",
+        "evaluate",
+        ":",
+    ]);
+    let glue = prop::sample::select(vec!["", " ", " ", "\n"]);
+    prop::collection::vec((piece, glue), 0..60).prop_map(|pieces| {
+        pieces
+            .into_iter()
+            .flat_map(|(piece, glue)| [piece, glue])
+            .collect()
+    })
+}
+
+/// What has to hold for any text.
+fn holds(text: &str) {
+    let shape = shape(text);
+    assert!(shape.tables.len() + shape.filters.len() + shape.aggregations.len() <= text.len());
+    assert!(are_identical(text, text));
+}
+
+proptest! {
+    #[test]
+    fn any_text_has_a_shape(text in any::<String>()) {
+        holds(&text);
+    }
+
+    #[test]
+    fn any_pieces_of_kql_have_a_shape(text in pieces()) {
+        holds(&text);
+    }
+
+    #[test]
+    fn a_query_cut_or_changed_anywhere_has_a_shape(at in 0_usize..300, length in 0_usize..40, put in pieces()) {
+        let query = "let f = (T:(*), n:int = 3) { T | where a in (U | project b) }; \
+            union withsource=S (f(Orders, 1) | summarize n = count() by bin(t, 1h)), ['My T'], database('d').App* \
+            | join kind=inner (X | sort by y) on $left.a == $right.b | where not(c between (datetime(2024-01-01) .. 7d)) \
+            | mv-apply e = d to typeof(string) on (where e has_any ('x', @\"y\")) | top 5 by n";
+        let start = at.min(query.len());
+        let end = (start + length).min(query.len());
+        holds(&format!("{}{put}{}", &query[..start], &query[end..]));
+    }
+
+    #[test]
+    fn white_space_and_comments_never_change_a_query(text in pieces()) {
+        let spaced = format!("\n\u{feff} // {{\n{text}");
+        prop_assert!(are_identical(&spaced, &text));
+    }
+}

@@ -1,0 +1,36 @@
+//! Whether a query asks for an order at its top level.
+
+use super::exact;
+
+#[test]
+fn the_order_at_the_top_level_counts() {
+    let sorted = [
+        "T | sort by a",
+        "T | order by a desc, b asc | take 5",
+        "T | top 5 by a",
+        "T | sort by a | where b == 1 | extend c = 1 | project a, c | render table",
+        "(T | sort by a) | take 5",
+        "let mine = T | sort by a; mine | take 5",
+        "let f = () { T | sort by a }; f()",
+        "T | summarize count() by a | order by a",
+    ];
+    for query in sorted {
+        assert!(exact(query).sorted_at_top, "{query}");
+    }
+    let unsorted = [
+        "T",
+        "T | take 5",
+        "T | sort by a | summarize make_list(b)",
+        "T | sort by a | distinct a",
+        "T | sort by a | count",
+        "T | join (U | sort by a) on a",
+        "union (T | sort by a), (U | sort by a)",
+        "T | where a in (U | top 5 by b | project a)",
+        "let mine = T | sort by a; U | where a in (mine)",
+        "T | where a == \"| sort by b\" // | sort by a",
+        "T | mv-apply x = a on (sort by x)",
+    ];
+    for query in unsorted {
+        assert!(!exact(query).sorted_at_top, "{query}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The dialects of SQL that a case may name. Never guesses one from the text.
+
+use serde::{Deserialize, Serialize};
+use sqlparser::dialect as grammar;
+
+/// A dialect of SQL.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dialect {
+    /// No particular one: the union of what the others agree on.
+    #[default]
+    Generic,
+    /// PostgreSQL.
+    #[serde(alias = "postgresql")]
+    Postgres,
+    /// MySQL and MariaDB.
+    #[serde(alias = "mariadb")]
+    Mysql,
+    /// SQLite.
+    Sqlite,
+    /// Microsoft SQL Server.
+    #[serde(alias = "tsql", alias = "sqlserver")]
+    Mssql,
+    /// Google BigQuery.
+    Bigquery,
+    /// Snowflake.
+    Snowflake,
+    /// Amazon Redshift.
+    Redshift,
+    /// ClickHouse.
+    Clickhouse,
+    /// DuckDB.
+    Duckdb,
+    /// Databricks and Spark.
+    #[serde(alias = "spark")]
+    Databricks,
+    /// Apache Hive.
+    Hive,
+    /// Standard SQL and nothing else.
+    Ansi,
+}
+
+impl Dialect {
+    /// Every dialect, in the order of the documentation.
+    pub const ALL: [Self; 13] = [
+        Self::Generic,
+        Self::Postgres,
+        Self::Mysql,
+        Self::Sqlite,
+        Self::Mssql,
+        Self::Bigquery,
+        Self::Snowflake,
+        Self::Redshift,
+        Self::Clickhouse,
+        Self::Duckdb,
+        Self::Databricks,
+        Self::Hive,
+        Self::Ansi,
+    ];
+
+    /// The name in requests and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generic => "generic",
+            Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
+            Self::Sqlite => "sqlite",
+            Self::Mssql => "mssql",
+            Self::Bigquery => "bigquery",
+            Self::Snowflake => "snowflake",
+            Self::Redshift => "redshift",
+            Self::Clickhouse => "clickhouse",
+            Self::Duckdb => "duckdb",
+            Self::Databricks => "databricks",
+            Self::Hive => "hive",
+            Self::Ansi => "ansi",
+        }
+    }
+
+    /// The parser's grammar of the dialect.
+    pub(super) fn grammar(self) -> &'static dyn grammar::Dialect {
+        match self {
+            Self::Generic => &grammar::GenericDialect,
+            Self::Postgres => &grammar::PostgreSqlDialect {},
+            Self::Mysql => &grammar::MySqlDialect {},
+            Self::Sqlite => &grammar::SQLiteDialect {},
+            Self::Mssql => &grammar::MsSqlDialect {},
+            Self::Bigquery => &grammar::BigQueryDialect,
+            Self::Snowflake => &grammar::SnowflakeDialect,
+            Self::Redshift => &grammar::RedshiftSqlDialect {},
+            Self::Clickhouse => &grammar::ClickHouseDialect {},
+            Self::Duckdb => &grammar::DuckDbDialect {},
+            Self::Databricks => &grammar::DatabricksDialect {},
+            Self::Hive => &grammar::HiveDialect {},
+            Self::Ansi => &grammar::AnsiDialect {},
+        }
+    }
+
+    /// Whether a common table expression may name itself without the word RECURSIVE.
+    pub(super) fn recursion_is_implied(self) -> bool {
+        match self {
+            Self::Mssql | Self::Sqlite | Self::Snowflake => true,
+            Self::Generic
+            | Self::Postgres
+            | Self::Mysql
+            | Self::Bigquery
+            | Self::Redshift
+            | Self::Clickhouse
+            | Self::Duckdb
+            | Self::Databricks
+            | Self::Hive
+            | Self::Ansi => false,
+        }
+    }
+
+    /// Whether `FROM t, t.items` reads an array of t's rows rather than a table `items` of a schema `t`.
+    pub(super) fn has_array_references(self) -> bool {
+        match self {
+            Self::Generic | Self::Bigquery | Self::Redshift => true,
+            Self::Postgres
+            | Self::Mysql
+            | Self::Sqlite
+            | Self::Mssql
+            | Self::Snowflake
+            | Self::Clickhouse
+            | Self::Duckdb
+            | Self::Databricks
+            | Self::Hive
+            | Self::Ansi => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Dialect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,94 @@
+//! Literals of SQL as comparable values. Never evaluates an expression.
+
+use sqlparser::ast::{DataType, Expr, UnaryOperator, Value};
+
+use crate::score::tables::Literal;
+
+/// The literal that an expression is: a value, a negative number, an interval or a typed string (`date '2024-01-01'`).
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of 60 kinds of expression four are literals"
+)]
+pub(super) fn of_expr(expr: &Expr) -> Option<Literal> {
+    match expr {
+        Expr::Value(value) => of_value(&value.value),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => negative(expr),
+        Expr::Interval(interval) => {
+            let Some(Literal::Text(amount) | Literal::Number(amount)) = of_expr(&interval.value)
+            else {
+                return None;
+            };
+            let unit = interval.leading_field.as_ref();
+            let text = match unit {
+                Some(unit) => format!("{amount} {unit}"),
+                None => amount,
+            };
+            Some(Literal::duration(&text).unwrap_or(Literal::Other(text.to_lowercase())))
+        }
+        Expr::TypedString(typed) => {
+            let text = text(&typed.value.value)?;
+            let is_time = matches!(
+                typed.data_type,
+                DataType::Date | DataType::Timestamp(..) | DataType::Datetime(_)
+            );
+            is_time
+                .then(|| Literal::instant(text))
+                .flatten()
+                .or_else(|| Some(Literal::Text(text.to_owned())))
+        }
+        _ => None,
+    }
+}
+
+fn negative(expr: &Expr) -> Option<Literal> {
+    if let Expr::Value(value) = expr
+        && let Value::Number(digits, _) = &value.value
+    {
+        return Some(Literal::number(&format!("-{digits}")));
+    }
+    None
+}
+
+/// A value; a string that reads as a point in time is one, since SQL compares it with columns of time as it is.
+fn of_value(value: &Value) -> Option<Literal> {
+    if let Value::Number(digits, _) = value {
+        return Some(Literal::number(digits));
+    }
+    if let Value::Boolean(value) = value {
+        return Some(Literal::Bool(*value));
+    }
+    if matches!(value, Value::Null) {
+        return Some(Literal::Null);
+    }
+    let text = text(value)?;
+    Some(Literal::instant(text).unwrap_or_else(|| Literal::Text(text.to_owned())))
+}
+
+/// A string's value, however it is quoted.
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::SingleQuotedString(text)
+        | Value::TripleSingleQuotedString(text)
+        | Value::TripleDoubleQuotedString(text)
+        | Value::EscapedStringLiteral(text)
+        | Value::UnicodeStringLiteral(text)
+        | Value::SingleQuotedByteStringLiteral(text)
+        | Value::DoubleQuotedByteStringLiteral(text)
+        | Value::TripleSingleQuotedByteStringLiteral(text)
+        | Value::TripleDoubleQuotedByteStringLiteral(text)
+        | Value::SingleQuotedRawStringLiteral(text)
+        | Value::DoubleQuotedRawStringLiteral(text)
+        | Value::TripleSingleQuotedRawStringLiteral(text)
+        | Value::TripleDoubleQuotedRawStringLiteral(text)
+        | Value::NationalStringLiteral(text)
+        | Value::HexStringLiteral(text)
+        | Value::DoubleQuotedString(text) => Some(text),
+        Value::DollarQuotedString(quoted) => Some(&quoted.value),
+        Value::QuoteDelimitedStringLiteral(quoted)
+        | Value::NationalQuoteDelimitedStringLiteral(quoted) => Some(&quoted.value),
+        Value::Number(..) | Value::Boolean(_) | Value::Null | Value::Placeholder(_) => None,
+    }
+}

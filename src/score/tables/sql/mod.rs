@@ -1,0 +1,65 @@
+//! What an SQL text reads, filters and aggregates.
+//!
+//! A text is parsed by the grammar of its dialect, or else by the generic one. [`parse`] refuses what neither can read; [`shape`] then makes a
+//! guess from the words alone. Bounded in time and memory: longer than [`LONGEST`] bytes is refused, and so is what nests too deep.
+//!
+//! Tables are base relations that any statement reads or writes. Aliases, common table expressions where they are in sight, derived
+//! tables, VALUES, table functions, arrays of rows, variables and stages are none.
+
+mod aggregates;
+mod clause;
+mod dialect;
+mod guess;
+mod lexer;
+mod literal;
+mod name;
+mod order;
+mod parse;
+mod predicate;
+mod scope;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod text;
+mod walk;
+
+pub use dialect::Dialect;
+pub use parse::LONGEST;
+pub use text::are_identical;
+
+use super::QueryShape;
+
+/// Why a text has no shape.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SqlError {
+    /// It is longer than [`LONGEST`].
+    #[error("the SQL is {bytes} bytes long; at most {LONGEST} are read")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// It nests deeper than the parser goes.
+    #[error("the SQL nests too deep; flatten its parentheses or subqueries")]
+    TooDeep,
+    /// It holds no statement.
+    #[error("the SQL holds no statement")]
+    Empty,
+    /// Neither the dialect's grammar nor the generic one can read it.
+    #[error("the SQL doesn't parse as {dialect}: {message}")]
+    Syntax {
+        /// The dialect asked for.
+        dialect: Dialect,
+        /// What the parser of that dialect says, with line and column.
+        message: String,
+    },
+}
+
+/// Reads the shape of a text that parses.
+pub fn parse(sql: &str, dialect: Dialect) -> Result<QueryShape, SqlError> {
+    parse::with_statements(sql, dialect, |statements| walk::shape(statements, dialect))
+}
+
+/// Reads the shape of any text: a guess, and said to be one, if it doesn't parse.
+pub fn shape(sql: &str, dialect: Dialect) -> QueryShape {
+    parse(sql, dialect).unwrap_or_else(|_| guess::shape(sql, dialect))
+}

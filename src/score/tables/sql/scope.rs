@@ -1,0 +1,170 @@
+//! Which names mean something else than a base table: common table expressions where they can be seen, and aliases whose arrays are read.
+//!
+//! A name of WITH is seen by the expressions after it and by the body; by all of them, itself included, if it is recursive. So
+//! `with users as (select * from users) select * from users` reads the table `users` once, in the expression.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlparser::ast::{Cte, Query, Select, SetExpr, TableFactor, TableWithJoins};
+
+use super::Dialect;
+use super::name;
+
+/// The names in sight at one point of a walk.
+#[derive(Debug)]
+pub(super) struct Scopes {
+    dialect: Dialect,
+    queries: Vec<QueryFrame>,
+    /// Names of common table expressions in sight, and how often each is declared.
+    declared: Vec<String>,
+    count: HashMap<String, usize>,
+    /// The name that a query declares once it has been walked, by the query's place in memory.
+    pending: HashMap<usize, String>,
+    selects: Vec<SelectFrame>,
+}
+
+#[derive(Debug)]
+struct QueryFrame {
+    /// How many names were in sight before.
+    before: usize,
+    /// The name that comes into sight afterwards.
+    declares: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct SelectFrame {
+    /// What all items of FROM are called: for subqueries of this select.
+    all: HashSet<String>,
+    /// What the items walked so far are called: for the items after them.
+    walked: HashSet<String>,
+}
+
+impl Scopes {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            queries: Vec::new(),
+            declared: Vec::new(),
+            count: HashMap::new(),
+            pending: HashMap::new(),
+            selects: Vec::new(),
+        }
+    }
+
+    pub(super) fn enter_query(&mut self, query: &Query) {
+        let declares = self.pending.remove(&place(query));
+        let own = declares
+            .as_ref()
+            .filter(|_| self.dialect.recursion_is_implied() && is_set_operation(query))
+            .cloned();
+        self.queries.push(QueryFrame {
+            before: self.declared.len(),
+            declares,
+        });
+        if let Some(name) = own {
+            self.declare(name);
+        }
+        let Some(with) = &query.with else {
+            return;
+        };
+        for cte in &with.cte_tables {
+            let name = cte_name(cte);
+            if with.recursive {
+                self.declare(name);
+            } else {
+                self.pending.insert(place(&*cte.query), name);
+            }
+        }
+    }
+
+    pub(super) fn leave_query(&mut self) {
+        let Some(frame) = self.queries.pop() else {
+            return;
+        };
+        for name in self.declared.drain(frame.before..) {
+            if let Some(count) = self.count.get_mut(&name) {
+                *count -= 1;
+            }
+        }
+        if let Some(name) = frame.declares {
+            self.declare(name);
+        }
+    }
+
+    fn declare(&mut self, name: String) {
+        *self.count.entry(name.clone()).or_default() += 1;
+        self.declared.push(name);
+    }
+
+    /// Whether an unqualified name means a common table expression here.
+    pub(super) fn is_cte(&self, folded: &str) -> bool {
+        self.count.get(folded).is_some_and(|count| *count > 0)
+    }
+
+    pub(super) fn enter_select(&mut self, select: &Select) {
+        let mut frame = SelectFrame::default();
+        if self.dialect.has_array_references() {
+            frame.all.extend(called(&select.from));
+        }
+        self.selects.push(frame);
+    }
+
+    pub(super) fn leave_select(&mut self) {
+        self.selects.pop();
+    }
+
+    /// Notes an item of FROM as walked.
+    pub(super) fn leave_factor(&mut self, factor: &TableFactor) {
+        if self.dialect.has_array_references()
+            && let Some(frame) = self.selects.last_mut()
+            && let Some(name) = name::called(factor)
+        {
+            frame.walked.insert(name);
+        }
+    }
+
+    /// Whether the first part of a qualified name is an item of this FROM, or of one around it: then its array is read.
+    pub(super) fn is_array_of(&self, first: &str) -> bool {
+        let Some((innermost, around)) = self.selects.split_last() else {
+            return false;
+        };
+        innermost.walked.contains(first) || around.iter().any(|frame| frame.all.contains(first))
+    }
+}
+
+/// A node's place in memory: nothing moves while it is walked.
+pub(super) fn place<T>(node: &T) -> usize {
+    std::ptr::from_ref(node) as usize
+}
+
+fn cte_name(cte: &Cte) -> String {
+    cte.alias.name.value.to_lowercase()
+}
+
+/// Whether a query joins results, as one that names itself has to.
+fn is_set_operation(query: &Query) -> bool {
+    let mut query = query;
+    while let SetExpr::Query(inner) = &*query.body {
+        query = inner;
+    }
+    matches!(&*query.body, SetExpr::SetOperation { .. })
+}
+
+/// What the items of a FROM are called, those of joins included.
+fn called(from: &[TableWithJoins]) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest: Vec<&TableWithJoins> = from.iter().collect();
+    while let Some(item) = rest.pop() {
+        let joined = item.joins.iter().map(|join| &join.relation);
+        for factor in std::iter::once(&item.relation).chain(joined) {
+            names.extend(name::called(factor));
+            if let TableFactor::NestedJoin {
+                table_with_joins, ..
+            } = factor
+            {
+                rest.push(table_with_joins);
+            }
+        }
+    }
+    names
+}

@@ -1,0 +1,211 @@
+//! Tables that a statement names outside of a FROM: what it writes, creates and drops. The walk finds the others.
+
+use std::collections::HashSet;
+
+use sqlparser::ast::{
+    CopySource, CreateTableLikeKind, Delete, Expr, FromTable, Insert, LockTable, Merge,
+    MergeAction, MultiTableInsertIntoClause, ObjectName, ObjectType, OutputClause, SelectInto,
+    Statement, TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind,
+};
+
+use super::walk::Walk;
+use super::{clause, name};
+use crate::score::tables::TableName;
+
+/// Reads what a statement itself says: its targets, and the predicates of its own WHERE and ON.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of 140 kinds of statement, those are listed whose tables the parser's visitor doesn't report; of the rest it does"
+)]
+pub(super) fn read(walk: &mut Walk, statement: &Statement) {
+    match statement {
+        Statement::Insert(insert) => read_insert(walk, insert),
+        Statement::Update(update) => read_update(walk, update),
+        Statement::Delete(delete) => read_delete(walk, delete),
+        Statement::Merge(merge) => read_merge(walk, merge),
+        Statement::CreateTable(create) => {
+            walk.write(&create.name);
+            if let Some(
+                CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like),
+            ) = &create.like
+            {
+                walk.write(&like.name);
+            }
+            create.clone.iter().for_each(|name| walk.write(name));
+        }
+        Statement::CreateView(create) => {
+            walk.write(&create.name);
+            create.to.iter().for_each(|name| walk.write(name));
+        }
+        Statement::Drop {
+            object_type, names, ..
+        } if is_relation(*object_type) => names.iter().for_each(|name| walk.write(name)),
+        Statement::RenameTable(renamed) => {
+            for table in renamed {
+                walk.write(&table.old_name);
+                walk.write(&table.new_name);
+            }
+        }
+        Statement::Copy {
+            source: CopySource::Table { table_name, .. },
+            ..
+        }
+        | Statement::LoadData { table_name, .. } => walk.write(table_name),
+        Statement::CopyIntoSnowflake { into, from_obj, .. } => {
+            walk.write(into);
+            from_obj.iter().for_each(|name| walk.write(name));
+        }
+        Statement::OptimizeTable { name, .. } => walk.write(name),
+        Statement::LockTables { tables } => read_locked(walk, tables),
+        // `show tables in db` names no table; `show columns from t` does, but as a question about it.
+        Statement::ShowTables { show_options, .. }
+        | Statement::ShowViews { show_options, .. }
+        | Statement::ShowSchemas { show_options, .. }
+        | Statement::ShowDatabases { show_options, .. } => {
+            let parent = show_options.show_in.as_ref();
+            if let Some(name) = parent.and_then(|parent| parent.parent_name.as_ref()) {
+                walk.settle(name);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Notes the target of `select … into` or `output … into`. Several targets are variables, as are all of MySQL's.
+pub(super) fn read_into(walk: &mut Walk, into: &SelectInto) {
+    if let [target] = into.targets.as_slice()
+        && walk.writes_select_into()
+        && let Some(table) = name::table_of_expr(target)
+    {
+        walk.add(table);
+    }
+}
+
+fn is_relation(object: ObjectType) -> bool {
+    match object {
+        ObjectType::Table | ObjectType::View | ObjectType::MaterializedView => true,
+        ObjectType::Collation
+        | ObjectType::Index
+        | ObjectType::Schema
+        | ObjectType::Database
+        | ObjectType::Role
+        | ObjectType::Sequence
+        | ObjectType::Stage
+        | ObjectType::Type
+        | ObjectType::User
+        | ObjectType::Stream
+        | ObjectType::Warehouse => false,
+    }
+}
+
+fn read_insert(walk: &mut Walk, insert: &Insert) {
+    let whens = insert.multi_table_when_clauses.iter();
+    let clauses = insert
+        .multi_table_into_clauses
+        .iter()
+        .chain(whens.flat_map(|when| &when.into_clauses))
+        .chain(insert.multi_table_else_clause.iter().flatten());
+    let mut is_multiple = false;
+    for MultiTableInsertIntoClause { table_name, .. } in clauses {
+        is_multiple = true;
+        walk.write(table_name);
+    }
+    if let TableObject::TableName(name) = &insert.table {
+        // The parser leaves a name without parts where the clauses name the targets.
+        if is_multiple {
+            walk.settle(name);
+        } else {
+            walk.write(name);
+        }
+    }
+    read_output(walk, insert.output.as_ref());
+}
+
+fn read_update(walk: &mut Walk, update: &Update) {
+    let from = match &update.from {
+        Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
+            from.as_slice()
+        }
+        None => &[],
+    };
+    if let TableFactor::Table { name, .. } = &update.table.relation
+        && is_alias(name, &aliases(from))
+    {
+        // `update o set … from orders o`: the walk meets the table itself in the FROM.
+        walk.settle(name);
+    }
+    clause::read_joins(walk, std::slice::from_ref(&update.table));
+    clause::read_joins(walk, from);
+    update.selection.iter().for_each(|expr| walk.filter(expr));
+    read_output(walk, update.output.as_ref());
+}
+
+fn read_delete(walk: &mut Walk, delete: &Delete) {
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    let using = delete.using.as_deref().unwrap_or_default();
+    let (own, others) = (aliases(from), aliases(using));
+    for target in &delete.tables {
+        if !is_alias(target, &own) && !walk.is_cte(target) {
+            walk.write(target);
+        }
+    }
+    for item in from {
+        if let TableFactor::Table { name, .. } = &item.relation
+            && is_alias(name, &others)
+        {
+            walk.settle(name);
+        }
+    }
+    clause::read_joins(walk, from);
+    clause::read_joins(walk, using);
+    delete.selection.iter().for_each(|expr| walk.filter(expr));
+    read_output(walk, delete.output.as_ref());
+}
+
+fn read_merge(walk: &mut Walk, merge: &Merge) {
+    walk.filter(&merge.on);
+    for clause in &merge.clauses {
+        clause.predicate.iter().for_each(|expr| walk.filter(expr));
+        if let MergeAction::Update(update) = &clause.action {
+            let own: [&Option<Expr>; 2] = [&update.update_predicate, &update.delete_predicate];
+            own.into_iter().flatten().for_each(|expr| walk.filter(expr));
+        }
+    }
+    read_output(walk, merge.output.as_ref());
+}
+
+fn read_output(walk: &mut Walk, output: Option<&OutputClause>) {
+    if let Some(OutputClause::Output {
+        into_table: Some(into),
+        ..
+    }) = output
+    {
+        read_into(walk, into);
+    }
+}
+
+/// The aliases that some items declare, in lower case.
+fn aliases(from: &[TableWithJoins]) -> HashSet<String> {
+    let relations = from.iter().flat_map(|item| {
+        let joined = item.joins.iter().map(|join| &join.relation);
+        std::iter::once(&item.relation).chain(joined)
+    });
+    relations
+        .filter_map(name::alias)
+        .map(|alias| alias.name.value.to_lowercase())
+        .collect()
+}
+
+/// Whether a name is one of the aliases.
+fn is_alias(name: &ObjectName, aliases: &HashSet<String>) -> bool {
+    !aliases.is_empty()
+        && name::table(name).is_some_and(|table| {
+            table.qualifiers.is_empty() && aliases.contains(&table.name.to_lowercase())
+        })
+}
+
+fn read_locked(walk: &mut Walk, tables: &[LockTable]) {
+    for locked in tables {
+        walk.add(TableName::bare(&locked.table.value));
+    }
+}

@@ -1,0 +1,327 @@
+//! Tables by statement, by scope and by dialect; below them the other clauses, and what no text may do.
+
+use super::*;
+use crate::score::tables::TableName;
+
+mod clauses;
+mod hostile;
+
+fn read(sql: &str, dialect: Dialect) -> QueryShape {
+    parse(sql, dialect).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+fn tables(sql: &str, dialect: Dialect) -> Vec<String> {
+    let mut names: Vec<_> = read(sql, dialect)
+        .tables
+        .iter()
+        .map(TableName::dotted)
+        .collect();
+    names.sort();
+    names
+}
+
+#[track_caller]
+fn assert_tables(dialect: Dialect, cases: &[(&str, &[&str])]) {
+    for (sql, expected) in cases {
+        assert_eq!(&tables(sql, dialect), expected, "{dialect}: {sql}");
+    }
+}
+
+#[test]
+fn tables_are_what_any_statement_reads_or_writes() {
+    assert_tables(
+        Dialect::Generic,
+        &[
+            ("select 1", &[]),
+            ("select * from a, b join c on b.x = c.x", &["a", "b", "c"]),
+            (
+                "select (select max(x) from b) from a where y in (select y from c)",
+                &["a", "b", "c"],
+            ),
+            ("select * from (select * from a) d", &["a"]),
+            ("select * from (a join b on a.x = b.x)", &["a", "b"]),
+            (
+                "select * from a union all (select * from b except select * from c)",
+                &["a", "b", "c"],
+            ),
+            ("insert into a (x) select x from b", &["a", "b"]),
+            (
+                "update a set x = (select max(x) from b) where y = 1",
+                &["a", "b"],
+            ),
+            ("delete from a where x in (select x from b)", &["a", "b"]),
+            (
+                "merge into a using b on a.x = b.x when matched then update set y = b.y when not matched then insert (x) values (b.x)",
+                &["a", "b"],
+            ),
+            ("create table a as select * from b", &["a", "b"]),
+            ("create table a like b", &["a", "b"]),
+            ("create view a as select * from b", &["a", "b"]),
+            ("drop table a, b", &["a", "b"]),
+            ("drop view a", &["a"]),
+            ("drop index a", &[]),
+            ("truncate table a", &["a"]),
+            ("alter table a add column x int", &["a"]),
+            ("select * into a from b", &["a", "b"]),
+            ("select x, y into v, w from a", &["a"]),
+            ("explain select * from a", &["a"]),
+            ("select 1 from a; delete from b", &["a", "b"]),
+            ("select * from A, a, \"a\"", &["A"]),
+            ("select a.x from s.t as a", &["s.t"]),
+            ("select * from \"s p\".\"t\"", &["s p.t"]),
+            ("with c as (select 1) table a", &["a"]),
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_base_relation_is_no_table() {
+    assert_tables(
+        Dialect::Generic,
+        &[
+            ("select * from (values (1), (2)) v(x)", &[]),
+            ("values (1)", &[]),
+            (
+                "select * from generate_series(1, 3) g join a on a.x = g",
+                &["a"],
+            ),
+            ("select * from unnest(array[1, 2])", &[]),
+            ("select 'from b' from a -- join c", &["a"]),
+            ("select extract(year from d) from a", &["a"]),
+            ("select * from a where x is distinct from y", &["a"]),
+            ("select * from a, a.items i", &["a"]),
+            (
+                "select (select count(*) from o.items) from orders o",
+                &["orders"],
+            ),
+            (
+                "select * from employees.employees",
+                &["employees.employees"],
+            ),
+        ],
+    );
+    assert_eq!(
+        read("select * from f(1), g(2), f(3)", Dialect::Generic).unknown_functions,
+        ["f", "g"]
+    );
+}
+
+#[test]
+fn a_common_table_expression_hides_a_table_only_where_it_is_in_sight() {
+    assert_tables(
+        Dialect::Generic,
+        &[
+            (
+                "with users as (select * from users) select * from users",
+                &["users"],
+            ),
+            (
+                "with a as (select 1), b as (select * from a) select * from b",
+                &[],
+            ),
+            (
+                "with b as (select * from a), a as (select 1) select * from b, a",
+                &["a"],
+            ),
+            (
+                "with recursive a as (select 1 union all select * from a) select * from a",
+                &[],
+            ),
+            (
+                "with recursive b as (select * from a), a as (select 1) select * from b",
+                &[],
+            ),
+            (
+                "select * from (with a as (select 1) select * from a) d, a",
+                &["a"],
+            ),
+            ("with a as (select 1) select * from s.a", &["s.a"]),
+            ("with a as (select 1) select * from A", &[]),
+            (
+                "with a as (with b as (select * from c) select * from b) select * from a, b",
+                &["b", "c"],
+            ),
+            ("with a as (select 1) insert into a select * from a", &["a"]),
+            ("with a as (select * from t) table a", &["t"]),
+            (
+                "with a as (select 1) select * from t; select * from a",
+                &["a", "t"],
+            ),
+            (
+                "select * from t where exists (with t as (select 1) select * from t)",
+                &["t"],
+            ),
+            (
+                "with a as (select 1) select (select x from a) from t where y in (select y from a)",
+                &["t"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn recursion_is_implied_where_the_dialect_implies_it() {
+    let sql = "with a as (select 1 as x union all select x + 1 from a where x < 9) select * from a";
+    for dialect in [Dialect::Mssql, Dialect::Sqlite, Dialect::Snowflake] {
+        assert_tables(dialect, &[(sql, &[])]);
+        assert_tables(
+            dialect,
+            &[(
+                "with users as (select * from users) select * from users",
+                &["users"],
+            )],
+        );
+    }
+    assert_tables(Dialect::Postgres, &[(sql, &["a"])]);
+}
+
+#[test]
+fn each_dialect_spells_its_tables() {
+    assert_tables(
+        Dialect::Mssql,
+        &[
+            (
+                "select top 5 * from [my db].[dbo].[t] with (nolock)",
+                &["my db.dbo.t"],
+            ),
+            ("select * from t (nolock)", &["t"]),
+            ("select * from @t", &[]),
+            (
+                "update o set x = 1 from orders o join lines l on l.id = o.id",
+                &["lines", "orders"],
+            ),
+            ("delete o from orders o where o.x = 1", &["orders"]),
+            (
+                "with c as (select * from t) delete from c where x = 1",
+                &["t"],
+            ),
+            ("select * from t option (maxrecursion 0)", &["t"]),
+            (
+                "select * from t where x in (select option from u) option (hash join);",
+                &["t", "u"],
+            ),
+            ("select * into #tmp from t", &["#tmp", "t"]),
+        ],
+    );
+    assert_tables(
+        Dialect::Bigquery,
+        &[
+            ("select * from `p-1.d.t`", &["p-1.d.t"]),
+            ("select * from `p-1`.d.`events_*`", &["p-1.d.events_*"]),
+            ("select * from p-1.d.t", &["p-1.d.t"]),
+            (
+                "select * from d.t as t, unnest(t.hits) as h, t.items",
+                &["d.t"],
+            ),
+            (
+                "from d.t |> where x = 1 |> join u on t.id = u.id |> aggregate count(*) group by y",
+                &["d.t", "u"],
+            ),
+        ],
+    );
+    assert_tables(
+        Dialect::Snowflake,
+        &[
+            (
+                "select * from db..t, lateral flatten(input => t.v) f",
+                &["db.t"],
+            ),
+            ("select * from table(flatten(parse_json('[]')))", &[]),
+            ("select $1 from @stage/file.csv", &[]),
+            (
+                "select * from t qualify row_number() over (order by x) = 1",
+                &["t"],
+            ),
+        ],
+    );
+    assert_tables(
+        Dialect::Mysql,
+        &[
+            ("select a into @v from t", &["t"]),
+            ("replace into t values (1)", &["t"]),
+            ("delete a from t a join u b on a.x = b.x", &["t", "u"]),
+            ("update t a join u b on a.x = b.x set a.y = 1", &["t", "u"]),
+            ("rename table a to b", &["a", "b"]),
+        ],
+    );
+    assert_tables(
+        Dialect::Postgres,
+        &[
+            ("delete from a using b where a.x = b.x", &["a", "b"]),
+            ("update a set x = b.x from b where a.y = b.y", &["a", "b"]),
+            (
+                "with d as (delete from a returning *) insert into b select * from d",
+                &["a", "b"],
+            ),
+            (
+                "select * from a, lateral (select * from b where b.x = a.x) l",
+                &["a", "b"],
+            ),
+            ("select * from a, a.b", &["a", "a.b"]),
+            ("lock table a", &["a"]),
+            ("copy a to stdout", &["a"]),
+        ],
+    );
+    assert_tables(
+        Dialect::Clickhouse,
+        &[("select * from t array join items as i where x = 1", &["t"])],
+    );
+    assert_tables(
+        Dialect::Hive,
+        &[("select x from t lateral view explode(xs) e as x", &["t"])],
+    );
+}
+
+#[test]
+fn a_text_that_the_dialect_refuses_may_be_generic_and_a_generic_one_of_any_dialect() {
+    assert_tables(
+        Dialect::Generic,
+        &[("select `a` from `t` force index (i) # all", &["t"])],
+    );
+    assert_tables(
+        Dialect::Generic,
+        &[("select t.[a] from [dbo].[t]", &["dbo.t"])],
+    );
+    assert_tables(
+        Dialect::Ansi,
+        &[("select * from t limit 5 offset 2", &["t"])],
+    );
+}
+
+#[test]
+fn an_error_says_what_is_wrong_and_where() {
+    let error = parse("select * from t where = 1", Dialect::Postgres).unwrap_err();
+    assert!(matches!(
+        &error,
+        SqlError::Syntax {
+            dialect: Dialect::Postgres,
+            ..
+        }
+    ));
+    assert!(error.to_string().contains("Line: 1"), "{error}");
+    assert_eq!(
+        parse(" ; -- nothing", Dialect::Generic),
+        Err(SqlError::Empty)
+    );
+    assert!(shape("select * from t where ((", Dialect::Generic).approximate);
+    assert!(!shape("select * from t", Dialect::Generic).approximate);
+}
+
+#[test]
+fn a_dialect_has_one_name_on_the_wire_and_answers_to_others() {
+    for dialect in Dialect::ALL {
+        let name = serde_json::to_value(dialect).unwrap();
+        assert_eq!(name, dialect.name());
+        assert_eq!(serde_json::from_value::<Dialect>(name).unwrap(), dialect);
+    }
+    for (name, dialect) in [
+        ("postgresql", Dialect::Postgres),
+        ("tsql", Dialect::Mssql),
+        ("spark", Dialect::Databricks),
+    ] {
+        assert_eq!(
+            serde_json::from_value::<Dialect>(name.into()).unwrap(),
+            dialect
+        );
+    }
+}

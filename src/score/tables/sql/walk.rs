@@ -1,0 +1,258 @@
+//! One walk over the statements, in the order of the text, that fills a [`QueryShape`]. Subqueries are met where they stand.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement, TableFactor, Visit, Visitor};
+
+use super::aggregates::Aggregates;
+use super::predicate::{self, Leaf};
+use super::scope::{Scopes, place};
+use super::{Dialect, clause, literal, name, order, statement};
+use crate::score::tables::{Filter, QueryShape, TableName};
+
+/// The shape of what the statements say.
+pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
+    let mut walk = Walk {
+        dialect,
+        scopes: Scopes::new(dialect),
+        seen: HashSet::new(),
+        functions: HashSet::new(),
+        settled: HashSet::new(),
+        leaves: HashMap::new(),
+        open: Vec::new(),
+        muted: None,
+        aggregates: Aggregates::default(),
+        depth: 0,
+        shape: QueryShape {
+            sorted_at_top: order::is_sorted_at_top(statements),
+            ..QueryShape::default()
+        },
+    };
+    for statement in statements {
+        // Nothing breaks off the walk.
+        let ControlFlow::Continue(()) = statement.visit(&mut walk);
+    }
+    walk.shape.aggregations = walk.aggregates.into_found();
+    walk.shape
+}
+
+/// What the walk knows at one point of the text.
+pub(super) struct Walk {
+    dialect: Dialect,
+    scopes: Scopes,
+    /// The tables found, in lower case.
+    seen: HashSet<TableName>,
+    /// The functions found where a table may stand.
+    functions: HashSet<String>,
+    /// Names that need no decision when they are met, by their place in memory.
+    settled: HashSet<usize>,
+    /// Predicates announced by a clause, by their place in memory.
+    leaves: HashMap<usize, String>,
+    /// The predicates that the walk is in.
+    open: Vec<Leaf>,
+    /// The expression below which literals are known already.
+    muted: Option<usize>,
+    aggregates: Aggregates,
+    /// How many queries the walk is in.
+    depth: usize,
+    shape: QueryShape,
+}
+
+impl Walk {
+    /// Adds a table, whatever names are in scope.
+    pub(super) fn add(&mut self, table: TableName) {
+        if !self.seen.insert(table.folded()) {
+            return;
+        }
+        if !table.qualifiers.is_empty() {
+            self.shape.qualified.push(table.dotted());
+        }
+        self.shape.tables.push(table);
+    }
+
+    /// Adds a table that a statement writes: never a common table expression.
+    pub(super) fn write(&mut self, name: &ObjectName) {
+        self.settle(name);
+        if let Some(table) = name::table(name) {
+            self.add(table);
+        }
+    }
+
+    /// Adds a table that is read, unless its name means something else here.
+    pub(super) fn read(&mut self, table: TableName) {
+        let is_other = match table.qualifiers.first() {
+            None => self.scopes.is_cte(&table.name.to_lowercase()),
+            Some(first) => self.scopes.is_array_of(&first.to_lowercase()),
+        };
+        if !is_other {
+            self.add(table);
+        }
+    }
+
+    /// Marks a name as decided.
+    pub(super) fn settle(&mut self, name: &ObjectName) {
+        self.settled.insert(place(name));
+    }
+
+    /// Whether a name means a common table expression here.
+    pub(super) fn is_cte(&self, name: &ObjectName) -> bool {
+        name::table(name).is_some_and(|table| {
+            table.qualifiers.is_empty() && self.scopes.is_cte(&table.name.to_lowercase())
+        })
+    }
+
+    /// Whether `select … into x` makes a table of the dialect.
+    pub(super) fn writes_select_into(&self) -> bool {
+        self.dialect != Dialect::Mysql
+    }
+
+    /// Announces the predicates of a WHERE, HAVING or ON.
+    pub(super) fn filter(&mut self, expr: &Expr) {
+        predicate::leaves(expr, |leaf, operator| {
+            self.leaves.insert(place(leaf), operator);
+        });
+    }
+
+    /// Adds a predicate that stands in no expression.
+    pub(super) fn add_filter(&mut self, filter: Filter) {
+        self.shape.filters.push(filter);
+    }
+
+    /// Adds a grouping key that stands in no GROUP BY.
+    pub(super) fn add_key(&mut self, key: &Expr) {
+        self.aggregates.add_key(key);
+    }
+
+    /// Adds a function that is called where a table may stand.
+    fn add_function(&mut self, name: &ObjectName) {
+        if let Some(called) = name::table(name).map(|table| table.dotted())
+            && self.functions.insert(called.clone())
+        {
+            self.shape.unknown_functions.push(called);
+        }
+    }
+
+    /// Opens a predicate, and adds columns and literals to the one that is open.
+    fn enter_expr(&mut self, expr: &Expr) {
+        if let Some(operator) = self.leaves.remove(&place(expr)) {
+            self.open.push(Leaf {
+                place: place(expr),
+                depth: self.depth,
+                index: self.shape.filters.len(),
+                columns: HashSet::new(),
+            });
+            self.shape.filters.push(Filter {
+                operator,
+                columns: Vec::new(),
+                literals: Vec::new(),
+            });
+        }
+        if self.muted.is_some() {
+            return;
+        }
+        let depth = self.depth;
+        if let Some(leaf) = self.open.last_mut().filter(|leaf| leaf.depth == depth)
+            && let Some(filter) = self.shape.filters.get_mut(leaf.index)
+        {
+            if let Some(literal) = literal::of_expr(expr) {
+                filter.literals.push(literal);
+                self.muted = Some(place(expr));
+            } else if let Some(column) = predicate::column(expr)
+                && leaf.columns.insert(column.to_owned())
+            {
+                filter.columns.push(column.to_owned());
+            }
+        }
+    }
+}
+
+impl Visitor for Walk {
+    type Break = Infallible;
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<Infallible> {
+        statement::read(self, statement);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
+        self.depth += 1;
+        self.scopes.enter_query(query);
+        self.aggregates.enter_query();
+        clause::read_pipes(self, query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
+        // Only now are the names of its WITH in sight.
+        clause::read_table_commands(self, query);
+        self.aggregates.leave_query();
+        self.scopes.leave_query();
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Infallible> {
+        self.scopes.enter_select(select);
+        self.aggregates.enter_select(select);
+        clause::read_select(self, select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _: &Select) -> ControlFlow<Infallible> {
+        self.scopes.leave_select();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
+        if let TableFactor::Table {
+            name,
+            args: Some(args),
+            ..
+        } = factor
+            && !name::are_lock_hints(args)
+        {
+            self.settle(name);
+            self.add_function(name);
+        }
+        if let TableFactor::Function { name, .. } = factor {
+            self.add_function(name);
+        }
+        if let TableFactor::NestedJoin {
+            table_with_joins, ..
+        } = factor
+        {
+            clause::read_joins(self, std::slice::from_ref(&**table_with_joins));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
+        self.scopes.leave_factor(factor);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<Infallible> {
+        if self.settled.remove(&place(relation)) {
+            return ControlFlow::Continue(());
+        }
+        if let Some(table) = name::table(relation) {
+            self.read(table);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
+        self.enter_expr(expr);
+        self.aggregates.read(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
+        let place = place(expr);
+        self.muted.take_if(|muted| *muted == place);
+        self.open.pop_if(|leaf| leaf.place == place);
+        ControlFlow::Continue(())
+    }
+}
