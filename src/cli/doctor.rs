@@ -28,7 +28,7 @@ const LEAST_SPACE: u64 = 512 * 1024 * 1024;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Check what a process would need: settings, criteria and judges' files, every configured judge (one call \
-                  of one token each), and either database, migrations, clock and Redis (DATABASE_URL is set) or the data \
+                  of one token each), the TARSy that history.base_url names, and either database, migrations, clock and Redis (DATABASE_URL is set) or the data \
                   folder and its disk. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
     after_help = "Examples:\n  gavel doctor --json\n  gavel doctor --no-probe    # calls no judge"
 )]

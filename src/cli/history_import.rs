@@ -16,6 +16,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::{Client, list, text};
+use crate::history::tarsy::Address;
 
 /// How often the import is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -76,6 +77,7 @@ impl FromTarsy {
             print(&follow(reached.client, id).await?, as_json)
         };
         let from = self.from.clone().unwrap_or_default();
+        Address::parse(&from).map_err(|fault| CliError::usage(format!("--from {fault}")))?;
         // What this process imports from is its TARSy, so that the token goes there; a configured one keeps its token.
         let adjust = |settings: &mut crate::config::Settings| {
             if settings.history.base_url.is_empty() {

@@ -36,11 +36,7 @@ enum What {
     )]
     Import {
         /// Files with one session, a list, or one per line; - is stdin
-        #[arg(
-            required_unless_present = "from",
-            conflicts_with = "from",
-            value_name = "FILE"
-        )]
+        #[arg(conflicts_with = "from", value_name = "FILE")]
         files: Vec<PathBuf>,
         #[command(flatten)]
         tarsy: Box<FromTarsy>,
@@ -91,6 +87,9 @@ impl Sessions {
             What::Import { tarsy, common, .. } if tarsy.is_given() => {
                 tarsy.run(global, &common.reach, common.json).await
             }
+            What::Import { files, .. } if files.is_empty() => Err(CliError::usage(
+                "nothing to import from: name files (- is stdin), or a TARSy with --from URL",
+            )),
             What::Import { files, common, .. } => import_files(global, files, common).await,
             What::List {
                 status,

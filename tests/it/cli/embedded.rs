@@ -218,6 +218,22 @@ fn a_faulty_session_file_is_exit_2_and_nothing_of_it_is_stored() {
 }
 
 #[test]
+fn an_import_of_nothing_and_one_from_no_address_name_the_argument() {
+    let place = Place::new();
+    let nothing = place.run(&["sessions", "import"]).ends(2);
+    nothing.says("name files").says("--from URL");
+    for (from, fault) in [
+        ("ftp://tarsy", "is neither http:// nor https://"),
+        ("http://me:secret@tarsy", "holds a user or a password"),
+    ] {
+        let run = place.run(&["sessions", "import", "--from", from]).ends(2);
+        assert!(!run.err.contains("secret"), "{}", run.err);
+        run.says(&format!("--from {fault}"));
+    }
+    assert!(!place.path().join("gavel-data").exists());
+}
+
+#[test]
 fn reading_commands_make_no_data_folder_and_name_the_ways_to_one() {
     let place = Place::new();
     for args in [&["jobs", "list"][..], &["sessions", "list"], &["migrate"]] {
