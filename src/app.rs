@@ -43,6 +43,7 @@ use crate::store::{Store, StoreError, Use};
 use crate::worker::{self, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
+pub use self::files::criteria_of;
 pub use self::history::history_options;
 pub use self::open::open_store;
 pub use crate::api::openapi_json;
@@ -153,7 +154,7 @@ impl App {
                 events: events.clone(),
                 judges: judge_check(files.providers.clone()),
             },
-            Arc::new(files.criteria),
+            files.criteria,
             if settings.scoring.score_only_completed {
                 ScoreOnly::Completed
             } else {
@@ -209,7 +210,7 @@ impl App {
         &self.enqueue
     }
 
-    /// The criteria that this process loaded.
+    /// The criteria of sessions that this process loaded.
     pub fn criteria(&self) -> Arc<Criteria> {
         self.enqueue.current_criteria()
     }
@@ -337,8 +338,8 @@ impl App {
             .unwrap_or_else(PoisonError::into_inner);
         match read {
             Ok(criteria) => {
-                tracing::info!(criteria_hash = %criteria.hash, "criteria loaded");
-                self.enqueue.set_current_criteria(Arc::new(criteria));
+                tracing::info!(criteria_hash = %criteria.session.hash, "criteria loaded");
+                self.enqueue.set_current(criteria);
                 *bad = None;
                 Ok(())
             }

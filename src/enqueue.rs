@@ -3,18 +3,22 @@
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.
 
+mod case;
+mod current;
 mod decide;
 mod error;
 mod push;
 mod source;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub use self::case::{Pinned, ScoreCase};
+pub use self::current::CurrentCriteria;
 use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
@@ -74,7 +78,7 @@ pub struct Enqueue {
     clock: Arc<dyn Clock>,
     events: Announcer,
     judges: JudgeCheck,
-    current: RwLock<Arc<Criteria>>,
+    current: RwLock<CurrentCriteria>,
     /// The judge of each stored definition that was asked for; definitions never change.
     judge_of: RwLock<BTreeMap<String, String>>,
     score_only: ScoreOnly,
@@ -113,7 +117,7 @@ impl Enqueue {
     /// Builds the step and the task that pushes; the task ends when `shutdown` is cancelled and what it held is pushed.
     pub fn new(
         parts: EnqueueParts,
-        current: Arc<Criteria>,
+        current: CurrentCriteria,
         score_only: ScoreOnly,
         shutdown: CancellationToken,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
@@ -139,20 +143,27 @@ impl Enqueue {
         (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
     }
 
-    /// The criteria that new requests get.
+    /// The criteria that new requests to score a session get.
     pub fn current_criteria(&self) -> Arc<Criteria> {
-        match self.current.read() {
-            Ok(current) => current.clone(),
-            Err(poisoned) => poisoned.into_inner().clone(),
-        }
+        self.current_criteria_of(Kind::Session)
     }
 
-    /// Replaces the current criteria (a reload).
+    /// The criteria that new requests of a kind get.
+    pub fn current_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.of(kind).clone()
+    }
+
+    /// Replaces the current criteria of all kinds (a reload).
+    pub fn set_current(&self, criteria: CurrentCriteria) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = criteria;
+    }
+
+    /// Replaces the current criteria of the kind that they are for.
     pub fn set_current_criteria(&self, criteria: Arc<Criteria>) {
-        match self.current.write() {
-            Ok(mut current) => *current = criteria,
-            Err(poisoned) => *poisoned.into_inner() = criteria,
-        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let kind = criteria.kind;
+        *current.of_mut(kind) = criteria;
     }
 
     /// Whether a judge of that name could be asked.
@@ -244,7 +255,7 @@ impl Enqueue {
         }
         let judge = if hash == current.hash.0 {
             self.store
-                .put_criteria(Kind::Session, current, self.clock.now())
+                .put_criteria(current.kind, current, self.clock.now())
                 .await?;
             current.judge.clone()
         } else {
@@ -253,12 +264,19 @@ impl Enqueue {
                 .criteria_content(hash)
                 .await?
                 .ok_or_else(|| EnqueueError::UnknownCriteria(hash.to_owned()))?;
-            Criteria::from_value(&content)
-                .map_err(|error| StoreError::Unexpected {
+            let stored =
+                Criteria::from_value(&content).map_err(|error| StoreError::Unexpected {
                     attempted: "reading a stored criteria definition",
                     reason: error.to_string(),
-                })?
-                .judge
+                })?;
+            if stored.kind != current.kind {
+                return Err(EnqueueError::CriteriaOfOtherKind {
+                    hash: hash.to_owned(),
+                    kind: stored.kind,
+                    asked: current.kind,
+                });
+            }
+            stored.judge
         };
         match self.judge_of.write() {
             Ok(mut known) => known.insert(hash.to_owned(), judge.clone()),
@@ -306,6 +324,7 @@ impl Enqueue {
             criteria_hash: hash.to_owned(),
             force_rescore: request.force == Force::Yes,
             triggered_by: request.triggered_by.clone(),
+            batch: None,
             created_at: self.clock.now(),
         };
         match self.store.accept(new.clone()).await? {
@@ -363,6 +382,7 @@ fn accepted_row(new: NewJob) -> Job {
         criteria_hash: new.criteria_hash,
         force_rescore: new.force_rescore,
         triggered_by: new.triggered_by,
+        batch: new.batch,
         result: None,
         simulated: false,
         usage: crate::job::Usage {

@@ -19,6 +19,7 @@ mod job_view;
 mod jobs;
 mod judges;
 mod layers;
+mod new_job;
 mod openapi;
 mod operate;
 mod pace_view;

@@ -13,7 +13,9 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
-use super::{ApiState, criteria, events, imports, jobs, judges, operate, queue, scoring, sessions};
+use super::{
+    ApiState, criteria, events, imports, jobs, judges, new_job, operate, queue, scoring, sessions,
+};
 
 /// The name of the security scheme.
 const BEARER: &str = "bearer";
@@ -34,6 +36,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(imports::routes())
         .merge(criteria::routes())
         .merge(jobs::routes())
+        .merge(new_job::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())

@@ -1,17 +1,20 @@
 //! The YAML files that the settings name, read, resolved and checked.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::AppError;
 use crate::config::{self, Settings, yaml};
+use crate::enqueue::CurrentCriteria;
+use crate::job::Kind;
 use crate::judge::Providers;
 use crate::score::Criteria;
 
 /// Criteria and judges.
 pub(super) struct Files {
-    pub(super) criteria: Criteria,
+    pub(super) criteria: CurrentCriteria,
     pub(super) providers: Providers,
 }
 
@@ -25,15 +28,29 @@ impl Files {
     }
 }
 
-/// Reads the criteria file alone (a reload).
-pub(super) fn read_criteria(settings: &Settings) -> Result<Criteria, AppError> {
-    let file = YamlFile::read(
-        &settings.scoring_config,
-        "scoring_config.yaml",
-        config::SCORING_CONFIG,
-    )?;
+/// Reads the criteria files alone (a reload).
+pub(super) fn read_criteria(settings: &Settings) -> Result<CurrentCriteria, AppError> {
+    let of = |kind| criteria_of(settings, kind).map(Arc::new);
+    Ok(CurrentCriteria {
+        session: of(Kind::Session)?,
+        query: of(Kind::Query)?,
+        qas: of(Kind::Qas)?,
+        sql_metrics: of(Kind::SqlMetrics)?,
+    })
+}
+
+/// Reads the criteria file of one kind.
+pub fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, AppError> {
+    let (path, name, built_in) = config::criteria_file(settings, kind);
+    let file = YamlFile::read(path, name, built_in)?;
     let value = file.resolve(settings)?;
-    Criteria::from_value(&value).map_err(|error| file.fault(&error.path, &error.message))
+    let criteria =
+        Criteria::from_value(&value).map_err(|error| file.fault(&error.path, &error.message))?;
+    if criteria.kind != kind {
+        let said = format!("must be {kind}: the file is named for criteria of that kind");
+        return Err(file.fault("kind", &said));
+    }
+    Ok(criteria)
 }
 
 fn read_providers(settings: &Settings) -> Result<Providers, AppError> {

@@ -18,7 +18,8 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use crate::app::Providers;
 use crate::config::yaml::{FileError, resolve};
-use crate::config::{LLM_PROVIDERS, SCORING_CONFIG, Settings, env_with_default};
+use crate::config::{LLM_PROVIDERS, Settings, criteria_file, env_with_default};
+use crate::job::Kind;
 use crate::score::Criteria;
 
 /// Less free space than this is a fault, bytes.
@@ -133,11 +134,8 @@ fn text_of(path: &str, built_in: &str, name: &str) -> Result<(String, String), S
 }
 
 fn criteria_of(settings: &Settings) -> Result<Criteria, String> {
-    let (name, text) = text_of(
-        &settings.scoring_config,
-        SCORING_CONFIG,
-        "scoring_config.yaml",
-    )?;
+    let (path, name, built_in) = criteria_file(settings, Kind::Session);
+    let (name, text) = text_of(path, built_in, name)?;
     criteria::parse(settings, &name, &text)
 }
 

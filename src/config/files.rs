@@ -1,9 +1,33 @@
 //! The two YAML files that settings name: the built-in copies, and the variables that may stand in them. Parses nothing.
 
 use super::settings::Settings;
+use crate::job::Kind;
 
-/// The criteria file that is used where `scoring_config` is empty.
-pub const SCORING_CONFIG: &str = include_str!("../../config/scoring_config.yaml");
+/// The criteria file of a kind: the path that the settings give it (empty: the built-in one), its name, and the built-in text.
+pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'static str) {
+    match kind {
+        Kind::Session => (
+            &settings.scoring_config,
+            "scoring_config.yaml",
+            include_str!("../../config/scoring_config.yaml"),
+        ),
+        Kind::Query => (
+            &settings.criteria.query,
+            "query.yaml",
+            include_str!("../../config/criteria/query.yaml"),
+        ),
+        Kind::Qas => (
+            &settings.criteria.qas,
+            "qas.yaml",
+            include_str!("../../config/criteria/qas.yaml"),
+        ),
+        Kind::SqlMetrics => (
+            &settings.criteria.sql_metrics,
+            "query_correctness.yaml",
+            include_str!("../../config/criteria/query_correctness.yaml"),
+        ),
+    }
+}
 
 /// The judges' file that is used where `llm_providers` is empty.
 pub const LLM_PROVIDERS: &str = include_str!("../../config/llm_providers.yaml");

@@ -12,10 +12,10 @@ pub mod yaml;
 
 pub use check::redacted_url;
 pub use dotenv::read_dotenv;
-pub use files::{LLM_PROVIDERS, SCORING_CONFIG, env_with_default};
+pub use files::{LLM_PROVIDERS, criteria_file, env_with_default};
 pub use keys::{DEFAULT_TOML, nearest};
 pub use load::{ConfigError, Flag, Loaded, Shown, Sources, load};
 pub use settings::{
-    AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings, LogSettings, RedisSettings,
-    RetentionSettings, ScoringSettings, Settings, WorkerSettings,
+    AuthSettings, CriteriaSettings, DatabaseSettings, HttpSettings, JudgeSettings, LogSettings,
+    RedisSettings, RetentionSettings, ScoringSettings, Settings, WorkerSettings,
 };

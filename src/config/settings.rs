@@ -7,6 +7,18 @@ use serde::Deserialize;
 
 use super::check::redacted_url;
 
+/// Paths of the criteria files of the kinds other than `session`; empty: the embedded ones.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CriteriaSettings {
+    /// Kind `query`.
+    pub query: String,
+    /// Kind `qas`.
+    pub qas: String,
+    /// Kind `sql_metrics`.
+    pub sql_metrics: String,
+}
+
 /// All settings, after the layers flags > environment > `--config` file > embedded defaults.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +33,8 @@ pub struct Settings {
     pub scoring_config: String,
     /// Path of `llm_providers.yaml`; empty: the embedded one.
     pub llm_providers: String,
+    /// Criteria of the other kinds.
+    pub criteria: CriteriaSettings,
     /// The database.
     pub database: DatabaseSettings,
     /// Redis.

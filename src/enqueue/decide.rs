@@ -77,6 +77,7 @@ mod tests {
             criteria_hash: criteria_hash.to_owned(),
             force_rescore: false,
             triggered_by: "test".to_owned(),
+            batch: None,
             result: None,
             simulated: false,
             usage: Usage::default(),

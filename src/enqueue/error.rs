@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use super::SourceProblem;
-use crate::job::Job;
+use crate::job::{Job, Kind};
+use crate::score::Fault;
 use crate::store::{SessionStatus, StoreError};
 
 /// Why a judge of some name can't be asked: what the client is told.
@@ -51,6 +52,27 @@ pub enum EnqueueError {
     /// The criteria asked for are not stored.
     #[error("criteria_hash {0} is not stored: add the definition first")]
     UnknownCriteria(String),
+    /// The criteria asked for are for another kind of work.
+    #[error("criteria_hash {hash} is of kind {kind}: name one of kind {asked}")]
+    CriteriaOfOtherKind {
+        /// The hash.
+        hash: String,
+        /// What they are for.
+        kind: Kind,
+        /// What is to be scored.
+        asked: Kind,
+    },
+    /// The payload has faults, each with its JSON pointer.
+    #[error("the payload can't be scored: {} faults", .0.len())]
+    BadPayload(Vec<Fault>),
+    /// The payload names a model that is neither a judge nor one of the default judge's models, or has no key.
+    #[error("model {model:?}: {remedy}")]
+    UnknownModel {
+        /// What was named.
+        model: String,
+        /// What is wrong, with what there is.
+        remedy: String,
+    },
     /// Another job stands in the way.
     #[error("session {session_id} is being scored by job {}", job.job_id)]
     InProgress {

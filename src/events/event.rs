@@ -107,6 +107,7 @@ impl Event {
             job_id: Some(job.job_id),
             session_id: match job.kind {
                 Kind::Session => job.subject_id,
+                Kind::Query | Kind::Qas | Kind::SqlMetrics => None,
             },
             kind: Some(job.kind),
             state: Some(state),

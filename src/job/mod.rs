@@ -54,6 +54,12 @@ text_enum! {
     pub enum Kind {
         /// An agent's investigation of an alert, 0-100 by a strict judge.
         Session = "session",
+        /// A generated query against an expected one: four components of a quarter each.
+        Query = "query",
+        /// An SQL or docking agent's answer: semantic, execution and datatype.
+        Qas = "qas",
+        /// Generated SQL: correctness, tables, safety, validation.
+        SqlMetrics = "sql_metrics",
     }
 }
 
@@ -126,6 +132,15 @@ pub struct Usage {
     pub cost_usd: Option<f64>,
 }
 
+/// Where a job stands in a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchPlace {
+    /// The batch.
+    pub batch_id: Uuid,
+    /// Its place among the batch's items, from 0.
+    pub item_no: i64,
+}
+
 /// What `enqueue` inserts; everything else on the row starts at its default.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
@@ -149,6 +164,8 @@ pub struct NewJob {
     pub force_rescore: bool,
     /// Who asked: the authenticated user, else the token's name, else `api-client`.
     pub triggered_by: String,
+    /// The batch that it is an item of.
+    pub batch: Option<BatchPlace>,
     /// When it was asked.
     pub created_at: DateTime<Utc>,
 }
@@ -205,7 +222,9 @@ pub struct Job {
     pub force_rescore: bool,
     /// Who asked.
     pub triggered_by: String,
-    /// The kind's result, as the API shows it.
+    /// The batch that it is an item of.
+    pub batch: Option<BatchPlace>,
+    /// The kind's result, as the API shows it; of a failed job what was computed all the same, with `status: incomplete`.
     pub result: Option<Value>,
     /// Whether a simulated judge made the result.
     pub simulated: bool,

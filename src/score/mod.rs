@@ -1,6 +1,12 @@
 //! The rules: what to ask, and what an answer is worth. Pure: no IO, no async, no clock, no chance.
 
+mod case;
 pub mod criteria;
+mod evaluation;
+mod fence;
+mod prompt;
+pub mod qas;
+pub mod query;
 pub mod rows;
 pub mod session;
 pub mod similarity;
@@ -10,7 +16,11 @@ mod template;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
+pub use crate::judge::Fault;
+
+pub use case::{Case, fields};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
+pub use evaluation::{Evaluation, JudgedBy};
 
 /// A subject that can't be judged as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +49,7 @@ pub trait Request: Send + Sync {
     ) -> Result<Vec<Question>, BadRequest>;
 
     /// Turns the answers, one per question and in order, into a score. An answer may be an error: the kind decides what survives.
+    /// An answer that is missing was never asked for (`--no-judge`): its part is not run, and the total incomplete.
     fn score(&self, criteria: &Criteria, answers: &[Answer]) -> Scorecard;
 }
 
@@ -47,6 +58,8 @@ pub trait Request: Send + Sync {
 pub enum Scorecard {
     /// A session's score.
     Session(session::SessionScore),
+    /// What a query, a QAS case or a metric case came to.
+    Evaluated(Box<Evaluation>),
     /// No score: the judge failed, and nothing of the kind survives that.
     Unscored(JudgeError),
 }

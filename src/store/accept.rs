@@ -189,7 +189,7 @@ async fn active_jobs(conn: &mut Conn, jobs: &[&NewJob]) -> sqlx::Result<Vec<(Kin
 
 fn insert_statement(jobs: &[&NewJob]) -> Sql {
     const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
-                           criteria_hash, force_rescore, triggered_by, created_at";
+                           criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
     let rows = jobs
         .iter()
         .map(|job| {
@@ -207,6 +207,8 @@ fn insert_statement(jobs: &[&NewJob]) -> Sql {
                 (&job.criteria_hash).into(),
                 job.force_rescore.into(),
                 (&job.triggered_by).into(),
+                job.batch.map(|place| place.batch_id).into(),
+                job.batch.map(|place| place.item_no).into(),
                 job.created_at.into(),
             ]
         })

@@ -1,14 +1,16 @@
 //! A row of `scoring_jobs` as a [`Job`].
 
+use uuid::Uuid;
+
 use super::sql::{Row, decode};
-use crate::job::{Failure, Job, JobId, Lane, Usage, Wait};
+use crate::job::{BatchPlace, Failure, Job, JobId, Lane, Usage, Wait};
 
 /// Every column that a [`Job`] is read from.
 macro_rules! job_columns {
     () => {
         "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, claim_no, attempts, losses, retries, \
          wait_reason, wait_until, waiting_since, due_at, worker_id, error_class, error, criteria_hash, force_rescore, \
-         triggered_by, result, simulated, tokens_in, tokens_out, cost_usd, created_at, started_at, finished_at"
+         triggered_by, batch_id, item_no, result, simulated, tokens_in, tokens_out, cost_usd, created_at, started_at, finished_at"
     };
 }
 pub(super) use job_columns;
@@ -57,6 +59,15 @@ pub(super) fn job(row: &Row) -> sqlx::Result<Job> {
         criteria_hash: row.get("criteria_hash")?,
         force_rescore: row.get("force_rescore")?,
         triggered_by: row.get("triggered_by")?,
+        batch: row
+            .get::<Option<Uuid>>("batch_id")?
+            .map(|batch_id| {
+                Ok::<_, sqlx::Error>(BatchPlace {
+                    batch_id,
+                    item_no: row.get("item_no")?,
+                })
+            })
+            .transpose()?,
         result: row.json("result")?,
         simulated: row.get("simulated")?,
         usage: Usage {

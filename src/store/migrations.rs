@@ -31,6 +31,7 @@ const COMMON: &[Version] = &[
     version!(6, "judge_pace", "0006_judge_pace"),
     version!(7, "imports", "0007_imports"),
     version!(8, "idempotency", "0008_idempotency"),
+    version!(9, "evaluations", "0009_evaluations"),
 ];
 
 const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];

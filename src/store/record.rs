@@ -17,7 +17,7 @@ use super::group::Spacing;
 use super::line::Line;
 use super::score_rows;
 use super::sql::{Arg, Sql, sql};
-use super::{NewSessionScore, Store, StoreError, group};
+use super::{NewEvaluation, NewSessionScore, Store, StoreError, evaluations, group};
 use crate::job::{Failure, JobId, JobState, Usage, Wait};
 
 const ATTEMPTED: &str = "recording how runs ended";
@@ -48,6 +48,15 @@ pub enum Ending {
         /// The body kept on the job.
         result: Value,
     },
+    /// With what a case came to.
+    Evaluated {
+        /// The score's row.
+        score: Box<NewEvaluation>,
+        /// The body kept on the job.
+        result: Value,
+        /// Why the judge's part has no score: the job fails, and keeps what was computed.
+        failure: Option<Failure>,
+    },
     /// For good. The last good score stays.
     Failed(Failure),
     /// With a wait; due again at `due_at`.
@@ -67,8 +76,11 @@ impl Ending {
     /// The state that it leaves the job in.
     fn state(&self) -> JobState {
         match self {
-            Self::Scored { .. } => JobState::Succeeded,
-            Self::Failed(_) => JobState::Failed,
+            Self::Scored { .. } | Self::Evaluated { failure: None, .. } => JobState::Succeeded,
+            Self::Failed(_)
+            | Self::Evaluated {
+                failure: Some(_), ..
+            } => JobState::Failed,
             Self::Waiting { .. } => JobState::Waiting,
             Self::Requeued | Self::NotStarted => JobState::Queued,
         }
@@ -77,7 +89,30 @@ impl Ending {
     fn score(&self) -> Option<&NewSessionScore> {
         match self {
             Self::Scored { score, .. } => Some(score),
-            Self::Failed(_) | Self::Waiting { .. } | Self::Requeued | Self::NotStarted => None,
+            Self::Evaluated { .. }
+            | Self::Failed(_)
+            | Self::Waiting { .. }
+            | Self::Requeued
+            | Self::NotStarted => None,
+        }
+    }
+
+    fn evaluation(&self) -> Option<&NewEvaluation> {
+        match self {
+            Self::Evaluated { score, .. } => Some(score),
+            Self::Scored { .. }
+            | Self::Failed(_)
+            | Self::Waiting { .. }
+            | Self::Requeued
+            | Self::NotStarted => None,
+        }
+    }
+
+    fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            Self::Evaluated { failure, .. } => failure.as_ref(),
+            Self::Scored { .. } | Self::Waiting { .. } | Self::Requeued | Self::NotStarted => None,
         }
     }
 }
@@ -267,6 +302,12 @@ async fn commit_on(
         .filter_map(|record| Some((record, record.ending.score()?)))
         .collect();
     score_rows::insert(&mut tx, &scored).await?;
+    let evaluated: Vec<(&Record, &NewEvaluation)> = records
+        .iter()
+        .filter(|record| applied.contains(&record.fence.job_id.0))
+        .filter_map(|record| Some((record, record.ending.evaluation()?)))
+        .collect();
+    evaluations::insert(&mut tx, &evaluated).await?;
     tx.commit().await?;
     if retried && applied.len() < records.len() {
         applied.extend(committed_before(conn, records).await?);
@@ -304,7 +345,7 @@ async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<V
                 && record.ending.state() == state
                 && match &record.ending {
                     Ending::Scored { score, .. } => Some(score.score_id) == score_id,
-                    Ending::Failed(_) => {
+                    Ending::Failed(_) | Ending::Evaluated { .. } => {
                         finished_at == Some(chrono::SubsecRound::trunc_subsecs(record.at, 6))
                     }
                     Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => true,
@@ -358,6 +399,7 @@ fn values(record: &Record) -> Vec<Arg> {
     let finished_at = state.is_terminal().then_some(record.at);
     let (result, simulated) = match &record.ending {
         Ending::Scored { score, result } => (Some(result), Some(score.score.simulated)),
+        Ending::Evaluated { score, result, .. } => (Some(result), Some(score.simulated)),
         Ending::Failed(_) | Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => {
             (None, None)
         }
@@ -365,18 +407,17 @@ fn values(record: &Record) -> Vec<Arg> {
     let due_at = match &record.ending {
         Ending::Waiting { due_at, .. } => Some(*due_at),
         Ending::Requeued | Ending::NotStarted => Some(record.at),
-        Ending::Scored { .. } | Ending::Failed(_) => None,
+        Ending::Scored { .. } | Ending::Evaluated { .. } | Ending::Failed(_) => None,
     };
     let wait = match &record.ending {
         Ending::Waiting { wait, .. } => Some(wait),
-        Ending::Scored { .. } | Ending::Failed(_) | Ending::Requeued | Ending::NotStarted => None,
+        Ending::Scored { .. }
+        | Ending::Evaluated { .. }
+        | Ending::Failed(_)
+        | Ending::Requeued
+        | Ending::NotStarted => None,
     };
-    let failure = match &record.ending {
-        Ending::Failed(failure) => Some(failure),
-        Ending::Scored { .. } | Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => {
-            None
-        }
-    };
+    let failure = record.ending.failure();
     vec![
         record.fence.job_id.0.into(),
         record.fence.claim_no.into(),

@@ -18,7 +18,7 @@ pub(super) enum LeaseEnd {
 pub(super) fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
     let at = record.at;
     match &record.ending {
-        Ending::Scored { .. } | Ending::Failed(_) => LeaseEnd::Ack,
+        Ending::Scored { .. } | Ending::Evaluated { .. } | Ending::Failed(_) => LeaseEnd::Ack,
         Ending::Waiting { due_at, .. } => later(job, *due_at),
         // Released, the id would stay where it no longer belongs, and empty the hand of whoever claims it there.
         Ending::Requeued if job.lane.is_suspect() => later(job, at),
@@ -63,9 +63,22 @@ pub(super) fn event(job: &Job, record: &Record) -> Event {
             simulated: Some(score.score.simulated),
             ..of(EventType::JobSucceeded, JobState::Succeeded)
         },
-        Ending::Failed(failure) => Event {
+        Ending::Failed(failure)
+        | Ending::Evaluated {
+            failure: Some(failure),
+            ..
+        } => Event {
             class: Some(failure.class),
             ..of(EventType::JobFailed, JobState::Failed)
+        },
+        Ending::Evaluated {
+            score,
+            failure: None,
+            ..
+        } => Event {
+            score_id: Some(score.score_id),
+            simulated: Some(score.simulated),
+            ..of(EventType::JobSucceeded, JobState::Succeeded)
         },
         Ending::Waiting { wait, .. } => Event {
             reason: Some(wait.reason),

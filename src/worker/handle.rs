@@ -131,7 +131,19 @@ fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
             %job_id, claim_no, took_ms, score_id = %score.score_id, total = score.score.total_score,
             simulated = score.score.simulated, "scored"
         ),
-        Ending::Failed(failure) => tracing::warn!(
+        Ending::Evaluated {
+            score,
+            failure: None,
+            ..
+        } => tracing::info!(
+            %job_id, claim_no, took_ms, score_id = %score.score_id, total = score.total, simulated = score.simulated,
+            "scored"
+        ),
+        Ending::Failed(failure)
+        | Ending::Evaluated {
+            failure: Some(failure),
+            ..
+        } => tracing::warn!(
             %job_id, claim_no, took_ms, class = %failure.class, reason = %failure.message, "failed"
         ),
         Ending::Waiting { wait, .. } => tracing::info!(
@@ -146,8 +158,12 @@ fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
 /// The ending as the metric names it.
 fn ending_name(ending: &Ending) -> &'static str {
     match ending {
-        Ending::Scored { .. } => "scored",
-        Ending::Failed(failure) => failure.class.as_str(),
+        Ending::Scored { .. } | Ending::Evaluated { failure: None, .. } => "scored",
+        Ending::Failed(failure)
+        | Ending::Evaluated {
+            failure: Some(failure),
+            ..
+        } => failure.class.as_str(),
         Ending::Waiting { .. } => "waiting",
         Ending::Requeued | Ending::NotStarted => "requeued",
     }

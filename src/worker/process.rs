@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Turns;
@@ -19,8 +19,8 @@ use crate::judge::{
     Answer, AskContext, Asked, CallUsage, ErrorClass, Judge, JudgeError, Judges, Nonce,
 };
 use crate::score::session::{Rating, SessionRequest, SessionScore};
-use crate::score::{BadRequest, Criteria, Request, Scorecard};
-use crate::store::{Ending, Fence, NewSessionScore, Record, Store, StoreError};
+use crate::score::{BadRequest, Case, Criteria, Evaluation, Request, Scorecard};
+use crate::store::{Ending, Fence, NewEvaluation, NewSessionScore, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
 const STORAGE_REST: TimeDelta = TimeDelta::seconds(5);
@@ -103,9 +103,13 @@ impl Pipeline {
         let request = self.request(job).await?;
         let judge = self.judge(job)?;
         let nonce = Nonce::draw(&mut fastrand::Rng::new());
-        let questions = request
-            .questions(&criteria, &judge.limits(), &nonce)
-            .map_err(|error| failed(class_of_bad(&error), error.to_string()))?;
+        let questions = match &judge {
+            Some(judge) => request
+                .questions(&criteria, &judge.limits(), &nonce)
+                .map_err(|error| failed(class_of_bad(&error), error.to_string()))?,
+            // Enqueued without a judge, as none has a part in it.
+            None => Vec::new(),
+        };
 
         let mut answers = Vec::with_capacity(questions.len());
         for question in &questions {
@@ -115,11 +119,13 @@ impl Pipeline {
                 skip_cache: job.force_rescore,
                 turns: self.turns.clone(),
             };
-            answers.push(self.answer(&judge, question, context, spent).await?);
+            let Some(judge) = &judge else { break };
+            answers.push(self.answer(judge, question, context, spent).await?);
         }
         let trimmed = answers.iter().flatten().map(|a| a.trimmed_tokens).sum();
         Ok(match request.score(&criteria, &answers) {
             Scorecard::Session(score) => scored_session(job, score, trimmed)?,
+            Scorecard::Evaluated(evaluation) => evaluated(job, *evaluation),
             Scorecard::Unscored(error) => judge_failed(&error),
         })
     }
@@ -232,18 +238,27 @@ impl Pipeline {
                     tools: session.tools,
                 }))
             }
+            Kind::Query | Kind::Qas | Kind::SqlMetrics => Case::read(job.kind, &job.payload)
+                .map(Case::into_request)
+                .map_err(|faults| {
+                    // Checked when it was enqueued: a payload of a release that took more.
+                    let said: Vec<String> = faults
+                        .iter()
+                        .map(|fault| format!("{}: {}", fault.pointer, fault.message))
+                        .collect();
+                    failed(FailureClass::BadInput, said.join("; "))
+                }),
         }
     }
 
-    fn judge(&self, job: &Job) -> Result<Arc<Judge>, Ending> {
+    /// The job's judge; `None` where it needs none.
+    fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
-            return Err(failed(
-                FailureClass::BadInput,
-                "the job names no judge".to_owned(),
-            ));
+            return Ok(None);
         };
         self.judges
             .get(name)
+            .map(Some)
             .map_err(|error| failed(FailureClass::Misconfigured, error.to_string()))
     }
 
@@ -351,6 +366,36 @@ fn scored_session(job: &Job, score: SessionScore, trimmed: u64) -> Result<Ending
         }),
         result,
     })
+}
+
+/// The ending of a case: what was computed is kept, also where the judge's part failed.
+fn evaluated(job: &Job, evaluation: Evaluation) -> Ending {
+    let simulated = evaluation.simulated();
+    let components = evaluation
+        .components
+        .into_iter()
+        .map(|(name, score)| (name.to_owned(), json!(score)))
+        .collect();
+    let error = evaluation.error.as_ref();
+    Ending::Evaluated {
+        score: Box::new(NewEvaluation {
+            score_id: Uuid::now_v7(),
+            kind: job.kind,
+            batch: job.batch,
+            total: evaluation.total,
+            passed: evaluation.passed,
+            threshold: evaluation.threshold,
+            components: Value::Object(components),
+            error: error
+                .map(|error| json!({ "class": error.class.as_str(), "message": error.message })),
+            simulated,
+        }),
+        result: evaluation.result,
+        failure: evaluation.error.map(|error| Failure {
+            class: class_of(error.class),
+            message: error.message,
+        }),
+    }
 }
 
 fn judge_failed(error: &JudgeError) -> Ending {

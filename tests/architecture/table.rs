@@ -51,6 +51,9 @@ const JUDGE_ROWS: May = Only(
     ],
 );
 
+/// What is scored, by name.
+const KIND: May = Only("job", &["Kind", "UnknownText"]);
+
 /// What history builds a stored session of.
 const SESSION: May = Only("score", &["session"]);
 
@@ -80,7 +83,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         ],
     ),
     ("judge", &[]),
-    ("score", &[QUESTION]),
+    ("score", &[QUESTION, KIND]),
     ("store", &[All("job"), All("score"), JUDGE_ROWS]),
     ("history", &[All("store"), All("job"), SESSION]),
     ("webhooks", &[All("store"), All("job"), All("events")]),

@@ -62,6 +62,7 @@ impl Bench {
             criteria_hash: self.criteria.hash.0.clone(),
             force_rescore: false,
             triggered_by: "tester".to_owned(),
+            batch: None,
             created_at: Utc::now(),
         };
         change(&mut new);
@@ -112,6 +113,7 @@ fn failure(ending: Ending) -> (FailureClass, String) {
     match ending {
         Ending::Failed(failure) => (failure.class, failure.message),
         other @ (Ending::Scored { .. }
+        | Ending::Evaluated { .. }
         | Ending::Waiting { .. }
         | Ending::Requeued
         | Ending::NotStarted) => panic!("expected a failure, got {other:?}"),

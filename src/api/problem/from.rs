@@ -1,6 +1,6 @@
 //! What the store's and the first step's errors are to a client.
 
-use super::{ApiError, Refusal};
+use super::{ApiError, Fault, Refusal};
 use crate::enqueue::EnqueueError;
 use crate::store::StoreError;
 
@@ -29,6 +29,22 @@ impl From<EnqueueError> for ApiError {
             EnqueueError::NothingToJudge(_) => Self::NothingToJudge(text),
             EnqueueError::UnknownCriteria(_) => {
                 Self::fault(Refusal::BadRequest, "/criteria_hash", text)
+            }
+            EnqueueError::CriteriaOfOtherKind { .. } => {
+                Self::fault(Refusal::Unprocessable, "/criteria_hash", text)
+            }
+            EnqueueError::BadPayload(faults) => Self::Invalid {
+                refusal: Refusal::Unprocessable,
+                faults: faults
+                    .into_iter()
+                    .map(|fault| Fault {
+                        pointer: format!("/payload{}", fault.pointer),
+                        message: fault.message,
+                    })
+                    .collect(),
+            },
+            EnqueueError::UnknownModel { .. } => {
+                Self::fault(Refusal::Unprocessable, "/payload/model", text)
             }
             EnqueueError::InProgress { job, .. } => Self::InProgress(job),
             EnqueueError::Disabled => Self::Disabled(text),

@@ -287,7 +287,7 @@ mod shipped {
     #[test]
     fn the_framework_comes_first_then_conversation_and_alert_and_the_schema_last() {
         for text in [CURRENT, OUTCOME_FIRST] {
-            let prompt = criteria(text, &[("DEFAULT_LLM_PROVIDER", "x")]).judge_prompt;
+            let prompt = criteria(text, &[("DEFAULT_LLM_PROVIDER", "x")]).prompt.text;
             let places = [
                 "{{SESSION_CONVERSATION}}",
                 "{{ALERT_DATA}}",

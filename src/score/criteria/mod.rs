@@ -13,15 +13,36 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::job::Kind;
+
 /// Where the conversation stands in a judge prompt.
 pub const CONVERSATION: &str = "SESSION_CONVERSATION";
 /// Where the alert stands in a judge prompt.
 pub const ALERT: &str = "ALERT_DATA";
 /// Where the reply's schema stands in a judge prompt.
 pub const SCHEMA: &str = "OUTPUT_SCHEMA";
+/// Where a question to an agent stands, in plain language.
+pub const QUESTION: &str = "QUESTION";
+/// Where the query that is right stands.
+pub const EXPECTED_QUERY: &str = "EXPECTED_QUERY";
+/// Where the agent's query stands.
+pub const GENERATED_QUERY: &str = "GENERATED_QUERY";
+/// Where the answer that is right stands.
+pub const EXPECTED_ANSWER: &str = "EXPECTED_ANSWER";
+/// Where the agent's answer stands.
+pub const ACTUAL_ANSWER: &str = "ACTUAL_ANSWER";
 
-/// The placeholders of a judge prompt: each stands in it exactly once.
-pub const PLACEHOLDERS: [&str; 3] = [CONVERSATION, ALERT, SCHEMA];
+/// The placeholders of a kind's `judge_prompt`: each stands in it exactly once.
+pub fn placeholders(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Session => &[CONVERSATION, ALERT, SCHEMA],
+        Kind::Query | Kind::Qas => &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
+        Kind::SqlMetrics => &[EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
+    }
+}
+
+/// The placeholders of `answer_prompt`, which kind `qas` has beside its `judge_prompt`.
+pub const ANSWER_PLACEHOLDERS: &[&str] = &[QUESTION, EXPECTED_ANSWER, ACTUAL_ANSWER, SCHEMA];
 
 /// SHA-256 (64 hex digits) of the resolved definition as canonical JSON (RFC 8785), `scoring.enabled` left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,9 +84,29 @@ pub enum Trim {
     Never,
 }
 
+/// A prompt's template, and what every question made of it shares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    /// The text with its placeholders.
+    pub text: String,
+    /// What every question under this definition shares, made by the first.
+    pub frame: Frame,
+}
+
+impl Prompt {
+    fn of(text: String) -> Self {
+        Self {
+            text,
+            frame: Frame::default(),
+        }
+    }
+}
+
 /// A definition, read and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criteria {
+    /// What is scored by it. A file says `kind`; one that doesn't is for sessions.
+    pub kind: Kind,
     /// Identity of the content.
     pub hash: CriteriaHash,
     /// The content that is stored: every value in its typed form, defaults written out, an empty `llm_model`, a
@@ -75,14 +116,14 @@ pub struct Criteria {
     pub enabled: bool,
     /// The judge's name: `llm_provider`, or `llm_provider:llm_model` where a model is given.
     pub judge: String,
-    /// The prompt with its three placeholders.
-    pub judge_prompt: String,
-    /// What the breakdown is made of; the maxima sum up to 100.
+    /// `judge_prompt`.
+    pub prompt: Prompt,
+    /// `answer_prompt`: how answers that aren't SQL are compared; of kind `qas` only.
+    pub answer_prompt: Option<Prompt>,
+    /// What a session's breakdown is made of, the maxima sum up to 100; empty for other kinds.
     pub dimensions: Vec<Dimension>,
     /// `judge.trim`: whether a session may be made smaller to fit.
     pub trim: Trim,
-    /// What every question under this definition shares, made by the first.
-    pub frame: Frame,
 }
 
 /// What a kind makes of a definition once: the reply's schema and the template's hash.
@@ -120,7 +161,8 @@ impl Criteria {
     /// Reads a resolved definition (YAML after substitution, as JSON). Boolean and number fields are parsed from text,
     /// since substitution yields text. Unknown keys, a missing or repeated placeholder and an unknown `{{X}}` are errors.
     ///
-    /// `dimensions` is optional: [`default_dimensions`]. Their order counts, as the page shows them in it.
+    /// `dimensions` is optional: [`default_dimensions`]. Their order counts, as the page shows them in it. Kinds other than
+    /// `session` have neither dimensions nor `judge.trim`.
     pub fn from_value(value: &Value) -> Result<Self, CriteriaError> {
         let read = read::definition(value)?;
         let content = content(&read);
@@ -129,14 +171,15 @@ impl Criteria {
             None => read.llm_provider,
         };
         Ok(Self {
+            kind: read.kind,
             hash: hash(&content)?,
             content,
             enabled: read.enabled,
             judge,
-            judge_prompt: read.judge_prompt,
+            prompt: Prompt::of(read.judge_prompt),
+            answer_prompt: read.answer_prompt.map(Prompt::of),
             dimensions: read.dimensions,
             trim: read.trim,
-            frame: Frame::default(),
         })
     }
 }
@@ -163,6 +206,11 @@ fn content(read: &read::Definition) -> Value {
     if let Some(model) = &read.llm_model {
         scoring["llm_model"] = json!(model);
     }
+    match read.kind {
+        // Left out, so that criteria from before there were other kinds keep their hash.
+        Kind::Session => {}
+        Kind::Query | Kind::Qas | Kind::SqlMetrics => return content_of_case(read, &scoring),
+    }
     let dimensions: Vec<Value> = read
         .dimensions
         .iter()
@@ -174,6 +222,18 @@ fn content(read: &read::Definition) -> Value {
         // Left out, so that criteria from before there was such a key keep their hash.
         Trim::Auto => {}
         Trim::Never => content["judge"] = json!({ "trim": "never" }),
+    }
+    content
+}
+
+fn content_of_case(read: &read::Definition, scoring: &Value) -> Value {
+    let mut content = json!({
+        "kind": read.kind,
+        "scoring": scoring,
+        "judge_prompt": read.judge_prompt,
+    });
+    if let Some(prompt) = &read.answer_prompt {
+        content["answer_prompt"] = json!(prompt);
     }
     content
 }

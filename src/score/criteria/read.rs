@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::{CriteriaError, Dimension, PLACEHOLDERS, Trim, default_dimensions};
+use super::{
+    ANSWER_PLACEHOLDERS, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
+};
+use crate::job::{Kind, UnknownText};
 use crate::score::template::{Segment, segments};
 
 /// The longest judge prompt, in bytes.
@@ -12,21 +15,20 @@ const MAX_NAME: usize = 255;
 
 /// The typed form of a file.
 pub(super) struct Definition {
+    pub(super) kind: Kind,
     pub(super) enabled: bool,
     pub(super) llm_provider: String,
     pub(super) llm_model: Option<String>,
     pub(super) judge_prompt: String,
+    pub(super) answer_prompt: Option<String>,
     pub(super) dimensions: Vec<Dimension>,
     pub(super) trim: Trim,
 }
 
 pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
     let file = object(value, ".")?;
-    known_keys(
-        file,
-        &["scoring", "judge_prompt", "dimensions", "judge"],
-        "",
-    )?;
+    let kind = subject(file.get("kind"))?;
+    known_keys(file, keys(kind), "")?;
     let scoring = object(
         file.get("scoring")
             .ok_or_else(|| fault("scoring", "is missing: a map with llm_provider"))?,
@@ -45,13 +47,48 @@ pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
             )
         })?;
     Ok(Definition {
+        kind,
         enabled: boolean(scoring.get("enabled"), "scoring.enabled")?.unwrap_or(true),
         llm_provider,
         llm_model: judge_part(scoring.get("llm_model"), "scoring.llm_model")?,
-        judge_prompt: judge_prompt(file.get("judge_prompt"))?,
-        dimensions: dimensions(file.get("dimensions"))?,
+        judge_prompt: prompt(file.get("judge_prompt"), "judge_prompt", placeholders(kind))?,
+        answer_prompt: match kind {
+            Kind::Qas => {
+                let text = file.get("answer_prompt");
+                Some(prompt(text, "answer_prompt", ANSWER_PLACEHOLDERS)?)
+            }
+            Kind::Session | Kind::Query | Kind::SqlMetrics => None,
+        },
+        dimensions: match kind {
+            Kind::Session => dimensions(file.get("dimensions"))?,
+            Kind::Query | Kind::Qas | Kind::SqlMetrics => Vec::new(),
+        },
         trim: trim(file.get("judge"))?,
     })
+}
+
+/// The keys of a kind's file.
+fn keys(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Session => &["kind", "scoring", "judge_prompt", "dimensions", "judge"],
+        Kind::Qas => &["kind", "scoring", "judge_prompt", "answer_prompt"],
+        Kind::Query | Kind::SqlMetrics => &["kind", "scoring", "judge_prompt"],
+    }
+}
+
+/// `kind`; `session` where nothing is said.
+fn subject(value: Option<&Value>) -> Result<Kind, CriteriaError> {
+    match value {
+        None | Some(Value::Null) => Ok(Kind::Session),
+        Some(Value::String(text)) => text
+            .trim()
+            .parse()
+            .map_err(|error: UnknownText| fault("kind", error.to_string())),
+        Some(other) => Err(fault(
+            "kind",
+            format!("must be the name of a kind, not {}", kind(other)),
+        )),
+    }
 }
 
 /// `judge.trim`; `auto` where nothing is said.
@@ -79,54 +116,54 @@ fn trim(judge: Option<&Value>) -> Result<Trim, CriteriaError> {
     }
 }
 
-fn judge_prompt(value: Option<&Value>) -> Result<String, CriteriaError> {
-    const PATH: &str = "judge_prompt";
+/// A prompt at `path`, which holds each of `wanted` once.
+fn prompt(value: Option<&Value>, path: &str, wanted: &[&str]) -> Result<String, CriteriaError> {
     let prompt = match value {
         None | Some(Value::Null) => {
-            return Err(fault(PATH, "is missing: the judge's instructions"));
+            return Err(fault(path, "is missing: the judge's instructions"));
         }
         Some(Value::String(text)) => text,
-        Some(other) => return Err(fault(PATH, format!("must be text, not {}", kind(other)))),
+        Some(other) => return Err(fault(path, format!("must be text, not {}", kind(other)))),
     };
     if prompt.len() > MAX_PROMPT {
         return Err(fault(
-            PATH,
+            path,
             format!("holds {} bytes; at most {MAX_PROMPT}", prompt.len()),
         ));
     }
     if prompt.contains('\0') {
-        return Err(fault(PATH, "holds a NUL character; remove it"));
+        return Err(fault(path, "holds a NUL character; remove it"));
     }
-    let placeholders: Vec<&str> = segments(prompt)
+    let found: Vec<&str> = segments(prompt)
         .into_iter()
         .filter_map(|segment| match segment {
             Segment::Placeholder(name) => Some(name),
             Segment::Text(_) => None,
         })
         .collect();
-    if let Some(unknown) = placeholders.iter().find(|p| !PLACEHOLDERS.contains(p)) {
-        let hint = did_you_mean(unknown, &PLACEHOLDERS).map_or_else(
-            || format!("known: {}", braced(&PLACEHOLDERS)),
+    if let Some(unknown) = found.iter().find(|p| !wanted.contains(p)) {
+        let hint = did_you_mean(unknown, wanted).map_or_else(
+            || format!("known: {}", braced(wanted)),
             |known| format!("did you mean {{{{{known}}}}}?"),
         );
         return Err(fault(
-            PATH,
+            path,
             format!("holds the unknown placeholder {{{{{unknown}}}}}; {hint}"),
         ));
     }
-    for wanted in PLACEHOLDERS {
-        match placeholders.iter().filter(|p| **p == wanted).count() {
+    for wanted in wanted {
+        match found.iter().filter(|p| *p == wanted).count() {
             1 => {}
             0 => {
                 return Err(fault(
-                    PATH,
+                    path,
                     format!("lacks {{{{{wanted}}}}}: without it the judge doesn't see that part"),
                 ));
             }
             // A second copy would double the evidence's cost, and the judge couldn't tell which of the two counts.
             n => {
                 return Err(fault(
-                    PATH,
+                    path,
                     format!(
                         "holds {{{{{wanted}}}}} {n} times; exactly one is allowed, as each copy is sent and paid for"
                     ),

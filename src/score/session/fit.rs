@@ -8,10 +8,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::SessionRequest;
+use super::prompt;
 use super::trim::{Transcript, Trimmed};
-use super::{fence, prompt};
 use crate::judge::{Limits, ModelFamily, Nonce, Question, Shrink, Target};
 use crate::score::criteria::Trim;
+use crate::score::fence;
 use crate::score::{BadRequest, Criteria};
 
 /// The lines of both fences, each with its nonce, are fewer tokens than this.
@@ -36,7 +37,7 @@ pub(super) fn fit(
 ) -> Result<Fitted, BadRequest> {
     let mut evidence = prompt::Evidence::of(session);
     let fill =
-        |evidence: &prompt::Evidence| prompt::fill(&criteria.judge_prompt, evidence, schema, nonce);
+        |evidence: &prompt::Evidence| prompt::fill(&criteria.prompt.text, evidence, schema, nonce);
     let fitted = |evidence: &prompt::Evidence, prompt, trimmed_tokens| Fitted {
         prompt,
         evidence_hash: evidence.hash(),
@@ -50,7 +51,7 @@ pub(super) fn fit(
         return Ok(fitted(&evidence, whole, 0));
     }
     // Nothing below looks at the nonce, whose digits make more tokens or fewer: the same session is always cut alike.
-    let fixed = family.tokens(&criteria.judge_prompt)
+    let fixed = family.tokens(&criteria.prompt.text)
         + family.tokens(&evidence.alert)
         + family.tokens(&format!("{schema:#}"))
         + family.tokens(&schema.to_string())
@@ -142,7 +143,7 @@ impl<'a> Part<'a> {
     /// The question about the trimmed conversation. What was defused stays so: cutting makes no new shape of a fence.
     fn with(&self, question: &Question, trimmed: Trimmed, shrink: Option<Shrink>) -> Question {
         Question {
-            evidence_hash: prompt::digest(&[&question.evidence_hash, &trimmed.text]),
+            evidence_hash: crate::score::prompt::digest(&[&question.evidence_hash, &trimmed.text]),
             prompt: [self.before, &trimmed.text, self.after].concat().into(),
             trimmed_tokens: trimmed.gone,
             shrink,

@@ -3,7 +3,6 @@
 //! `prompt` renders the evidence and fills the template, `fit` and `trim` bring it into the judge's context window, `fence` keeps evidence from passing for instructions,
 //! `schema` says what is asked back, `reply` checks what came. Whatever a session or a reply holds, nothing here panics.
 
-mod fence;
 mod fit;
 mod prompt;
 mod reply;
@@ -197,7 +196,7 @@ impl Request for SessionRequest {
                     .to_owned(),
             });
         }
-        let (schema, template_hash) = criteria.frame.get(|| {
+        let (schema, template_hash) = criteria.prompt.frame.get(|| {
             let schema = schema::of(&criteria.dimensions);
             let template_hash = prompt::template_hash(criteria, &schema);
             (schema, template_hash)

@@ -5,13 +5,11 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
-use super::{Message, SessionRequest, fence, schema};
+use super::{Message, SessionRequest, schema};
 use crate::judge::Nonce;
-use crate::score::Criteria;
-use crate::score::criteria::{self, hex};
-use crate::score::template::{Segment, segments};
+use crate::score::prompt::{self, Part, digest};
+use crate::score::{Criteria, criteria, fence};
 
 /// How the line above a message begins; its number follows. Only such lines begin with `===`, whatever messages hold.
 pub(super) const MESSAGE: &str = "=== message ";
@@ -38,52 +36,22 @@ impl Evidence {
     }
 }
 
-/// Fills the template in one pass: a placeholder inside evidence is evidence. The schema isn't fenced.
+/// Fills the template's places with fenced evidence.
 pub(super) fn fill(template: &str, evidence: &Evidence, schema: &Value, nonce: &Nonce) -> String {
-    let size = template.len() + evidence.conversation.len() + evidence.alert.len();
-    let mut prompt = String::with_capacity(size + 8 * 1024);
-    let mut after_fence = false;
-    for segment in segments(template) {
-        match segment {
-            Segment::Text(text) => {
-                // A closing line has nothing behind it.
-                if after_fence && !text.starts_with('\n') {
-                    prompt.push('\n');
-                }
-                prompt.push_str(text);
-                after_fence = false;
-            }
-            Segment::Placeholder(name) => {
-                if after_fence {
-                    prompt.push('\n');
-                }
-                after_fence = true;
-                match name {
-                    criteria::CONVERSATION => {
-                        fence::append(
-                            &mut prompt,
-                            "conversation",
-                            &evidence.conversation,
-                            &nonce.0,
-                        );
-                    }
-                    criteria::ALERT => {
-                        fence::append(&mut prompt, "alert", &evidence.alert, &nonce.0)
-                    }
-                    criteria::SCHEMA => {
-                        prompt.push_str(&format!("{schema:#}"));
-                        after_fence = false;
-                    }
-                    // Criteria with other names are refused when they are read.
-                    other => {
-                        let _ = write!(prompt, "{{{{{other}}}}}");
-                        after_fence = false;
-                    }
-                }
-            }
-        }
-    }
-    prompt
+    let part = |placeholder, name, text| Part {
+        placeholder,
+        name,
+        text,
+    };
+    let parts = [
+        part(
+            criteria::CONVERSATION,
+            "conversation",
+            &evidence.conversation,
+        ),
+        part(criteria::ALERT, "alert", &evidence.alert),
+    ];
+    prompt::fill(template, &parts, schema, nonce)
 }
 
 /// SHA-256 of all that shapes a prompt but the evidence: template, schema with its version, dimensions.
@@ -94,21 +62,11 @@ pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
         .map(|dimension| format!("{}={}", dimension.name, dimension.max))
         .collect();
     digest(&[
-        &criteria.judge_prompt,
+        &criteria.prompt.text,
         &schema.to_string(),
         schema::VERSION,
         &dimensions.join(","),
     ])
-}
-
-/// Each part behind its length: no two lists of parts run together to the same bytes.
-pub(super) fn digest(parts: &[&str]) -> String {
-    let mut digest = Sha256::new();
-    for part in parts {
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part);
-    }
-    hex(&digest.finalize())
 }
 
 /// Facts first, then each message under a head line, then the final analysis. Lines of content that look like a head line

@@ -4,8 +4,11 @@
 //! is only what its answer counts for.
 
 pub mod calibration;
+mod case;
 pub mod correctness;
 pub mod safety;
 pub mod tables;
 pub mod validation;
 pub mod verdict;
+
+pub use case::{FIELDS, MetricsCase};

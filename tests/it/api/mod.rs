@@ -161,7 +161,7 @@ impl Server {
                 events: events.clone(),
                 judges: judge_check(),
             },
-            Arc::new(Criteria::from_value(&setup.criteria).unwrap()),
+            crate::support::criteria::current(&setup.criteria),
             ScoreOnly::Ended,
             CancellationToken::new(),
         );
@@ -369,6 +369,7 @@ impl Server {
             criteria_hash: self.enqueue.current_criteria().hash.0.clone(),
             force_rescore: false,
             triggered_by: "batch".to_owned(),
+            batch: None,
             created_at: SystemClock.now(),
         };
         let id = job.job_id;

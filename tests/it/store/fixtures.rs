@@ -37,6 +37,7 @@ pub(super) fn new_job(subject_id: Option<Uuid>) -> NewJob {
         criteria_hash: hash('a'),
         force_rescore: false,
         triggered_by: "tester".to_owned(),
+        batch: None,
         created_at: now(),
     }
 }

@@ -5,6 +5,8 @@ use gavel::score::{Criteria, CriteriaHash};
 use serde_json::json;
 use uuid::Uuid;
 
+use gavel::score::criteria::{Frame, Prompt};
+
 use super::fixtures::{
     accept, claim, hash, minutes, new_job, new_score, now, record, scored_session, session_with_job,
 };
@@ -16,10 +18,14 @@ fn criteria(character: char) -> Criteria {
         content: json!({"judge_prompt": "Prüfe {{ALERT_DATA}}", "empty": []}),
         enabled: true,
         judge: "main".to_owned(),
-        judge_prompt: "Prüfe {{ALERT_DATA}}".to_owned(),
+        kind: Kind::Session,
+        prompt: Prompt {
+            text: "Prüfe {{ALERT_DATA}}".to_owned(),
+            frame: Frame::default(),
+        },
+        answer_prompt: None,
         dimensions: vec![],
         trim: gavel::score::Trim::Auto,
-        frame: gavel::score::criteria::Frame::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What tests stand on: a store of either kind with a database of its own.
 
 pub(crate) mod client;
+pub(crate) mod criteria;
 pub(crate) mod home;
 pub(crate) mod judge_server;
 pub(crate) mod process;

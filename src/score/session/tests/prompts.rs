@@ -149,7 +149,7 @@ fn whatever_the_judge_sees_changes_the_evidence_or_the_template_hash() {
         assert_ne!(question(&changed, NONCE).evidence_hash, unchanged);
     }
     let mut other = criteria();
-    other.judge_prompt.push('x');
+    other.prompt.text.push('x');
     let schema = schema::of(&other.dimensions);
     assert_ne!(
         prompt::template_hash(&other, &schema),
@@ -172,7 +172,7 @@ fn an_empty_conversation_is_refused_with_the_remedy() {
 #[test]
 fn each_fence_stands_on_lines_of_its_own_wherever_the_template_puts_it() {
     let mut glued = criteria();
-    glued.judge_prompt = "A{{SESSION_CONVERSATION}}{{ALERT_DATA}}B{{OUTPUT_SCHEMA}}".to_owned();
+    glued.prompt.text = "A{{SESSION_CONVERSATION}}{{ALERT_DATA}}B{{OUTPUT_SCHEMA}}".to_owned();
     let prompt = session()
         .questions(&glued, &LIMITS, &Nonce(NONCE.to_owned()))
         .unwrap()

@@ -38,6 +38,7 @@ fn reply(value: Value) -> Reply {
 fn scored(value: Value) -> SessionScore {
     match session().score(&criteria(), &[Ok(reply(value))]) {
         Scorecard::Session(score) => score,
+        Scorecard::Evaluated(_) => panic!("a session's score is no case's"),
         Scorecard::Unscored(error) => panic!("{error}"),
     }
 }
@@ -371,6 +372,7 @@ proptest! {
                 prop_assert!(passes);
                 prop_assert!(score.total_score <= 100);
             }
+            Scorecard::Evaluated(_) => prop_assert!(false, "a session's score is no case's"),
             Scorecard::Unscored(_) => prop_assert!(!passes),
         }
     }

@@ -1,0 +1,131 @@
+//! Asking for the score of a case: a payload that is all there is, so that nothing but its own faults stands in its way.
+
+use serde_json::Value;
+
+use super::{Enqueue, EnqueueError, NewId, accepted_row};
+use crate::events::EventType;
+use crate::job::{BatchPlace, Job, JobId, Kind, NewJob, Priority, Purpose};
+use crate::score::Case;
+use crate::store::Force;
+
+/// A request to score a case of kind `query`, `qas` or `sql_metrics`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoreCase {
+    /// The kind.
+    pub kind: Kind,
+    /// Its payload.
+    pub payload: Value,
+    /// Whether cached replies are passed over.
+    pub force: Force,
+    /// Who asks.
+    pub triggered_by: String,
+    /// Who waits.
+    pub priority: Priority,
+    /// What the new job is called.
+    pub new_id: NewId,
+    /// The batch that it is an item of.
+    pub batch: Option<BatchPlace>,
+}
+
+/// Criteria that a request goes by: found, stored, and their judge known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pinned {
+    /// What is scored.
+    pub kind: Kind,
+    /// 64 hex digits.
+    pub hash: String,
+    /// The judge that they name.
+    pub judge: String,
+}
+
+impl Enqueue {
+    /// Pins the criteria of a kind: those of `hash`, else the current ones.
+    ///
+    /// # Errors
+    /// `UnknownCriteria`, `CriteriaOfOtherKind`, `Disabled`, `Store`.
+    pub async fn pin(&self, kind: Kind, hash: Option<&str>) -> Result<Pinned, EnqueueError> {
+        let current = self.current_criteria_of(kind);
+        if !current.enabled {
+            return Err(EnqueueError::Disabled);
+        }
+        let hash = hash.unwrap_or(&current.hash.0);
+        let judge = self.judge_of(hash, &current).await?;
+        Ok(Pinned {
+            kind,
+            hash: hash.to_owned(),
+            judge,
+        })
+    }
+
+    /// The job that a request makes under pinned criteria, checked and not yet inserted.
+    ///
+    /// # Errors
+    /// `BadPayload`, `UnknownModel`, `JudgeNotConfigured`.
+    pub fn case_job(&self, request: ScoreCase, pinned: &Pinned) -> Result<NewJob, EnqueueError> {
+        let case = Case::read(request.kind, &request.payload).map_err(EnqueueError::BadPayload)?;
+        let judge = match case.needs_judge() {
+            true => Some(self.judge_for(case.model(), &pinned.judge)?),
+            false => None,
+        };
+        Ok(NewJob {
+            job_id: match request.new_id {
+                NewId::Any => JobId::new(),
+                NewId::Reserved(id) | NewId::Repeated(id) => id,
+            },
+            kind: request.kind,
+            subject_id: None,
+            purpose: Purpose::Score,
+            payload: request.payload,
+            judge,
+            priority: request.priority,
+            criteria_hash: pinned.hash.clone(),
+            force_rescore: request.force == Force::Yes,
+            triggered_by: request.triggered_by,
+            batch: request.batch,
+            created_at: self.clock.now(),
+        })
+    }
+
+    /// Asks for a case's score: a new job, or the one that an earlier try of the same request made.
+    ///
+    /// # Errors
+    /// Those of [`Enqueue::pin`] and [`Enqueue::case_job`].
+    pub async fn score_case(
+        &self,
+        request: ScoreCase,
+        criteria_hash: Option<&str>,
+    ) -> Result<Job, EnqueueError> {
+        if let NewId::Repeated(id) = request.new_id
+            && let Some(job) = self.store.job(id).await?
+        {
+            return Ok(job);
+        }
+        let pinned = self.pin(request.kind, criteria_hash).await?;
+        let new = self.case_job(request, &pinned)?;
+        // Nothing else is active for a payload: it is new, or it is this very job.
+        self.store.accept(new.clone()).await?;
+        let job = accepted_row(new);
+        self.tell(EventType::JobQueued, &job);
+        self.push(&job);
+        Ok(job)
+    }
+
+    /// The judge of a case: a configured judge's name, or a model of the one that the criteria name.
+    fn judge_for(&self, model: Option<&str>, default: &str) -> Result<String, EnqueueError> {
+        let Some(model) = model else {
+            (self.judges)(default).map_err(EnqueueError::JudgeNotConfigured)?;
+            return Ok(default.to_owned());
+        };
+        let entry = default.split_once(':').map_or(default, |(entry, _)| entry);
+        let of_default = format!("{entry}:{model}");
+        let as_model = (self.judges)(&of_default);
+        match (self.judges)(model) {
+            Ok(()) => Ok(model.to_owned()),
+            Err(_) if as_model.is_ok() => Ok(of_default),
+            Err(problem) => Err(EnqueueError::UnknownModel {
+                model: model.to_owned(),
+                remedy: problem.remedy,
+            }),
+        }
+    }
+}

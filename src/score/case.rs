@@ -1,0 +1,86 @@
+//! A payload of any kind but `session`, read and checked: what enqueue, suites and runs have in common.
+
+use serde_json::Value;
+
+use super::qas::QasCase;
+use super::query::QueryCase;
+use super::sql_metrics::MetricsCase;
+use super::{Request, query};
+use crate::job::Kind;
+use crate::judge::Fault;
+
+/// One case to be scored.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Case {
+    /// Kind `query`.
+    Query(Box<QueryCase>),
+    /// Kind `qas`.
+    Qas(Box<QasCase>),
+    /// Kind `sql_metrics`.
+    SqlMetrics(Box<MetricsCase>),
+}
+
+impl Case {
+    /// Reads a payload.
+    ///
+    /// # Errors
+    /// Every fault found, each with its JSON pointer. A session has no payload to check here: its fault says so.
+    pub fn read(kind: Kind, payload: &Value) -> Result<Self, Vec<Fault>> {
+        match kind {
+            Kind::Query => QueryCase::read(payload).map(|case| Self::Query(Box::new(case))),
+            Kind::Qas => QasCase::read(payload).map(|case| Self::Qas(Box::new(case))),
+            Kind::SqlMetrics => {
+                MetricsCase::read(payload).map(|case| Self::SqlMetrics(Box::new(case)))
+            }
+            Kind::Session => Err(vec![Fault {
+                pointer: String::new(),
+                message: "a session is no case: it is scored by its id".to_owned(),
+            }]),
+        }
+    }
+
+    /// Whether a judge has a part in it. Without one it needs none, and no lane.
+    pub fn needs_judge(&self) -> bool {
+        match self {
+            Self::Query(case) => case.needs_judge(),
+            Self::Qas(case) => case.needs_judge(),
+            Self::SqlMetrics(case) => case.needs_judge(),
+        }
+    }
+
+    /// The judge or the model that the case itself names.
+    pub fn model(&self) -> Option<&str> {
+        match self {
+            Self::Query(case) => case.model.as_deref(),
+            Self::Qas(_) | Self::SqlMetrics(_) => None,
+        }
+    }
+
+    /// The case's own name for itself, if it has one.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Query(case) => case.id.as_deref(),
+            Self::Qas(case) => case.test_id.as_deref(),
+            Self::SqlMetrics(case) => case.id.as_deref(),
+        }
+    }
+
+    /// What is asked and scored.
+    pub fn into_request(self) -> Box<dyn Request> {
+        match self {
+            Self::Query(case) => case,
+            Self::Qas(case) => case,
+            Self::SqlMetrics(case) => case,
+        }
+    }
+}
+
+/// The fields of a kind's payload, in the order of a report.
+pub fn fields(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Session => &["session_id", "force_rescore"],
+        Kind::Query => query::FIELDS,
+        Kind::Qas => super::qas::FIELDS,
+        Kind::SqlMetrics => super::sql_metrics::FIELDS,
+    }
+}
