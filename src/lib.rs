@@ -41,6 +41,10 @@ pub mod api;
 // Where sessions come from
 pub mod history;
 
+// Files of items, and runs of them; what they came to, as files
+pub mod report;
+pub mod suite;
+
 // The shell
 pub mod app;
 pub mod cli;

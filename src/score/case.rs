@@ -75,10 +75,47 @@ impl Case {
     }
 }
 
+/// A field of a payload: what columns of suites and reports are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// How a cell of a table holds it.
+    pub form: FieldForm,
+}
+
+/// How a cell of a table holds a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldForm {
+    /// As text, as it stands.
+    Text,
+    /// As JSON: a list, an object, a number, a boolean; in answers also plain text.
+    Json,
+}
+
+impl Field {
+    /// A field that is text.
+    pub(super) const fn text(name: &'static str) -> Self {
+        Self {
+            name,
+            form: FieldForm::Text,
+        }
+    }
+
+    /// A field that is anything else.
+    pub(super) const fn json(name: &'static str) -> Self {
+        Self {
+            name,
+            form: FieldForm::Json,
+        }
+    }
+}
+
 /// The fields of a kind's payload, in the order of a report.
-pub fn fields(kind: Kind) -> &'static [&'static str] {
+pub fn fields(kind: Kind) -> &'static [Field] {
+    const SESSION: &[Field] = &[Field::text("session_id"), Field::json("force_rescore")];
     match kind {
-        Kind::Session => &["session_id", "force_rescore"],
+        Kind::Session => SESSION,
         Kind::Query => query::FIELDS,
         Kind::Qas => super::qas::FIELDS,
         Kind::SqlMetrics => super::sql_metrics::FIELDS,

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{BadRequest, Criteria, Evaluation, Request, Scorecard};
+use super::{BadRequest, Criteria, Evaluation, Field, Request, Scorecard};
 use crate::judge::{Answer, Fault, Limits, Nonce, Question};
 
 /// The payload's fields.
-pub const FIELDS: &[&str] = &["test_id", "question"];
+pub const FIELDS: &[Field] = &[Field::text("test_id"), Field::text("question")];
 
 /// One case.
 #[derive(Debug, Clone, PartialEq)]

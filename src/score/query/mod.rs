@@ -2,11 +2,15 @@
 
 use serde_json::Value;
 
-use super::{BadRequest, Criteria, Evaluation, Request, Scorecard};
+use super::{BadRequest, Criteria, Evaluation, Field, Request, Scorecard};
 use crate::judge::{Answer, Fault, Limits, Nonce, Question};
 
 /// The payload's fields.
-pub const FIELDS: &[&str] = &["id", "generated_kql", "expected_kql"];
+pub const FIELDS: &[Field] = &[
+    Field::text("id"),
+    Field::text("generated_kql"),
+    Field::text("expected_kql"),
+];
 
 /// One case.
 #[derive(Debug, Clone, PartialEq)]

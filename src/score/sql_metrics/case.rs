@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::judge::{Answer, Fault, Limits, Nonce, Question};
-use crate::score::{BadRequest, Criteria, Evaluation, Request, Scorecard};
+use crate::score::{BadRequest, Criteria, Evaluation, Field, Request, Scorecard};
 
 /// The payload's fields.
-pub const FIELDS: &[&str] = &["id", "generated_sql"];
+pub const FIELDS: &[Field] = &[Field::text("id"), Field::text("generated_sql")];
 
 /// One case.
 #[derive(Debug, Clone, PartialEq)]
