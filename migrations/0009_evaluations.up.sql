@@ -35,6 +35,7 @@ create table evaluation_scores (
     kind text not null,
     batch_id uuid,
     item_no bigint,
+    criteria_hash varchar(64) not null,
     -- 0-1; null: incomplete.
     total double precision,
     passed boolean,
@@ -46,4 +47,5 @@ create table evaluation_scores (
     scored_at timestamptz not null
 );
 create unique index evaluation_scores_job on evaluation_scores (job_id);
+create index evaluation_scores_criteria on evaluation_scores (criteria_hash);
 create index evaluation_scores_batch on evaluation_scores (batch_id, item_no) where batch_id is not null;

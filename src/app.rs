@@ -374,8 +374,8 @@ impl App {
             .collect()
     }
 
-    fn api_state(&self, bind: std::net::SocketAddr, draining: CancellationToken) -> api::ApiState {
-        api::ApiState {
+    fn api_state(&self, bind: std::net::SocketAddr, draining: CancellationToken) -> api::ApiParts {
+        api::ApiParts {
             store: self.store.clone(),
             enqueue: self.enqueue.clone(),
             imports: self.imports.clone(),

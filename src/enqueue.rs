@@ -254,9 +254,7 @@ impl Enqueue {
             return Ok(judge);
         }
         let judge = if hash == current.hash.0 {
-            self.store
-                .put_criteria(current.kind, current, self.clock.now())
-                .await?;
+            self.store.put_criteria(current, self.clock.now()).await?;
             current.judge.clone()
         } else {
             let content = self

@@ -39,7 +39,7 @@ pub(super) struct CriteriaView {
     pub(super) created_at: Option<DateTime<Utc>>,
     /// How many scores were made with it.
     pub(super) scores: i64,
-    /// Mean total of its real (not simulated) scores.
+    /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
     pub(super) mean_total: Option<f64>,
 }
 
@@ -68,6 +68,8 @@ pub(super) struct CriteriaList {
 pub(super) struct CriteriaAdded {
     /// The definition's identity.
     pub(super) criteria_hash: String,
+    /// What it is for: its `kind`, `session` where it names none.
+    pub(super) kind: Kind,
     /// Whether it wasn't stored before.
     pub(super) is_new: bool,
     /// Whether new requests get it.
@@ -76,11 +78,11 @@ pub(super) struct CriteriaAdded {
     pub(super) judge: String,
 }
 
-fn view(stored: &CriteriaDefinition, current: &Criteria) -> CriteriaView {
+fn view(state: &ApiState, stored: &CriteriaDefinition) -> CriteriaView {
     CriteriaView {
         criteria_hash: stored.criteria_hash.clone(),
         kind: stored.kind,
-        is_current: stored.criteria_hash == current.hash.0,
+        is_current: stored.criteria_hash == state.enqueue.current_criteria_of(stored.kind).hash.0,
         created_at: Some(stored.created_at),
         scores: stored.scores,
         mean_total: stored.mean_total,
@@ -91,7 +93,7 @@ fn view(stored: &CriteriaDefinition, current: &Criteria) -> CriteriaView {
 fn unused(current: &Criteria) -> CriteriaView {
     CriteriaView {
         criteria_hash: current.hash.0.clone(),
-        kind: Kind::Session,
+        kind: current.kind,
         is_current: true,
         created_at: None,
         scores: 0,
@@ -112,11 +114,15 @@ async fn list_criteria(
     params: Params,
 ) -> Result<Json<CriteriaList>, ApiError> {
     params.finish()?;
-    let current = state.enqueue.current_criteria();
     let stored = state.store.criteria_list().await?;
-    let mut items: Vec<CriteriaView> = stored.iter().map(|row| view(row, &current)).collect();
-    if !items.iter().any(|item| item.is_current) {
-        items.insert(0, unused(&current));
+    let mut items: Vec<CriteriaView> = stored.iter().map(|row| view(&state, row)).collect();
+    for kind in Kind::ALL.iter().rev() {
+        if !items
+            .iter()
+            .any(|item| item.kind == *kind && item.is_current)
+        {
+            items.insert(0, unused(&state.enqueue.current_criteria_of(*kind)));
+        }
     }
     Ok(Json(CriteriaList {
         items,
@@ -145,17 +151,20 @@ async fn get_criteria(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     params.finish()?;
-    let current = state.enqueue.current_criteria();
-    let detail = match state.store.criteria(&hash).await? {
-        Some(stored) => CriteriaDetail {
-            version: view(&stored, &current),
+    let current = Kind::ALL
+        .iter()
+        .map(|kind| state.enqueue.current_criteria_of(*kind))
+        .find(|current| current.hash.0 == hash);
+    let detail = match (state.store.criteria(&hash).await?, current) {
+        (Some(stored), _) => CriteriaDetail {
+            version: view(&state, &stored),
             content: stored.content,
         },
-        None if hash == current.hash.0 => CriteriaDetail {
+        (None, Some(current)) => CriteriaDetail {
             version: unused(&current),
             content: current.content.clone(),
         },
-        None => return Err(ApiError::CriteriaNotFound(hash)),
+        (None, None) => return Err(ApiError::CriteriaNotFound(hash)),
     };
     json_or_unchanged(&headers, &detail)
 }
@@ -191,7 +200,7 @@ async fn add_criteria(
     })?;
     let is_new = state
         .store
-        .put_criteria(Kind::Session, &criteria, state.clock.now())
+        .put_criteria(&criteria, state.clock.now())
         .await?;
     let status = if is_new {
         StatusCode::CREATED
@@ -199,8 +208,9 @@ async fn add_criteria(
         StatusCode::OK
     };
     let added = CriteriaAdded {
-        is_current: criteria.hash == state.enqueue.current_criteria().hash,
+        is_current: criteria.hash == state.enqueue.current_criteria_of(criteria.kind).hash,
         criteria_hash: criteria.hash.0,
+        kind: criteria.kind,
         is_new,
         judge: criteria.judge,
     };

@@ -98,12 +98,13 @@ async fn events(
     let streams = &state.streams;
     let slot = streams.slots.clone().try_acquire_owned();
     let slot = slot.map_err(|_| ApiError::TooManyStreams(streams.max))?;
+    let attendance = streams.feed.attend();
     tokio::select! {
         // A log that is away holds nobody up: an earlier id is unknown then.
-        _ = tokio::time::timeout(FILL, streams.feed.filled()) => {}
+        _ = tokio::time::timeout(FILL, attendance.filled()) => {}
         () = streams.stopping.cancelled() => {}
     }
-    let (listener, start) = streams.feed.listen(last_id.as_deref());
+    let (listener, start) = attendance.listen(last_id.as_deref());
     let stream = EventStream {
         listener,
         filter,

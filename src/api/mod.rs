@@ -71,9 +71,20 @@ pub type JudgeNames = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 /// The name of the judge that stands in for the judge of a name; `None` where there is none.
 pub type FallbackOf = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What the handlers need.
+/// What the handlers share: every request holds it, so that it is one pointer.
 #[derive(Clone)]
-pub struct ApiState {
+pub(crate) struct ApiState(Arc<ApiParts>);
+
+impl std::ops::Deref for ApiState {
+    type Target = ApiParts;
+
+    fn deref(&self) -> &ApiParts {
+        &self.0
+    }
+}
+
+/// What the handlers need.
+pub struct ApiParts {
     /// The truth.
     pub store: Arc<Store>,
     /// Step 1 of the flow.
@@ -109,7 +120,8 @@ pub struct ApiState {
 }
 
 /// The whole API as one router; an error if the auth settings don't hold together (a bad token line, a public bind without tokens).
-pub fn router(state: ApiState) -> Result<Router, String> {
+pub fn router(parts: ApiParts) -> Result<Router, String> {
+    let state = ApiState(Arc::new(parts));
     let guard = Arc::new(guard::Guard {
         auth: auth::Auth::new(&state.auth, &state.http.trusted_proxies, state.bind)?,
         hosts: guard::Hosts::new(state.bind, &state.http.allowed_hosts),

@@ -16,7 +16,7 @@ use super::idempotency::Effect;
 use super::job_view::{JobRef, JobView};
 use super::params::Params;
 use super::problem::{ApiError, Problem, Refusal};
-use super::scoring::accepted;
+use super::scoring::{accepted, check_hash};
 use super::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
 use crate::job::{Job, JobId, Kind, Priority};
@@ -88,6 +88,7 @@ async fn post_job(
 ) -> Result<Response, ApiError> {
     params.finish()?;
     let ApiJson(body) = body;
+    check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
     let triggered_by = caller.name(Refusal::Unprocessable)?;
     let job = match body.kind {
         Kind::Session => session_job(&state, body, triggered_by, effect).await?,
@@ -102,7 +103,8 @@ async fn post_job(
                 new_id: effect.new_id(),
                 batch: None,
             };
-            state.enqueue.score_case(request, hash.as_deref()).await?
+            let asked = state.enqueue.score_case(request, hash.as_deref()).await;
+            asked.map_err(|error| ApiError::from(error).unprocessable())?
         }
     };
     let ended = match job.state.is_terminal() {
@@ -144,7 +146,8 @@ async fn session_job(
         priority: body.priority.unwrap_or(Priority::Interactive),
         new_id: effect.new_id(),
     };
-    let job_id = match state.enqueue.score_session(&request).await? {
+    let asked = state.enqueue.score_session(&request).await;
+    let job_id = match asked.map_err(|error| ApiError::from(error).unprocessable())? {
         Enqueued::Job(job) => return Ok(*job),
         Enqueued::Scored(score_id) => state.store.score(score_id).await?.map(|row| row.job_id),
     };

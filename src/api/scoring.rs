@@ -88,10 +88,13 @@ async fn score_session(
 ) -> Response {
     let asked = async {
         let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
-        let checked = params
-            .finish_with(Refusal::BadRequest)
-            .and(body)
-            .and_then(|ScoringJson(body)| check_hash(body));
+        let checked =
+            params
+                .finish_with(Refusal::BadRequest)
+                .and(body)
+                .and_then(|ScoringJson(body)| {
+                    check_hash(body.criteria_hash.as_deref(), Refusal::BadRequest).map(|()| body)
+                });
         let request = match checked {
             Ok(body) => ScoreSession {
                 session_id,
@@ -112,17 +115,17 @@ async fn score_session(
     prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
 }
 
-fn check_hash(body: ScoreRequest) -> Result<ScoreRequest, ApiError> {
-    let hex = |hash: &String| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-    if body.criteria_hash.as_ref().is_none_or(hex) {
-        Ok(body)
-    } else {
-        Err(ApiError::fault(
-            Refusal::BadRequest,
-            "/criteria_hash",
-            "must be 64 hex digits; GET /api/v1/scoring/criteria lists those that are stored",
-        ))
+/// Criteria are named by 64 hex digits.
+pub(super) fn check_hash(hash: Option<&str>, refusal: Refusal) -> Result<(), ApiError> {
+    let hex = |hash: &str| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    if hash.is_none_or(hex) {
+        return Ok(());
     }
+    Err(ApiError::fault(
+        refusal,
+        "/criteria_hash",
+        "must be 64 hex digits; GET /api/v1/scoring/criteria lists those that are stored",
+    ))
 }
 
 /// A session that can't be scored is told before a fault of the body.

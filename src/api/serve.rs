@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{ApiState, router};
+use super::{ApiParts, router};
 
 /// Why serving ended other than by being told to.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum ServeError {
 /// an `Idempotency-Key` also where their client is gone.
 pub async fn serve(
     listener: TcpListener,
-    state: ApiState,
+    state: ApiParts,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let keyed = state.keyed.clone();

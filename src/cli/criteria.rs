@@ -1,4 +1,4 @@
-//! `gavel criteria`: what sessions are judged by. Promoting a definition is replacing the criteria file, never a command.
+//! `gavel criteria`: what each kind of work is judged by. Promoting a definition is replacing the criteria file, never a command.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,18 @@ use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::list;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
+use crate::job::Kind;
 use crate::score::Criteria;
 
 /// List, show, add and check criteria
 #[derive(Debug, Args)]
 #[command(
     long_about = "List, show, add and check criteria. A definition is identified by the SHA-256 of its content after \
-                  ${VARIABLES} are filled in. New requests get the current one: the file that --scoring-config \
-                  (GAVEL_SCORING_CONFIG) names where the API runs.",
-    after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that GAVEL_SCORING_CONFIG names and send SIGHUP, or restart."
+                  ${VARIABLES} are filled in. It is for one kind: session unless its file says `kind: query`, `qas` or \
+                  `sql_metrics`. New requests get the current one of their kind: the file that --scoring-config \
+                  (GAVEL_SCORING_CONFIG), or GAVEL_CRITERIA_QUERY, GAVEL_CRITERIA_QAS, GAVEL_CRITERIA_SQL_METRICS, \
+                  names where the API runs.",
+    after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
 pub(super) struct CriteriaCommand {
     #[command(subcommand)]
@@ -54,8 +57,14 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Show the definition that new requests get
-    Current(Common),
+    /// Show the definition that new requests of a kind get
+    Current {
+        /// The kind
+        #[arg(long, default_value_t = Kind::Session, value_name = "KIND")]
+        kind: Kind,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -86,12 +95,12 @@ impl CriteriaCommand {
             }
             What::Add { file, common } => add(global, file, common).await,
             What::Check { file, json } => check(global, file, *json),
-            What::Current(common) => {
+            What::Current { kind, common } => {
                 let command = async |reached: Reached<'_>| {
                     let versions = reached.client.criteria_list().await?;
-                    let current = list(&versions, "/items")
-                        .iter()
-                        .find(|version| version["is_current"] == json!(true));
+                    let current = list(&versions, "/items").iter().find(|version| {
+                        version["is_current"] == json!(true) && version["kind"] == json!(kind)
+                    });
                     let Some(current) = current else {
                         return Err(CliError::incomplete(
                             "the service names no current criteria",
@@ -112,6 +121,7 @@ fn check(global: &Global, file: &Path, as_json: bool) -> Result<Exit, CliError> 
     let criteria = read(&context.settings, file)?;
     let answer = json!({
         "criteria_hash": criteria.hash,
+        "kind": criteria.kind,
         "judge": criteria.judge,
         "enabled": criteria.enabled,
         "dimensions": criteria.dimensions,
@@ -127,10 +137,13 @@ fn check(global: &Global, file: &Path, as_json: bool) -> Result<Exit, CliError> 
         .collect();
     output::line(&format!("{}: good", file.display()))?;
     output::line(&format!("hash        {}", criteria.hash))?;
+    output::line(&format!("kind        {}", criteria.kind))?;
     output::line(&format!("judge       {}", criteria.judge))?;
-    output::line(&format!("dimensions  {}", dimensions.join(", ")))?;
+    if !dimensions.is_empty() {
+        output::line(&format!("dimensions  {}", dimensions.join(", ")))?;
+    }
     if !criteria.enabled {
-        output::note("scoring.enabled is false: no session would be scored");
+        output::note("scoring.enabled is false: nothing of this kind would be scored");
     }
     Ok(Exit::Done)
 }
@@ -145,9 +158,15 @@ async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliE
         }
         let hash = cell(&answer, "/criteria_hash");
         output::line(&hash)?;
+        let (trying, variable) = match criteria.kind {
+            Kind::Session => ("score", "GAVEL_SCORING_CONFIG"),
+            Kind::Query => ("evaluate", "GAVEL_CRITERIA_QUERY"),
+            Kind::Qas => ("evaluate", "GAVEL_CRITERIA_QAS"),
+            Kind::SqlMetrics => ("evaluate", "GAVEL_CRITERIA_SQL_METRICS"),
+        };
         output::note(&format!(
-            "stored; not current. Try it: gavel score --criteria-hash {hash} FILE\n\
-             Make it current: let --scoring-config (GAVEL_SCORING_CONFIG) of the API name {}, and send SIGHUP or restart",
+            "stored; not current. Try it: gavel {trying} --criteria-hash {hash} FILE\n\
+             Make it current: let {variable} of the API name {}, and send SIGHUP or restart",
             file.display()
         ));
         Ok(Exit::Done)
@@ -183,6 +202,7 @@ fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
             let current = version["is_current"] == json!(true);
             vec![
                 cell(version, "/criteria_hash"),
+                cell(version, "/kind"),
                 if current {
                     "current".into()
                 } else {
@@ -194,7 +214,7 @@ fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
             ]
         })
         .collect();
-    output::table(&["criteria", "", "scores", "mean", "stored"], &rows)?;
+    output::table(&["criteria", "kind", "", "scores", "mean", "stored"], &rows)?;
     Ok(Exit::Done)
 }
 
@@ -207,6 +227,7 @@ fn print_version(version: &Value, as_json: bool) -> Result<Exit, CliError> {
         version,
         &[
             ("hash", "/criteria_hash"),
+            ("kind", "/kind"),
             ("current", "/is_current"),
             ("judge", "/content/scoring/llm_provider"),
             ("model", "/content/scoring/llm_model"),
@@ -217,5 +238,9 @@ fn print_version(version: &Value, as_json: bool) -> Result<Exit, CliError> {
     )?;
     output::line("")?;
     output::line(&output::clean(&cell(version, "/content/judge_prompt")))?;
+    if version.pointer("/content/answer_prompt").is_some() {
+        output::line("")?;
+        output::line(&output::clean(&cell(version, "/content/answer_prompt")))?;
+    }
     Ok(Exit::Done)
 }

@@ -62,14 +62,24 @@ impl Doctor {
                 |path| path.display().to_string(),
             )),
         }];
-        let criteria = criteria_of(settings);
-        checks.push(Check {
-            what: "criteria file".into(),
-            found: criteria
-                .as_ref()
-                .map(|c| format!("hash {}", c.hash))
-                .map_err(Clone::clone),
-        });
+        let mut wanted: Vec<String> = Vec::new();
+        for kind in Kind::ALL {
+            let criteria = criteria_of(settings, *kind);
+            if let Ok(criteria) = &criteria
+                && !wanted.contains(&criteria.judge)
+            {
+                wanted.push(criteria.judge.clone());
+            }
+            checks.push(Check {
+                what: match kind {
+                    Kind::Session => "criteria file".into(),
+                    Kind::Query | Kind::Qas | Kind::SqlMetrics => {
+                        format!("criteria file of {kind}").into()
+                    }
+                },
+                found: criteria.map(|c| format!("hash {}", c.hash)),
+            });
+        }
         let providers = providers_of(settings);
         checks.push(Check {
             what: "judges' file".into(),
@@ -78,13 +88,13 @@ impl Doctor {
                 .map(|p| p.names().join(", "))
                 .map_err(Clone::clone),
         });
-        if let (Ok(criteria), Ok(providers)) = (&criteria, &providers) {
+        if let (false, Ok(providers)) = (wanted.is_empty(), &providers) {
             let calls = if self.no_probe {
                 judges::Calls::None
             } else {
                 judges::Calls::OneToken
             };
-            checks.extend(judges::check(providers, &criteria.judge, calls).await);
+            checks.extend(judges::check(providers, &wanted, calls).await);
         }
         checks.extend(history::check(settings).await);
         if settings.database.url.is_empty() {
@@ -133,8 +143,8 @@ fn text_of(path: &str, built_in: &str, name: &str) -> Result<(String, String), S
         .map_err(|error| format!("{path}: can't be read: {error}"))
 }
 
-fn criteria_of(settings: &Settings) -> Result<Criteria, String> {
-    let (path, name, built_in) = criteria_file(settings, Kind::Session);
+fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, String> {
+    let (path, name, built_in) = criteria_file(settings, kind);
     let (name, text) = text_of(path, built_in, name)?;
     criteria::parse(settings, &name, &text)
 }

@@ -1,10 +1,12 @@
 //! The last events of this process, and whoever reads along: one ring for all listeners, a place in it for each. A
 //! listener that is slow costs nothing but its place; overtaken, it is told.
 //!
-//! Never asks a server: [`super::follow`] fills the ring from Redis, [`Feed::append`] in a process of its own.
+//! Never asks a server: [`super::follow`] fills the ring from Redis while somebody attends, [`Feed::append`] in a process of
+//! its own.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -71,8 +73,10 @@ pub struct Feed {
     ring: Mutex<Ring>,
     /// The number after the newest event's.
     end: watch::Sender<u64>,
-    /// Whether what there was before this process is in the ring.
+    /// Whether what there is elsewhere is in the ring.
     filled: watch::Sender<bool>,
+    /// How many listen, or are about to.
+    attending: watch::Sender<usize>,
     boot: String,
 }
 
@@ -129,6 +133,7 @@ impl Feed {
             ring: Mutex::new(ring),
             end,
             filled: watch::channel(true).0,
+            attending: watch::channel(0).0,
             boot,
         }
     }
@@ -140,10 +145,40 @@ impl Feed {
         feed
     }
 
-    /// Waits until what there was before this process is in the ring: earlier ids are known from then on.
-    pub async fn filled(&self) {
+    /// Says that somebody is about to listen, so that the ring is filled for them.
+    pub fn attend(self: &Arc<Self>) -> Attendance {
+        self.attending.send_modify(|attending| *attending += 1);
+        Attendance { feed: self.clone() }
+    }
+
+    /// Waits until somebody attends.
+    pub(super) async fn attended(&self) {
         // The sender is this feed's own: it can't be gone.
-        drop(self.filled.subscribe().wait_for(|filled| *filled).await);
+        drop(self.attending.subscribe().wait_for(|n| *n > 0).await);
+    }
+
+    /// Waits until nobody has attended for so long; from then on the ring counts as not filled, and need not be.
+    pub(super) async fn deserted(&self, for_so_long: Duration) {
+        let mut attending = self.attending.subscribe();
+        loop {
+            drop(attending.wait_for(|n| *n == 0).await);
+            let back = attending.wait_for(|n| *n > 0);
+            if tokio::time::timeout(for_so_long, back).await.is_ok() {
+                continue;
+            }
+            let mut deserted = false;
+            // Under the lock that who attends takes first: they find the ring filled and followed, or neither.
+            self.attending.send_if_modified(|n| {
+                deserted = *n == 0;
+                if deserted {
+                    self.filled.send_replace(false);
+                }
+                false
+            });
+            if deserted {
+                return;
+            }
+        }
     }
 
     /// Adds events that have ids already.
@@ -170,8 +205,12 @@ impl Feed {
         self.filled.send_replace(true);
     }
 
-    /// Begins to listen behind `last_id`, or from now on.
+    /// Begins to listen behind `last_id`, or from now on, in a ring that is filled already.
     pub fn listen(self: &Arc<Self>, last_id: Option<&str>) -> (Listener, Start) {
+        self.attend().listen(last_id)
+    }
+
+    fn place(&self, last_id: Option<&str>) -> (u64, String, Start) {
         let ring = self.ring();
         let found = last_id.map(|id| ring.told.iter().rposition(|told| told.id == id));
         let (next, start) = match found {
@@ -183,14 +222,7 @@ impl Feed {
             (Start::Resumed, Some(id)) => id.to_owned(),
             (Start::Resumed | Start::Now | Start::Unknown, _) => ring.last_id(),
         };
-        drop(ring);
-        let listener = Listener {
-            feed: self.clone(),
-            next,
-            last_id,
-            end: self.end.subscribe(),
-        };
-        (listener, start)
+        (next, last_id, start)
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -213,10 +245,49 @@ impl Events for Feed {
     }
 }
 
+/// Somebody who listens, or is about to: as long as it is held the ring is kept filled.
+#[derive(Debug)]
+pub struct Attendance {
+    feed: Arc<Feed>,
+}
+
+impl Attendance {
+    /// Waits until what there is elsewhere is in the ring: earlier ids are known from then on.
+    pub async fn filled(&self) {
+        // The sender is the feed's own: it can't be gone.
+        drop(
+            self.feed
+                .filled
+                .subscribe()
+                .wait_for(|filled| *filled)
+                .await,
+        );
+    }
+
+    /// Begins to listen behind `last_id`, or from now on.
+    pub fn listen(self, last_id: Option<&str>) -> (Listener, Start) {
+        let end = self.feed.end.subscribe();
+        let (next, last_id, start) = self.feed.place(last_id);
+        let listener = Listener {
+            attendance: self,
+            next,
+            last_id,
+            end,
+        };
+        (listener, start)
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.feed.attending.send_modify(|attending| *attending -= 1);
+    }
+}
+
 /// One listener's place in the ring.
 #[derive(Debug)]
 pub struct Listener {
-    feed: Arc<Feed>,
+    attendance: Attendance,
     next: u64,
     last_id: String,
     end: watch::Receiver<u64>,
@@ -243,7 +314,7 @@ impl Listener {
     }
 
     fn look(&mut self, max: usize) -> Option<Heard> {
-        let ring = self.feed.ring();
+        let ring = self.attendance.feed.ring();
         let Some(skip) = self.next.checked_sub(ring.first) else {
             self.next = ring.end();
             self.last_id = ring.last_id();
@@ -330,6 +401,40 @@ mod tests {
         let mark = Told::new("7-0".to_owned(), None);
         feed.replace(vec![mark]);
         assert_eq!(now(&mut listener, 9), Some(Heard::Lost("7-0".to_owned())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ring_is_kept_filled_as_long_as_somebody_attends() {
+        const LINGER: Duration = Duration::from_secs(30);
+        let feed = Arc::new(Feed::unfilled());
+        assert!(
+            feed.attended().now_or_never().is_none(),
+            "nobody is there yet"
+        );
+        let first = feed.attend();
+        assert!(feed.attended().now_or_never().is_some());
+        assert!(first.filled().now_or_never().is_none());
+        feed.replace(vec![Told::new("7-0".to_owned(), None)]);
+        assert!(first.filled().now_or_never().is_some());
+
+        let (listener, _) = first.listen(None);
+        let deserted = tokio::time::timeout(LINGER * 10, feed.deserted(LINGER)).await;
+        assert!(deserted.is_err(), "who listens attends");
+        drop(listener);
+        let (back, ()) = tokio::join!(
+            async {
+                tokio::time::sleep(LINGER / 2).await;
+                let back = feed.attend();
+                tokio::time::sleep(LINGER * 2).await;
+                back.filled().now_or_never().is_some()
+            },
+            feed.deserted(LINGER)
+        );
+        assert!(back, "a pause shorter than that changes nothing");
+        assert!(
+            feed.attend().filled().now_or_never().is_none(),
+            "nobody fills it any more"
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! Events in Redis: one stream `{gavel:<queue>}:events`, capped at about 10,000, which every API process follows.
+//! Events in Redis: one stream `{gavel:<queue>}:events`, capped at about 10,000, which an API process follows while somebody
+//! listens to it.
 //!
 //! Ids are Redis' own, so they outlive our processes. A stream that lost what a follower had read (an empty Redis, a cap
 //! that overtook it) is noticed by the id that isn't there any more.
@@ -22,6 +23,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
 const BLOCK_MS: u64 = 2_000;
 /// How many events one reading takes.
 const PAGE: usize = 1_000;
+/// How long a stream is followed after the last listener left: browsers come back at once.
+const LINGER: Duration = Duration::from_secs(30);
 /// The pause before a follower connects again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -149,15 +152,23 @@ impl Events for RedisEvents {
     }
 }
 
-/// Fills `feed` from the stream until `stop`. A Redis that is away is asked again; listeners stay, and miss nothing that
-/// is still there when it is back.
+/// Fills `feed` from the stream while somebody attends, until `stop`. A Redis that is away is asked again; listeners stay, and
+/// miss nothing that is still there when it is back.
 pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToken) {
     let mut last = None;
     let mut pause = FIRST_PAUSE;
     loop {
+        // A stream that nobody listens to would cost as much to read as everything else that a busy process does.
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            ended = read_along(&events, &feed, &mut last, &mut pause) => ended,
+            ended = async {
+                feed.attended().await;
+                read_along(&events, &feed, &mut last, &mut pause).await
+            } => ended,
+            () = feed.deserted(LINGER) => {
+                last = None;
+                continue;
+            }
         };
         if let Err(error) = ended {
             // The pause is the first one again once Redis has answered: said once for each time that it is away.

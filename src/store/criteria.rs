@@ -19,19 +19,29 @@ pub struct CriteriaDefinition {
     pub content: Value,
     /// When it was first stored.
     pub created_at: DateTime<Utc>,
-    /// How many scores were made with it (purpose `score`, superseded ones included).
+    /// How many whole scores were made with it (purpose `score`, superseded ones included).
     pub scores: i64,
-    /// Mean total of its real (not simulated) scores.
+    /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
     pub mean_total: Option<f64>,
 }
 
 macro_rules! select_definitions {
     () => {
         "select d.criteria_hash, d.kind, d.criteria_content, d.created_at,
-            (select count(*) from session_scores s
-             where s.criteria_hash = d.criteria_hash and s.purpose = 'score') as scores,
-            (select cast(avg(s.total_score) as double precision) from session_scores s
-             where s.criteria_hash = d.criteria_hash and s.purpose = 'score' and not s.simulated) as mean_total
+            case when d.kind = 'session' then
+                (select count(*) from session_scores s
+                 where s.criteria_hash = d.criteria_hash and s.purpose = 'score')
+            else
+                (select count(*) from evaluation_scores e
+                 where e.criteria_hash = d.criteria_hash and e.total is not null)
+            end as scores,
+            case when d.kind = 'session' then
+                (select cast(avg(s.total_score) as double precision) from session_scores s
+                 where s.criteria_hash = d.criteria_hash and s.purpose = 'score' and not s.simulated)
+            else
+                (select avg(e.total) from evaluation_scores e
+                 where e.criteria_hash = d.criteria_hash and not e.simulated)
+            end as mean_total
          from scoring_criteria_definitions d"
     };
 }
@@ -43,7 +53,6 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn put_criteria(
         &self,
-        kind: Kind,
         criteria: &Criteria,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
@@ -51,7 +60,7 @@ impl Store {
             "insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
              values ($1, $2, $3, $4) on conflict (criteria_hash) do nothing",
             &criteria.hash.0,
-            kind.as_str(),
+            criteria.kind.as_str(),
             &criteria.content,
             now
         );

@@ -17,6 +17,8 @@ pub struct NewEvaluation {
     pub kind: Kind,
     /// The batch that the job is an item of.
     pub batch: Option<BatchPlace>,
+    /// The criteria that the job pinned.
+    pub criteria_hash: String,
     /// 0-1; `None`: incomplete.
     pub total: Option<f64>,
     /// Whether it passed; `None`: not known.
@@ -31,7 +33,7 @@ pub struct NewEvaluation {
     pub simulated: bool,
 }
 
-const COLUMNS: &str = "score_id, job_id, kind, batch_id, item_no, total, passed, threshold, components, error, \
+const COLUMNS: &str = "score_id, job_id, kind, batch_id, item_no, criteria_hash, total, passed, threshold, components, error, \
     simulated, scored_at";
 /// The most rows of one statement; SQLite takes 32,766 arguments.
 const ROWS: usize = 1024;
@@ -68,6 +70,7 @@ fn row(record: &Record, new: &NewEvaluation) -> Vec<Arg> {
         new.kind.as_str().into(),
         new.batch.map(|place| place.batch_id).into(),
         new.batch.map(|place| place.item_no).into(),
+        (&new.criteria_hash).into(),
         new.total.into(),
         new.passed.into(),
         new.threshold.into(),

@@ -254,7 +254,13 @@ impl Pipeline {
     /// The job's judge; `None` where it needs none.
     fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
-            return Ok(None);
+            return match job.kind {
+                Kind::Session => Err(failed(
+                    FailureClass::BadInput,
+                    "the job names no judge".to_owned(),
+                )),
+                Kind::Query | Kind::Qas | Kind::SqlMetrics => Ok(None),
+            };
         };
         self.judges
             .get(name)
@@ -382,6 +388,7 @@ fn evaluated(job: &Job, evaluation: Evaluation) -> Ending {
             score_id: Uuid::now_v7(),
             kind: job.kind,
             batch: job.batch,
+            criteria_hash: job.criteria_hash.clone(),
             total: evaluation.total,
             passed: evaluation.passed,
             threshold: evaluation.threshold,

@@ -103,10 +103,7 @@ fn pipeline(store: &Arc<Store>, worker: Uuid) -> Pipeline {
 }
 
 async fn put(store: &Store, criteria: &Criteria) {
-    store
-        .put_criteria(Kind::Session, criteria, Utc::now())
-        .await
-        .unwrap();
+    store.put_criteria(criteria, Utc::now()).await.unwrap();
 }
 
 fn failure(ending: Ending) -> (FailureClass, String) {

@@ -196,6 +196,17 @@ pub(super) enum ApiError {
 }
 
 impl ApiError {
+    /// The same, of a route whose faults are 422.
+    pub(super) fn unprocessable(self) -> Self {
+        match self {
+            Self::Invalid { faults, .. } => Self::Invalid {
+                refusal: Refusal::Unprocessable,
+                faults,
+            },
+            other => other,
+        }
+    }
+
     /// One fault at one place.
     pub(super) fn fault(
         refusal: Refusal,

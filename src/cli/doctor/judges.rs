@@ -13,11 +13,15 @@ pub(super) enum Calls {
     None,
 }
 
-/// The judge of the criteria, which must be configured, as must its fallback, and every other entry that is. The simulator's own entry needs no
+/// The judges of the criteria, which must be configured, as must their fallbacks, and every other entry that is. The simulator's own entry needs no
 /// key and is always there: it is asked only where the criteria name it.
-pub(super) async fn check(providers: &Providers, judge: &str, calls: Calls) -> Vec<Check> {
-    let mut names = vec![judge.to_owned()];
-    names.extend(providers.fallback(judge));
+pub(super) async fn check(providers: &Providers, wanted: &[String], calls: Calls) -> Vec<Check> {
+    let mut names = wanted.to_vec();
+    for fallback in wanted.iter().filter_map(|judge| providers.fallback(judge)) {
+        if !names.contains(&fallback) {
+            names.push(fallback);
+        }
+    }
     let others = providers.names().into_iter().filter(|name| {
         let real = providers.spec(name).is_ok_and(|spec| !spec.simulated());
         // Other models of an entry share its address and key.

@@ -102,6 +102,105 @@ fn the_stored_content_reads_back_to_the_same_criteria() {
     }
 }
 
+/// A definition of a kind other than `session`.
+fn case_file(kind: &str) -> Value {
+    let query = "{{QUESTION}} {{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}";
+    let mut file = json!({
+        "kind": kind,
+        "scoring": { "llm_provider": "openai-default" },
+        "judge_prompt": query,
+    });
+    match kind {
+        "qas" => {
+            file["answer_prompt"] =
+                json!("{{QUESTION}} {{EXPECTED_ANSWER}} {{ACTUAL_ANSWER}} {{OUTPUT_SCHEMA}}");
+        }
+        "sql_metrics" => {
+            file["judge_prompt"] =
+                json!("{{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}");
+        }
+        _ => {}
+    }
+    file
+}
+
+#[test]
+fn each_kind_has_criteria_of_its_own_which_read_back() {
+    for kind in [Kind::Query, Kind::Qas, Kind::SqlMetrics] {
+        let criteria = Criteria::from_value(&case_file(kind.as_str())).unwrap();
+        assert_eq!(criteria.kind, kind);
+        assert_eq!(criteria.answer_prompt.is_some(), kind == Kind::Qas);
+        assert_eq!(criteria.dimensions, []);
+        assert_eq!(Criteria::from_value(&criteria.content).unwrap(), criteria);
+    }
+    let of_query = hash_of(&case_file("query"));
+    let mut of_another = case_file("qas");
+    of_another["judge_prompt"] = case_file("query")["judge_prompt"].clone();
+    assert_ne!(of_query, hash_of(&of_another));
+    assert_eq!(
+        hash_of(&with(|f| f["kind"] = json!("session"))),
+        hash_of(&file()),
+        "a file that says nothing is for sessions"
+    );
+}
+
+#[test]
+fn a_kind_takes_its_own_keys_and_placeholders_alone() {
+    let changed = |kind, change: &dyn Fn(&mut Value)| {
+        let mut file = case_file(kind);
+        change(&mut file);
+        error_of(&file)
+    };
+    let cases = [
+        (
+            changed("query", &|f| f["dimensions"] = json!([])),
+            "dimensions",
+            "unknown key",
+        ),
+        (
+            changed("query", &|f| f["answer_prompt"] = json!("x")),
+            "answer_prompt",
+            "unknown key",
+        ),
+        (
+            changed("qas", &|f| f["answer_prompt"] = Value::Null),
+            "answer_prompt",
+            "is missing",
+        ),
+        (
+            changed("qas", &|f| f["answer_prompt"] = json!("{{QUESTION}}")),
+            "answer_prompt",
+            "lacks {{EXPECTED_ANSWER}}",
+        ),
+        (
+            changed("sql_metrics", &|f| {
+                f["judge_prompt"] = case_file("query")["judge_prompt"].clone()
+            }),
+            "judge_prompt",
+            "unknown placeholder {{QUESTION}}",
+        ),
+        (
+            changed("query", &|f| f["judge_prompt"] = json!(PROMPT)),
+            "judge_prompt",
+            "unknown placeholder",
+        ),
+        (
+            changed("query", &|f| f["kind"] = json!("kql")),
+            "kind",
+            "known: session, query, qas, sql_metrics",
+        ),
+        (
+            changed("query", &|f| f["kind"] = json!(1)),
+            "kind",
+            "not a number",
+        ),
+    ];
+    for (error, path, message) in cases {
+        assert_eq!(error.path, path, "{error}");
+        assert!(error.message.contains(message), "{error} lacks {message:?}");
+    }
+}
+
 #[test]
 fn a_definition_says_whether_scoring_is_enabled_and_which_judge_it_wants() {
     let criteria = Criteria::from_value(&file()).unwrap();
@@ -133,7 +232,7 @@ fn a_fault_names_the_key_and_the_remedy() {
         (
             with(|f| f["zzz"] = json!("x")),
             "zzz",
-            "known: scoring, judge_prompt, dimensions, judge",
+            "known: kind, scoring, judge_prompt, dimensions, judge",
         ),
         (
             with(|f| f["scoring"]["llm_provder"] = json!("x")),

@@ -152,7 +152,7 @@ async fn the_scheme_is_bearer_in_any_case_and_nothing_else() {
 #[tokio::test]
 async fn settings_that_do_not_hold_together_are_refused() {
     let server = Server::with(Setup::default()).await;
-    let state = |auth: AuthSettings, proxies: &[&str], bind: &str| ApiState {
+    let state = |auth: AuthSettings, proxies: &[&str], bind: &str| ApiParts {
         store: server.db.store.clone(),
         enqueue: server.enqueue.clone(),
         imports: imports(server.db.store.clone(), None),

@@ -317,7 +317,7 @@ async fn criteria_are_added_and_read_and_variables_are_refused() {
         let added = json_of(add(other.clone()).await.unwrap(), 201).await;
         assert_eq!(
             keys(&added),
-            sorted(["criteria_hash", "is_current", "is_new", "judge"])
+            sorted(["criteria_hash", "is_current", "is_new", "judge", "kind"])
         );
         assert_eq!(
             (&added["is_current"], &added["judge"]),

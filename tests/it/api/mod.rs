@@ -11,6 +11,7 @@ mod idempotency;
 mod imports;
 mod jobs;
 mod lists;
+mod new_job;
 mod operate;
 mod post_score;
 mod read_score;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiState, Streams, router};
+use gavel::api::{ApiParts, Streams, router};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
 use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
@@ -165,7 +166,7 @@ impl Server {
             ScoreOnly::Ended,
             CancellationToken::new(),
         );
-        let app = router(ApiState {
+        let app = router(ApiParts {
             store: db.store.clone(),
             enqueue: enqueue.clone(),
             imports: imports(db.store.clone(), setup.tarsy),

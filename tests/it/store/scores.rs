@@ -35,29 +35,16 @@ async fn a_definition_is_stored_once_and_never_changed() {
         let store = &test.store;
         let at = now();
         assert!(store.criteria(&hash('a')).await.unwrap().is_none());
-        assert!(
-            store
-                .put_criteria(Kind::Session, &criteria('a'), at)
-                .await
-                .unwrap()
-        );
+        assert!(store.put_criteria(&criteria('a'), at).await.unwrap());
         let mut other = criteria('a');
         other.content = json!({});
         let later = at + minutes(1);
-        assert!(
-            !store
-                .put_criteria(Kind::Session, &other, later)
-                .await
-                .unwrap()
-        );
+        assert!(!store.put_criteria(&other, later).await.unwrap());
         let stored = store.criteria(&hash('a')).await.unwrap().unwrap();
         assert_eq!(stored.content, criteria('a').content);
         assert_eq!((stored.kind, stored.created_at), (Kind::Session, at));
         assert_eq!((stored.scores, stored.mean_total), (0, None));
-        store
-            .put_criteria(Kind::Session, &criteria('b'), later)
-            .await
-            .unwrap();
+        store.put_criteria(&criteria('b'), later).await.unwrap();
         let listed = store.criteria_list().await.unwrap();
         let hashes: Vec<&str> = listed.iter().map(|c| c.criteria_hash.as_str()).collect();
         assert_eq!(hashes, [hash('b'), hash('a')]);
@@ -68,10 +55,7 @@ async fn a_definition_is_stored_once_and_never_changed() {
 async fn a_mean_counts_superseded_scores_and_no_simulated_ones() {
     for test in support::stores().await {
         let store = &test.store;
-        store
-            .put_criteria(Kind::Session, &criteria('a'), now())
-            .await
-            .unwrap();
+        store.put_criteria(&criteria('a'), now()).await.unwrap();
         let session_id = scored_session(store, 40).await;
         let again = accept(store, new_job(Some(session_id))).await;
         let run = claim(store, again, Uuid::now_v7()).await;
