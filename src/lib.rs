@@ -52,4 +52,5 @@ pub mod client;
 pub mod clock;
 pub mod config;
 pub mod lifecycle;
+pub mod outbound;
 pub mod telemetry;

@@ -131,6 +131,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("clock", &[]),
     ("config", &[All("job")]),
     ("lifecycle", &[]),
+    ("outbound", &[]),
     ("telemetry", &[]),
 ];
 
@@ -148,7 +149,7 @@ const FRONT: &[May] = &[
 ];
 
 /// The shell, which every module may import but those that are pure.
-pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "telemetry"];
+pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "outbound", "telemetry"];
 pub(crate) const PURE: &[&str] = &["score", "job"];
 
 /// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.
@@ -162,7 +163,14 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     (&["redis"], &["queue", "judge/gate", "events"]),
     (
         &["reqwest"],
-        &["judge/provider", "history", "webhooks", "client", "suite"],
+        &[
+            "judge/provider",
+            "history",
+            "webhooks",
+            "client",
+            "suite",
+            "outbound",
+        ],
     ),
     (
         &[

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use crate::outbound::Route;
+
 /// Where a TARSy's API is, without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     base: String,
     origin: String,
-    loopback: bool,
+    route: Route,
 }
 
 /// Why a text is no such address.
@@ -34,19 +36,13 @@ impl Address {
                 "holds a query or a fragment; give the address alone",
             ));
         }
-        let Some(host) = url.host_str() else {
+        if url.host_str().is_none() {
             return Err(BadAddress("names no host"));
-        };
-        let bare = host.trim_matches(['[', ']']);
-        let loopback = bare == "localhost"
-            || bare.ends_with(".localhost")
-            || bare
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|address| address.is_loopback());
+        }
         Ok(Self {
             base: url.as_str().trim_end_matches('/').to_owned(),
             origin: url.origin().ascii_serialization(),
-            loopback,
+            route: Route::to(url.as_str()),
         })
     }
 
@@ -55,9 +51,9 @@ impl Address {
         self.origin == other.origin
     }
 
-    /// Whether it is this machine's own.
-    pub(super) fn is_loopback(&self) -> bool {
-        self.loopback
+    /// Whether the system's proxy may stand between.
+    pub(super) fn route(&self) -> Route {
+        self.route
     }
 
     /// The address of a path that begins with a slash.

@@ -1,7 +1,6 @@
 //! One GET: paced, bounded in size and time, and tried again when its failure may pass. Follows no redirect, so that a
 //! token reaches nobody but the address it is meant for.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use chrono::DateTime;
@@ -13,12 +12,11 @@ use tokio::time::{sleep, timeout};
 use super::address::Address;
 use super::pace::Pace;
 use super::{TarsyError, TarsyOptions};
+use crate::outbound::{self, Unread};
 
 /// An answer larger than this is none, bytes: a session's largest conversation is 4 MiB, and JSON escapes may double it.
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Shorter than most servers keep a connection.
-const IDLE_FOR: Duration = Duration::from_secs(20);
 /// The longest wait that a server may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How often in a row it may ask for one: such waits spend no retry.
@@ -43,11 +41,11 @@ enum Failed {
 
 impl Http {
     pub(super) fn new(address: Address, options: TarsyOptions) -> Self {
-        // Fails if another part of the process was first, which is as good.
-        let _already_there = rustls::crypto::ring::default_provider().install_default();
-        let client = build(&address, None).or_else(|_| build(&address, Some(bundled_roots())));
+        let client = outbound::client(address.route(), |builder| {
+            builder.connect_timeout(CONNECT_TIMEOUT)
+        });
         Self {
-            client: client.map_err(|error| words(&error)),
+            client,
             pace: Pace::new(options.requests_per_second),
             address,
             options,
@@ -106,7 +104,10 @@ impl Http {
         }
         let whole = async {
             let response = request.send().await.map_err(|error| {
-                Failed::Passing(format!("can't be reached: {}", words(&error)), None)
+                Failed::Passing(
+                    format!("can't be reached: {}", outbound::innermost(&error)),
+                    None,
+                )
             })?;
             let status = response.status();
             if status.is_success() {
@@ -121,20 +122,15 @@ impl Http {
         })
     }
 
-    async fn read_whole(&self, mut response: reqwest::Response) -> Result<String, Failed> {
-        let mut body = Vec::new();
-        loop {
-            let chunk = response.chunk().await.map_err(|error| {
-                Failed::Passing(format!("broke off its answer: {}", words(&error)), None)
-            })?;
-            let Some(chunk) = chunk else {
-                break;
-            };
-            if body.len() + chunk.len() > LARGEST_BODY {
-                return Err(self.lasting("answered with more than 32 MiB"));
+    async fn read_whole(&self, response: reqwest::Response) -> Result<String, Failed> {
+        let body = match outbound::read_whole(response, LARGEST_BODY).await {
+            Ok(body) => body,
+            Err(Unread::Broken(error)) => {
+                let said = format!("broke off its answer: {}", outbound::innermost(&error));
+                return Err(Failed::Passing(said, None));
             }
-            body.extend_from_slice(&chunk);
-        }
+            Err(Unread::TooLarge) => return Err(self.lasting("answered with more than 32 MiB")),
+        };
         String::from_utf8(body).map_err(|_| self.lasting("answered with what is not UTF-8"))
     }
 
@@ -172,47 +168,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let [until, from] = [given, text(DATE)?].map(DateTime::parse_from_rfc2822);
     let wait = until.ok()?.signed_duration_since(from.ok()?);
     Some(wait.to_std().unwrap_or(Duration::ZERO))
-}
-
-/// `trust`: roots of our own, where the machine has no trust store.
-fn build(
-    address: &Address,
-    trust: Option<rustls::RootCertStore>,
-) -> Result<reqwest::Client, reqwest::Error> {
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("gavel/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE_FOR)
-        .gzip(true);
-    if address.is_loopback() {
-        // A proxy can't know this machine's loopback.
-        builder = builder.no_proxy();
-    }
-    if let Some(roots) = trust {
-        let config = rustls::ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        builder = builder.tls_backend_preconfigured(config);
-    }
-    builder.build()
-}
-
-fn bundled_roots() -> rustls::RootCertStore {
-    rustls::RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-    }
-}
-
-/// The innermost cause, which says what happened.
-fn words(error: &reqwest::Error) -> String {
-    let mut cause = error.source();
-    let mut innermost = None;
-    while let Some(inner) = cause {
-        innermost = Some(inner.to_string());
-        cause = inner.source();
-    }
-    innermost.unwrap_or_else(|| "connection failed".to_owned())
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use serde_json::Value;
 use super::JudgeError;
 use super::gate::RateReport;
 use super::providers::{EntryType, JudgeSpec};
+use crate::outbound::Route;
 
 /// Makes one call.
 #[async_trait]
@@ -105,7 +106,7 @@ pub(in crate::judge) struct Tokens {
 /// Builds providers; those of one process share HTTP clients and what was learned about servers.
 #[derive(Default)]
 pub(in crate::judge) struct ProviderMaker {
-    clients: BTreeMap<http::Route, http::Client>,
+    clients: BTreeMap<Route, http::Client>,
     learned: Arc<shape::Learned>,
 }
 
@@ -116,7 +117,7 @@ impl ProviderMaker {
         spec: &JudgeSpec,
         clock: &Arc<dyn crate::clock::Clock>,
     ) -> Arc<dyn Provider> {
-        let route = http::Route::to(&spec.entry().base_url);
+        let route = Route::to(&spec.entry().base_url);
         let client = self
             .clients
             .entry(route)

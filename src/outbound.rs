@@ -1,0 +1,146 @@
+//! HTTP to the outside, for whoever speaks it: one way to build a client, to read an answer within bounds, and to say what broke.
+//!
+//! Follows no redirect: a token reaches nobody but the address that it is meant for. Retries nothing.
+
+use std::error::Error as _;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use reqwest::{ClientBuilder, Response, Url};
+
+/// Shorter than most servers keep a connection: a call on one that was just closed costs a retry.
+const IDLE_FOR: Duration = Duration::from_secs(20);
+
+/// Whether calls may go through the system's proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Route {
+    /// As `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY` say.
+    System,
+    /// Never: a proxy can't know this machine's loopback.
+    Loopback,
+}
+
+impl Route {
+    /// The route to an address. One that can't be read is told about by whoever uses it.
+    pub fn to(address: &str) -> Self {
+        match Url::parse(address) {
+            Ok(url) if is_loopback(&url) => Self::Loopback,
+            Ok(_) | Err(_) => Self::System,
+        }
+    }
+}
+
+/// Whether an address is this machine itself.
+pub fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else {
+        return false;
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// A client with what every one of ours has, and what `with` adds: the machine's roots of trust, or those in the binary where the
+/// machine has none.
+///
+/// # Errors
+/// In words: what the client could not be built of.
+pub fn client(
+    route: Route,
+    with: impl Fn(ClientBuilder) -> ClientBuilder,
+) -> Result<reqwest::Client, String> {
+    // Fails if another part of the process was first, which is as good.
+    let _already_there = rustls::crypto::ring::default_provider().install_default();
+    let build = |trust: Option<rustls::RootCertStore>| {
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("gavel/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .pool_idle_timeout(IDLE_FOR)
+            .gzip(true);
+        if route == Route::Loopback {
+            builder = builder.no_proxy();
+        }
+        if let Some(roots) = trust {
+            let config = rustls::ClientConfig::builder()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            builder = builder.tls_backend_preconfigured(config);
+        }
+        with(builder).build()
+    };
+    build(None)
+        .or_else(|_| build(Some(bundled_roots())))
+        .map_err(|error| innermost(&error))
+}
+
+fn bundled_roots() -> rustls::RootCertStore {
+    rustls::RootCertStore {
+        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+    }
+}
+
+/// Why an answer wasn't read whole.
+#[derive(Debug)]
+pub enum Unread {
+    /// The connection broke: how.
+    Broken(reqwest::Error),
+    /// It is larger than it may be.
+    TooLarge,
+}
+
+/// Reads an answer's body, at most `largest` bytes of it.
+///
+/// # Errors
+/// `TooLarge` as soon as more has come; the rest isn't read.
+pub async fn read_whole(mut response: Response, largest: usize) -> Result<Vec<u8>, Unread> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {
+        if body.len() + chunk.len() > largest {
+            return Err(Unread::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// The innermost cause, which says what happened, without the address (it may hold a key in its query).
+pub fn innermost(error: &reqwest::Error) -> String {
+    let mut cause = error.source();
+    let mut innermost = None;
+    while let Some(inner) = cause {
+        innermost = Some(inner.to_string());
+        cause = inner.source();
+    }
+    innermost.unwrap_or_else(|| "connection failed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_addresses_never_go_through_a_proxy() {
+        for url in [
+            "http://127.0.0.1:8099/v1",
+            "http://localhost:11434/v1",
+            "http://[::1]:8080",
+            "http://judge.localhost/v1",
+        ] {
+            assert_eq!(Route::to(url), Route::Loopback, "{url}");
+        }
+        for url in ["https://api.openai.com/v1", "http://10.0.0.7:8000/v1", "?"] {
+            assert_eq!(Route::to(url), Route::System, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_a_trust_store_still_has_roots() {
+        let _already_there = rustls::crypto::ring::default_provider().install_default();
+        assert!(!bundled_roots().is_empty());
+        client(Route::System, |builder| builder).unwrap();
+        client(Route::Loopback, |builder| builder).unwrap();
+    }
+}
