@@ -16,6 +16,6 @@ pub use files::{LLM_PROVIDERS, criteria_file, env_with_default};
 pub use keys::{DEFAULT_TOML, nearest};
 pub use load::{ConfigError, Flag, Loaded, Shown, Sources, load};
 pub use settings::{
-    AuthSettings, CriteriaSettings, DatabaseSettings, HttpSettings, JudgeSettings, LogSettings,
+    AgentSettings, AgentsSettings, AuthSettings, CriteriaSettings, DatabaseSettings, HttpSettings, JudgeSettings, LogSettings,
     RedisSettings, RetentionSettings, ScoringSettings, Settings, WorkerSettings,
 };
