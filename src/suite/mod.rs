@@ -1,6 +1,7 @@
 //! Suites: files of items as payloads, and runs of them against agents and a service. Scores nothing itself.
 
 mod read;
+pub mod run;
 
 use std::path::Path;
 
