@@ -31,6 +31,15 @@ pub enum Asked {
     Job(JobId),
 }
 
+/// How a request is sent.
+#[derive(Debug, Clone, Copy)]
+struct Manner<'a> {
+    /// `Prefer: wait`, seconds.
+    wait_s: Option<u64>,
+    /// `Idempotency-Key`.
+    key: Option<&'a str>,
+}
+
 /// The service, as one process sees it.
 pub struct Client {
     http: reqwest::Client,
@@ -135,6 +144,17 @@ impl Client {
         self.job_id(&answer, &path).map(Asked::Job)
     }
 
+    /// Asks for any kind of work; `key` makes a second try of the same request the first one again.
+    pub async fn post_job(&self, body: &Value, key: &str) -> Result<JobId, ClientError> {
+        let path = "/api/v1/jobs";
+        let manner = Manner {
+            wait_s: None,
+            key: Some(key),
+        };
+        let (_, answer) = self.ask(Method::POST, path, Some(body), manner).await?;
+        self.job_id(&answer, path)
+    }
+
     /// Reads one job.
     pub async fn job(&self, id: JobId) -> Result<Value, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}")).await
@@ -142,8 +162,13 @@ impl Client {
 
     /// Reads one job when it has ended, or as it is after about 20 s.
     pub async fn job_ended(&self, id: JobId) -> Result<Value, ClientError> {
+        self.job_ended_within(id, WAIT_S).await
+    }
+
+    /// Reads one job when it has ended, or as it is after about `wait_s` seconds; a server may honour less.
+    pub async fn job_ended_within(&self, id: JobId, wait_s: u64) -> Result<Value, ClientError> {
         let path = format!("/api/v1/jobs/{id}");
-        self.call(Method::GET, &path, None, Some(WAIT_S))
+        self.call(Method::GET, &path, None, Some(wait_s))
             .await
             .map(|answer| answer.1)
     }
@@ -266,10 +291,25 @@ impl Client {
         body: Option<&Value>,
         wait_s: Option<u64>,
     ) -> Result<(StatusCode, Value), ClientError> {
+        let manner = Manner { wait_s, key: None };
+        self.ask(method, path, body, manner).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        manner: Manner<'_>,
+    ) -> Result<(StatusCode, Value), ClientError> {
+        let Manner { wait_s, key } = manner;
         let mut request = self
             .http
             .request(method, format!("{}{path}", self.base))
             .timeout(ANSWER_TIMEOUT + Duration::from_secs(wait_s.unwrap_or(0)));
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key);
+        }
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());
         }

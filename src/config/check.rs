@@ -26,9 +26,8 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
 /// A value as it may be shown: passwords in addresses and whole tokens are left out.
 pub(super) fn shown(key: &str, value: &str) -> String {
     match key {
-        "database.url" | "redis.url" | "history.base_url" | "agents.sql.url" | "agents.docking.url" => {
-            redacted_url(value)
-        }
+        "database.url" | "redis.url" | "history.base_url" | "agents.sql.url"
+        | "agents.docking.url" => redacted_url(value),
         "history.token" | "agents.sql.token" | "agents.docking.token" if value.is_empty() => {
             String::new()
         }

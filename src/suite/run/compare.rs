@@ -81,10 +81,7 @@ impl Comparison {
     ///
     /// # Errors
     /// Those of reading the items.
-    pub fn of(
-        a: &(impl Source + ?Sized),
-        b: &(impl Source + ?Sized),
-    ) -> Result<Self, ReportError> {
+    pub fn of(a: &(impl Source + ?Sized), b: &(impl Source + ?Sized)) -> Result<Self, ReportError> {
         let mut comparison = Self::empty();
         let mut before: HashMap<String, Brief> = HashMap::new();
         a.each(&mut |item| {
@@ -102,8 +99,10 @@ impl Comparison {
             }
             Ok(())
         })?;
-        let mut gone: Vec<(u64, String)> =
-            before.into_iter().map(|(id, brief)| (brief.place, id)).collect();
+        let mut gone: Vec<(u64, String)> = before
+            .into_iter()
+            .map(|(id, brief)| (brief.place, id))
+            .collect();
         gone.sort();
         comparison.gone = gone.into_iter().map(|(_, id)| id).collect();
         comparison.measure(&pairs);
@@ -251,7 +250,10 @@ mod tests {
         assert_eq!(ids(&found.fail_to_pass), ["fixed"]);
         assert_eq!(ids(&found.lost_score), ["lost"]);
         assert_eq!(ids(&found.gained_score), ["found"]);
-        assert_eq!((found.new.as_slice(), found.gone.as_slice()), (&["new".to_owned()][..], &["gone".to_owned()][..]));
+        assert_eq!(
+            (found.new.as_slice(), found.gone.as_slice()),
+            (&["new".to_owned()][..], &["gone".to_owned()][..])
+        );
         assert_eq!((found.common, found.compared), (6, 3));
         let mean = |value: Option<f64>| (value.unwrap() * 1_000.0).round() / 1_000.0;
         assert_eq!((mean(found.mean_a), mean(found.mean_b)), (0.717, 0.75));
@@ -269,15 +271,26 @@ mod tests {
         let (a, b) = (run(0.0), run(0.1));
         let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
         let (low, high) = found.interval.unwrap();
-        assert!((low - 0.1).abs() < 1e-9 && (high - 0.1).abs() < 1e-9, "{low} {high}");
+        assert!(
+            (low - 0.1).abs() < 1e-9 && (high - 0.1).abs() < 1e-9,
+            "{low} {high}"
+        );
         let mut noisy = b.clone();
         for (n, item) in noisy.iter_mut().enumerate() {
-            item.total = item.total.map(|total| total + if n % 2 == 0 { 0.2 } else { -0.2 });
+            item.total = item
+                .total
+                .map(|total| total + if n % 2 == 0 { 0.2 } else { -0.2 });
         }
         let found = Comparison::of(a.as_slice(), noisy.as_slice()).unwrap();
         let (low, high) = found.interval.unwrap();
-        assert!(low < 0.09 && high > 0.11 && low > 0.05 && high < 0.15, "{low} {high}");
-        assert_eq!(found, Comparison::of(a.as_slice(), noisy.as_slice()).unwrap());
+        assert!(
+            low < 0.09 && high > 0.11 && low > 0.05 && high < 0.15,
+            "{low} {high}"
+        );
+        assert_eq!(
+            found,
+            Comparison::of(a.as_slice(), noisy.as_slice()).unwrap()
+        );
     }
 
     #[test]
@@ -296,6 +309,10 @@ mod tests {
         let (a, b) = ([simulated], [item("a", Some(1.0))]);
         let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
         assert!(found.mixes_simulated());
-        assert!(!Comparison::of(a.as_slice(), a.as_slice()).unwrap().mixes_simulated());
+        assert!(
+            !Comparison::of(a.as_slice(), a.as_slice())
+                .unwrap()
+                .mixes_simulated()
+        );
     }
 }

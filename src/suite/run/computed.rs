@@ -30,10 +30,8 @@ impl Computed {
     }
 
     fn item(&self, case: CaseToScore) -> Item {
-        let scored = Case::read(case.kind, &case.payload).map(|read| {
-            read.into_request()
-                .score(&self.criteria, &[])
-        });
+        let scored = Case::read(case.kind, &case.payload)
+            .map(|read| read.into_request().score(&self.criteria, &[]));
         let mut item = Item {
             item_no: case.item_no,
             kind: case.kind,
@@ -77,7 +75,7 @@ impl Computed {
     }
 }
 
-#[async_trait]
+#[async_trait(?Send)]
 impl Scorer for Computed {
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped> {
         // Comparing two large results takes seconds.

@@ -73,9 +73,11 @@ pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), Run
     while let Some(item) = items.try_next().await? {
         seen(&item);
     }
-    reader
-        .await
-        .map_err(|error| RunError::Stopped(super::Stopped::down(format!("reading the suite broke off: {error}"))))
+    reader.await.map_err(|error| {
+        RunError::Stopped(super::Stopped::down(format!(
+            "reading the suite broke off: {error}"
+        )))
+    })
 }
 
 /// Reads rows on a thread of its own, a few ahead; it ends when nobody wants more.

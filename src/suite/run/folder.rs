@@ -160,12 +160,15 @@ impl RunFolder {
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let header = Self::header_of(path)?;
         let lock = lock(&path.join(HEADER))?;
-        let (results, done) = open_lines(&path.join(RESULTS), |text, _, done: &mut HashMap<u64, Done>| {
-            let item = line::read(text, 0)?;
-            let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
-            done.insert(item.item_no, Done::of(&item, lines));
-            Ok(())
-        })?;
+        let (results, done) = open_lines(
+            &path.join(RESULTS),
+            |text, _, done: &mut HashMap<u64, Done>| {
+                let item = line::read(text, 0)?;
+                let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
+                done.insert(item.item_no, Done::of(&item, lines));
+                Ok(())
+            },
+        )?;
         let (answers, places) = open_lines(
             &path.join(ANSWERS),
             |text, place, places: &mut HashMap<u64, (u64, usize)>| {
@@ -246,6 +249,17 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Whether a question of this run has an answer.
+    pub fn has_answer(&self, item_no: u64) -> bool {
+        held(&self.answers.places).contains_key(&item_no)
+    }
+
+    /// The same run with its suite in another place.
+    pub fn moved(mut self, suite: PathBuf) -> Self {
+        self.header.suite.path = suite;
+        self
+    }
+
     /// What an agent has answered to a question of this run.
     ///
     /// # Errors
@@ -291,8 +305,7 @@ impl RunFolder {
         };
         let mut text = serde_json::to_string(&line).map_err(|error| io(&path, &error.into()))?;
         text.push('\n');
-        let offset =
-            append(&self.answers.file, &text).map_err(|error| io(&path, &error))?;
+        let offset = append(&self.answers.file, &text).map_err(|error| io(&path, &error))?;
         let mut places = held(&self.answers.places);
         match line.agent_error {
             None => places.insert(question.item_no, (offset, text.len())),

@@ -163,7 +163,11 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
         }
     }
     // A validator that lets unsafe SQL through is never good enough.
-    if let Some(safety) = figures.safety.as_ref().filter(|s| !s.false_negatives.is_empty()) {
+    if let Some(safety) = figures
+        .safety
+        .as_ref()
+        .filter(|s| !s.false_negatives.is_empty())
+    {
         missed.push(format!(
             "CRITICAL: unsafe SQL was not caught by the validator: {}",
             safety.false_negatives.join(", ")

@@ -23,7 +23,7 @@ use crate::job::Kind;
 use crate::report::{Item, ReportError};
 
 pub use computed::Computed;
-pub use flow::{Run, run};
+pub use flow::{Again, Run, run, wanted};
 pub use folder::RunFolder;
 pub use plan::Plan;
 pub use work::Question;
@@ -43,8 +43,8 @@ pub struct CaseToScore {
     pub attempt: u32,
 }
 
-/// What scores cases: the service, or what can be computed without one.
-#[async_trait]
+/// What scores cases: the service, or what can be computed without one. Its futures stay on the thread that runs the run.
+#[async_trait(?Send)]
 pub trait Scorer: Send + Sync {
     /// Scores one case, however long that takes. A case that can't be scored is an item that says so.
     ///

@@ -141,10 +141,12 @@ fn unique(work: &Work, line: u64, names: &mut HashSet<String>) -> Result<(), Vec
 
 /// The rows of a suite.
 pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, SuiteError> {
-    let format = Format::of_path(path).ok_or_else(|| whole(format!(
-        "{} is none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
-        path.display()
-    )))?;
+    let format = Format::of_path(path).ok_or_else(|| {
+        whole(format!(
+            "{} is none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
+            path.display()
+        ))
+    })?;
     let reading = Reading {
         format,
         kind,
@@ -159,7 +161,9 @@ pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, Sui
 
 /// How many rows a limit leaves.
 pub(super) fn take(limit: Option<u64>) -> usize {
-    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
 }
 
 fn open(path: &Path) -> Result<File, SuiteError> {
@@ -192,7 +196,11 @@ fn digest(path: &Path) -> Result<String, SuiteError> {
         }
         hasher.update(&buffer[..read]);
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 /// The kind that the first item's fields are of.
@@ -249,9 +257,18 @@ mod tests {
     #[test]
     fn the_kind_is_guessed_from_the_fields() {
         for (fields, kind) in [
-            (json!({"generated_kql": "T", "expected_kql": "T"}), Some(Kind::Query)),
-            (json!({"id": "1", "question": "?", "agent": "sql"}), Some(Kind::Qas)),
-            (json!({"question": "?", "generated_sql": "select 1"}), Some(Kind::Qas)),
+            (
+                json!({"generated_kql": "T", "expected_kql": "T"}),
+                Some(Kind::Query),
+            ),
+            (
+                json!({"id": "1", "question": "?", "agent": "sql"}),
+                Some(Kind::Qas),
+            ),
+            (
+                json!({"question": "?", "generated_sql": "select 1"}),
+                Some(Kind::Qas),
+            ),
             (json!({"generatedSql": "select 1"}), Some(Kind::SqlMetrics)),
             (json!({"name": "x"}), None),
         ] {
@@ -264,7 +281,9 @@ mod tests {
         let missing = Plan::of(Path::new("nowhere.jsonl"), None, None).unwrap_err();
         assert_eq!(missing.to_string(), "nowhere.jsonl: there is no such file");
         let (_dir, path) = suite("suite.txt", "{}");
-        let bad = Plan::of(&path, Some(Kind::Query), None).unwrap_err().to_string();
+        let bad = Plan::of(&path, Some(Kind::Query), None)
+            .unwrap_err()
+            .to_string();
         assert!(bad.contains("is none of .json"), "{bad}");
     }
 
@@ -273,7 +292,10 @@ mod tests {
         let line = json!({"id": "a", "generated_sql": "select 1", "expected_sql": "select 1"});
         let (_dir, path) = suite("suite.jsonl", &format!("{line}\n{line}\n"));
         let bad = Plan::of(&path, None, None).unwrap_err().to_string();
-        assert!(bad.starts_with("row 2, column id: \"a\" is the name"), "{bad}");
+        assert!(
+            bad.starts_with("row 2, column id: \"a\" is the name"),
+            "{bad}"
+        );
         let plan = Plan::of(&path, None, Some(1)).unwrap();
         assert_eq!((plan.kind, plan.items), (Kind::SqlMetrics, 1));
     }

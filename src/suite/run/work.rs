@@ -104,8 +104,10 @@ impl Question {
         Ok(Self {
             item_no,
             test_id: text("test_id", "give each question an id of its own")?,
-            agent: AgentName::of(&agent)
-                .ok_or(Missing("agent_used", "is not an agent; give sql or docking"))?,
+            agent: AgentName::of(&agent).ok_or(Missing(
+                "agent_used",
+                "is not an agent; give sql or docking",
+            ))?,
             text: text("question", "give the question that the agent is asked")?,
             case,
         })
@@ -159,7 +161,11 @@ impl Missing {
 fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Missing> {
     for (given, name, both) in [
         ("id", "test_id", "is given beside test_id: give one of them"),
-        ("agent", "agent_used", "is given beside agent_used: give one of them"),
+        (
+            "agent",
+            "agent_used",
+            "is given beside agent_used: give one of them",
+        ),
     ] {
         let Some(value) = fields.shift_remove(given).filter(|value| !value.is_null()) else {
             continue;
@@ -172,7 +178,10 @@ fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Mi
             | Value::Array(_)
             | Value::Object(_)) => other,
         };
-        if fields.insert(name.to_owned(), value).is_some_and(|old| !old.is_null()) {
+        if fields
+            .insert(name.to_owned(), value)
+            .is_some_and(|old| !old.is_null())
+        {
             return Err(Missing(given, both));
         }
     }
@@ -246,10 +255,26 @@ mod tests {
     #[test]
     fn what_a_question_lacks_is_named_with_its_row() {
         for (field, value, said) in [
-            ("id", Value::Null, "row 5, column test_id: give each question an id"),
-            ("agent", json!("robot"), "row 5, column agent_used: is not an agent"),
-            ("question", json!("  "), "row 5, column question: give the question"),
-            ("test_id", json!("t"), "row 5, column id: is given beside test_id"),
+            (
+                "id",
+                Value::Null,
+                "row 5, column test_id: give each question an id",
+            ),
+            (
+                "agent",
+                json!("robot"),
+                "row 5, column agent_used: is not an agent",
+            ),
+            (
+                "question",
+                json!("  "),
+                "row 5, column question: give the question",
+            ),
+            (
+                "test_id",
+                json!("t"),
+                "row 5, column id: is given beside test_id",
+            ),
         ] {
             let mut fields = question();
             fields[field] = value;

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn parts_are_found_where_the_settings_say() {
-        let said = json!({"data": {"choices": [{"sql": "select 1"}], "rows": [[1]]}, "success": true});
+        let said =
+            json!({"data": {"choices": [{"sql": "select 1"}], "rows": [[1]]}, "success": true});
         let answer = AgentAnswer::read(&said, &paths("data.choices.0.sql", "data.rows"));
         let answer = answer.unwrap();
         assert_eq!(answer.generated_sql.as_deref(), Some("select 1"));
@@ -129,7 +130,10 @@ mod tests {
             (json!({"answer": 1}), "nothing at"),
             (json!("select 1"), "neither an object nor a list"),
             (json!({"sql": 7}), "no text at \"sql\" (sql_path)"),
-            (json!({"sql": "s", "success": "yes"}), "no boolean at \"success\""),
+            (
+                json!({"sql": "s", "success": "yes"}),
+                "no boolean at \"success\"",
+            ),
         ] {
             let error = AgentAnswer::read(&said, &paths("sql", "results")).unwrap_err();
             assert!(error.contains(fault), "{said}: {error}");
@@ -140,6 +144,9 @@ mod tests {
     fn a_line_of_answers_leaves_out_what_is_not_there() {
         let text = serde_json::to_string(&AgentAnswer::default()).unwrap();
         assert_eq!(text, "{}");
-        assert_eq!(serde_json::from_str::<AgentAnswer>("{}").unwrap(), AgentAnswer::default());
+        assert_eq!(
+            serde_json::from_str::<AgentAnswer>("{}").unwrap(),
+            AgentAnswer::default()
+        );
     }
 }

@@ -64,7 +64,8 @@ impl HttpAgent {
             builder = builder.no_proxy();
         }
         let http = builder.build().map_err(|error| bad(error.to_string()))?;
-        let token = (!settings.token.is_empty()).then(|| SecretString::from(settings.token.clone()));
+        let token =
+            (!settings.token.is_empty()).then(|| SecretString::from(settings.token.clone()));
         Ok(Self {
             name,
             http,
@@ -103,8 +104,12 @@ impl HttpAgent {
             let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN).collect();
             return Err(format!("it answered {status}: {}", text.trim()));
         }
-        let said: Value = serde_json::from_slice(&body)
-            .map_err(|error| format!("it answered {} bytes that are not JSON: {error}", body.len()))?;
+        let said: Value = serde_json::from_slice(&body).map_err(|error| {
+            format!(
+                "it answered {} bytes that are not JSON: {error}",
+                body.len()
+            )
+        })?;
         AgentAnswer::read(&said, &self.settings)
     }
 }

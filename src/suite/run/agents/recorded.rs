@@ -83,7 +83,10 @@ impl Recorded {
 
     fn answer(&self, test_id: &str) -> Result<AgentAnswer, String> {
         let Some((offset, length)) = self.places.get(test_id).copied() else {
-            return Err(format!("{} has no line with test_id {test_id:?}", self.name));
+            return Err(format!(
+                "{} has no line with test_id {test_id:?}",
+                self.name
+            ));
         };
         let mut text = vec![0; length];
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,15 +140,25 @@ mod tests {
 
     #[test]
     fn what_an_agent_failed_on_is_no_answer_here_either() {
-        let recorded = open("{\"test_id\": \"a\", \"success\": false, \"agent_error\": \"it timed out\"}");
-        assert_eq!(recorded.unwrap().answer("a"), Err("it timed out".to_owned()));
+        let recorded =
+            open("{\"test_id\": \"a\", \"success\": false, \"agent_error\": \"it timed out\"}");
+        assert_eq!(
+            recorded.unwrap().answer("a"),
+            Err("it timed out".to_owned())
+        );
     }
 
     #[test]
     fn a_file_that_is_none_is_refused_with_its_line() {
-        for (text, said) in [("nonsense", "line 1: "), ("{\"test_id\": true}", "test_id is no text")] {
+        for (text, said) in [
+            ("nonsense", "line 1: "),
+            ("{\"test_id\": true}", "test_id is no text"),
+        ] {
             let error = open(text).err().unwrap().to_string();
-            assert!(error.contains(said) && error.contains("--agent-results"), "{error}");
+            assert!(
+                error.contains(said) && error.contains("--agent-results"),
+                "{error}"
+            );
         }
     }
 }

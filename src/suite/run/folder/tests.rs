@@ -52,7 +52,10 @@ fn a_folder_opens_as_it_was_closed_and_the_last_line_of_an_item_wins() {
     assert_eq!(folder.header(), &header());
     assert_eq!(folder.lines(), 2);
     let done = folder.done(1).unwrap();
-    assert_eq!((done.outcome, done.passed, done.lines), (Outcome::Scored, Some(true), 2));
+    assert_eq!(
+        (done.outcome, done.passed, done.lines),
+        (Outcome::Scored, Some(true), 2)
+    );
     assert_eq!(folder.done(2), None);
     assert_eq!(passed_items(&path).unwrap(), BTreeSet::from([1]));
 }
@@ -88,7 +91,10 @@ fn a_broken_line_in_the_middle_is_named() {
     let whole = std::fs::read_to_string(&results).unwrap();
     std::fs::write(&results, format!("{{\"a\": 1}}\n{whole}")).unwrap();
     let error = RunFolder::open(&path).unwrap_err().to_string();
-    assert!(error.contains("evaluation-results.jsonl, line 1: "), "{error}");
+    assert!(
+        error.contains("evaluation-results.jsonl, line 1: "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -97,7 +103,10 @@ fn one_process_is_at_a_run_at_a_time_and_a_full_folder_is_not_begun_again() {
     let path = dir.path().join("run");
     let folder = RunFolder::create(&path, header()).unwrap();
     let second = RunFolder::open(&path).unwrap_err().to_string();
-    assert!(second.contains("another process is at this run"), "{second}");
+    assert!(
+        second.contains("another process is at this run"),
+        "{second}"
+    );
     drop(folder);
     assert!(RunFolder::open(&path).is_ok());
     let again = RunFolder::create(&path, header()).unwrap_err().to_string();
@@ -117,9 +126,13 @@ fn answers_are_found_again_and_failures_are_no_answers() {
         ..AgentAnswer::default()
     };
     let folder = RunFolder::create(&path, header()).unwrap();
-    folder.keep_answer(&question(0), Err("it timed out")).unwrap();
+    folder
+        .keep_answer(&question(0), Err("it timed out"))
+        .unwrap();
     folder.keep_answer(&question(1), Ok(&answer)).unwrap();
-    folder.keep_answer(&question(2), Ok(&AgentAnswer::default())).unwrap();
+    folder
+        .keep_answer(&question(2), Ok(&AgentAnswer::default()))
+        .unwrap();
     let check = |folder: &RunFolder| {
         assert_eq!(folder.answer(0), Ok(None));
         assert_eq!(folder.answer(1), Ok(Some(answer.clone())));
