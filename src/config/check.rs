@@ -105,7 +105,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 14] = [
+    let whole: [(&str, u64, u64, u64); 15] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -126,6 +126,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         ),
         ("http.max_json_depth", size(http.max_json_depth), 4, 128),
         ("http.max_wait_s", http.max_wait_s, 0, 600),
+        ("http.score_query_wait_s", http.score_query_wait_s, 1, 600),
         ("http.max_streams", size(http.max_streams), 0, 100_000),
         ("worker.concurrency", size(worker.concurrency), 1, 10_000),
         ("worker.drain_timeout_s", worker.drain_timeout_s, 0, 86_400),
