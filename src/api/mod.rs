@@ -27,6 +27,7 @@ mod params;
 pub mod problem;
 mod proxies;
 mod queue;
+mod score_query;
 mod score_view;
 mod scoring;
 mod session_filter;

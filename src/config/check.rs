@@ -129,6 +129,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         ),
         ("http.max_json_depth", size(http.max_json_depth), 4, 128),
         ("http.max_wait_s", http.max_wait_s, 0, 600),
+        ("http.score_query_wait_s", http.score_query_wait_s, 1, 600),
         ("http.max_streams", size(http.max_streams), 0, 100_000),
         ("worker.concurrency", size(worker.concurrency), 1, 10_000),
         ("worker.drain_timeout_s", worker.drain_timeout_s, 0, 86_400),

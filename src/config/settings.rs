@@ -102,6 +102,8 @@ pub struct HttpSettings {
     pub max_json_depth: usize,
     /// Longest `Prefer: wait`, seconds.
     pub max_wait_s: u64,
+    /// How long POST `/api/score-query` waits for its job, seconds.
+    pub score_query_wait_s: u64,
     /// Most streams of events at once.
     pub max_streams: usize,
     /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.

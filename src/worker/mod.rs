@@ -13,6 +13,7 @@ mod prune;
 mod rescue;
 mod retry;
 mod turns;
+mod weight;
 
 use std::sync::Arc;
 use std::time::Duration;

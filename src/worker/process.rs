@@ -13,13 +13,14 @@ use uuid::Uuid;
 
 use super::Turns;
 use super::retry::{ending_of_fallback_wait, ending_of_wait};
+use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
 use crate::judge::{
     Answer, AskContext, Asked, CallUsage, ErrorClass, Judge, JudgeError, Judges, Nonce,
 };
 use crate::score::session::{Rating, SessionRequest, SessionScore};
-use crate::score::{BadRequest, Case, Criteria, Evaluation, Request, Scorecard};
+use crate::score::{BadRequest, Case, Criteria, Evaluation, Fault, Request, Scorecard};
 use crate::store::{Ending, Fence, NewEvaluation, NewSessionScore, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
@@ -103,10 +104,16 @@ impl Pipeline {
         let request = self.request(job).await?;
         let judge = self.judge(job)?;
         let nonce = Nonce::draw(&mut fastrand::Rng::new());
+        let weight = Weight::of(&job.payload);
         let questions = match &judge {
-            Some(judge) => request
-                .questions(&criteria, &judge.limits(), &nonce)
-                .map_err(|error| failed(class_of_bad(&error), error.to_string()))?,
+            Some(judge) => {
+                let (request, criteria) = (request.clone(), criteria.clone());
+                let limits = judge.limits();
+                weight
+                    .run(move || request.questions(&criteria, &limits, &nonce))
+                    .await?
+                    .map_err(|error| failed(class_of_bad(&error), error.to_string()))?
+            }
             // Enqueued without a judge, as none has a part in it.
             None => Vec::new(),
         };
@@ -123,7 +130,8 @@ impl Pipeline {
             answers.push(self.answer(judge, question, context, spent).await?);
         }
         let trimmed = answers.iter().flatten().map(|a| a.trimmed_tokens).sum();
-        Ok(match request.score(&criteria, &answers) {
+        let score = move || request.score(&criteria, &answers);
+        Ok(match weight.run(score).await? {
             Scorecard::Session(score) => scored_session(job, score, trimmed)?,
             Scorecard::Evaluated(evaluation) => evaluated(job, *evaluation),
             Scorecard::Unscored(error) => judge_failed(&error),
@@ -213,7 +221,7 @@ impl Pipeline {
     }
 
     /// The subject of a job, as its kind's request.
-    async fn request(&self, job: &Job) -> Result<Box<dyn Request>, Ending> {
+    async fn request(&self, job: &Job) -> Result<Arc<dyn Request>, Ending> {
         match job.kind {
             Kind::Session => {
                 let session_id = session_id(job)?;
@@ -228,7 +236,7 @@ impl Pipeline {
                             format!("session {session_id} is no longer stored"),
                         )
                     })?;
-                Ok(Box::new(SessionRequest {
+                Ok(Arc::new(SessionRequest {
                     completed: session.status == crate::store::SessionStatus::Completed,
                     alert_type: session.alert_type,
                     agent: session.agent,
@@ -238,8 +246,10 @@ impl Pipeline {
                     tools: session.tools,
                 }))
             }
-            Kind::Query | Kind::Qas | Kind::SqlMetrics => Case::read(job.kind, &job.payload)
-                .map(Case::into_request)
+            Kind::Query | Kind::Qas | Kind::SqlMetrics => self
+                .case(job)
+                .await?
+                .map(|case| Arc::from(case.into_request()))
                 .map_err(|faults| {
                     // Checked when it was enqueued: a payload of a release that took more.
                     let said: Vec<String> = faults
@@ -248,6 +258,17 @@ impl Pipeline {
                         .collect();
                     failed(FailureClass::BadInput, said.join("; "))
                 }),
+        }
+    }
+
+    /// The case of a job that isn't a session's, or the faults of its payload.
+    async fn case(&self, job: &Job) -> Result<Result<Case, Vec<Fault>>, Ending> {
+        match Weight::of(&job.payload) {
+            Weight::Light => Ok(Case::read(job.kind, &job.payload)),
+            weight @ Weight::Heavy => {
+                let (kind, payload) = (job.kind, job.payload.clone());
+                weight.run(move || Case::read(kind, &payload)).await
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::job_view::JobRef;
+use super::job_view::{JobRef, job_path};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
 use crate::store::ImportState;
@@ -193,6 +193,8 @@ pub(super) enum ApiError {
     TooManyStreams(usize),
     /// 503: what was attempted; goes to the log alone.
     DatabaseUnavailable(String),
+    /// 504: the job that goes on.
+    JudgeSlow(Box<Job>),
 }
 
 impl ApiError {
@@ -213,7 +215,7 @@ impl ApiError {
 
     /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
-        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) = self {
+        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) | Self::JudgeSlow(_) = self {
             Some(RETRY_AFTER_S)
         } else if let Self::KeyInUse = self {
             Some(KEY_RETRY_AFTER_S)
@@ -229,7 +231,8 @@ impl ApiError {
         | Self::JobNotFailed(job)
         | Self::JobEnded(job)
         | Self::JobCancelled(job)
-        | Self::JudgeFailed(job) = self
+        | Self::JudgeFailed(job)
+        | Self::JudgeSlow(job) = self
         {
             Some(job)
         } else if let Self::NotScored { job, .. } = self {
@@ -292,6 +295,11 @@ impl IntoResponse for ApiError {
             response
                 .headers_mut()
                 .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Self::JudgeSlow(job) = &self
+            && let Ok(location) = HeaderValue::from_str(&job_path(job.job_id))
+        {
+            response.headers_mut().insert(header::LOCATION, location);
         }
         if let Self::Unauthorized(_) = self {
             response.headers_mut().insert(

@@ -41,6 +41,7 @@ impl ApiError {
             Self::JudgeNotConfigured(_) => "judge-not-configured",
             Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
+            Self::JudgeSlow(_) => "judge-slow",
         }
     }
 
@@ -132,6 +133,10 @@ impl ApiError {
                 format!("{max} streams are open, which is http.max_streams")
             }
             Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+            Self::JudgeSlow(job) => format!(
+                "job {} is {} and goes on: its result will stand at Location",
+                job.job_id, job.state
+            ),
         }
     }
 }

@@ -61,6 +61,7 @@ impl Default for Setup {
                 max_body_bytes: 8 << 20,
                 max_json_depth: 64,
                 max_wait_s: 60,
+                score_query_wait_s: 150,
                 max_streams: 2,
                 allowed_hosts: Vec::new(),
                 trusted_proxies: vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()],

@@ -18,6 +18,7 @@ mod pruning;
 mod refused_end;
 mod replies;
 mod rescoring;
+mod score_query;
 mod window;
 
 /// Makes each `async fn name(home: Home)` of a module into a test per set-up.
