@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, criteria, events, imports, jobs, judges, new_job, operate, queue, scoring, sessions,
+    ApiState, calibration, criteria, events, imports, jobs, judges, new_job, operate, queue, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -37,6 +37,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(criteria::routes())
         .merge(jobs::routes())
         .merge(new_job::routes())
+        .merge(calibration::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())
@@ -54,6 +55,7 @@ fn frame() -> OpenApi {
         ("sessions", "What is scored"),
         ("criteria", "What it is scored by"),
         ("jobs", "The work in between"),
+        ("metrics", "Computed at once"),
         ("brakes", "The queue, judges and workers; pause and resume"),
         ("events", "What happens, as it happens"),
         ("operate", "Health, metrics and this document"),
