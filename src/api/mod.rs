@@ -9,6 +9,7 @@
 
 mod auth;
 mod body;
+mod calibration;
 mod criteria;
 mod etag;
 mod events;

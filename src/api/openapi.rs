@@ -14,8 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, criteria, events, imports, jobs, judges, new_job, operate, queue, score_query,
-    scoring, sessions,
+    ApiState, calibration, criteria, events, imports, jobs, judges, new_job, operate, queue,
+    score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -39,6 +39,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(jobs::routes())
         .merge(new_job::routes())
         .merge(score_query::routes())
+        .merge(calibration::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())
@@ -56,6 +57,7 @@ fn frame() -> OpenApi {
         ("sessions", "What is scored"),
         ("criteria", "What it is scored by"),
         ("jobs", "The work in between"),
+        ("metrics", "Computed at once"),
         ("brakes", "The queue, judges and workers; pause and resume"),
         ("events", "What happens, as it happens"),
         ("operate", "Health, metrics and this document"),

@@ -5,6 +5,7 @@
 
 mod admit;
 mod brakes;
+mod deadline;
 mod ending;
 mod handle;
 mod heartbeat;
