@@ -8,10 +8,20 @@
 //! A [`Source`] is read more than once instead of being held: a report of a million items takes no more memory than one of ten.
 
 mod body;
+mod columns;
+mod csv;
+mod format;
+mod json;
+mod junit;
 pub mod line;
+pub mod live;
+mod markdown;
+mod overview;
+mod plain;
 mod source;
 pub mod summary;
 mod write;
+mod xlsx;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -20,8 +30,9 @@ use uuid::Uuid;
 
 use crate::job::{Kind, Usage};
 
+pub use format::Format;
 pub use source::{Lines, Source};
-pub use write::write_all;
+pub use write::{write, write_all};
 
 /// One evaluated item of a suite: what every report is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,6 +73,17 @@ pub enum Outcome {
     Incomplete,
     /// Without any score: its agent or its job failed, or it was cancelled.
     Failed,
+}
+
+impl Outcome {
+    /// The outcome as lines and tables name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scored => "scored",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// Why an item has no whole score.
