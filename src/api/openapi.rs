@@ -14,7 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, criteria, events, imports, jobs, judges, new_job, operate, queue, scoring, sessions,
+    ApiState, batch_reports, criteria, events, imports, jobs, judges, new_job, operate, queue,
+    scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -37,6 +38,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(criteria::routes())
         .merge(jobs::routes())
         .merge(new_job::routes())
+        .merge(batch_reports::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())

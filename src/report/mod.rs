@@ -7,6 +7,7 @@
 //!
 //! A [`Source`] is read more than once instead of being held: a report of a million items takes no more memory than one of ten.
 
+mod batch;
 mod body;
 mod columns;
 mod csv;
@@ -29,7 +30,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::job::{Kind, Usage};
+use crate::store::StoreError;
 
+pub use batch::Batch;
 pub use format::Format;
 pub use source::{Lines, Source};
 pub use write::{write, write_all};
@@ -144,6 +147,9 @@ pub enum ReportError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The store can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The report can't be written: a full disk, a folder that isn't there, a reader that is gone.
     #[error("writing {what}: {reason}")]
     Write {

@@ -9,6 +9,7 @@
 //! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
 
 mod accept;
+mod batch_items;
 mod brakes;
 mod calls;
 mod claim;
@@ -41,6 +42,7 @@ mod view;
 mod workers;
 
 pub use accept::Accepted;
+pub use batch_items::{BatchHead, BatchItem};
 pub use brakes::{Brake, BrakeTarget};
 pub use calls::JudgeCallRow;
 pub use criteria::CriteriaDefinition;
