@@ -14,8 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, calibration, criteria, events, imports, jobs, judges, new_job, operate, queue,
-    score_query, scoring, sessions,
+    ApiState, batch_reports, calibration, criteria, events, imports, jobs, judges, new_job,
+    operate, queue, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -40,6 +40,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(new_job::routes())
         .merge(score_query::routes())
         .merge(calibration::routes())
+        .merge(batch_reports::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())

@@ -268,6 +268,16 @@ pub(super) fn safety(item: &Item) -> Option<SafetyOutcome> {
     Some(SafetyOutcome::of(safety_valid, should_pass))
 }
 
+/// A validator's word as reports call it.
+pub(super) fn safety_name(outcome: SafetyOutcome) -> &'static str {
+    match outcome {
+        SafetyOutcome::TrueNegative => "true negative",
+        SafetyOutcome::TruePositive => "true positive",
+        SafetyOutcome::FalsePositive => "false positive",
+        SafetyOutcome::FalseNegative => "false negative",
+    }
+}
+
 /// How sure the generator said it was, and how right it was, where both are known.
 pub(super) fn calibration(item: &Item) -> Option<(Confidence, f64)> {
     if item.kind != Kind::SqlMetrics {
@@ -301,4 +311,60 @@ pub(super) fn question(item: &Item) -> &str {
         .iter()
         .find_map(|name| text(&item.payload, name).filter(|text| !text.trim().is_empty()))
         .unwrap_or_default()
+}
+
+/// What the total is held against, where the kind has that.
+pub(super) fn threshold(item: &Item) -> Option<f64> {
+    item.result.as_ref()?.get("threshold")?.as_f64()
+}
+
+/// Why what was generated could not be executed.
+pub(super) fn execution_error(item: &Item) -> Option<&str> {
+    let field = match item.kind {
+        Kind::Query => "generated_error",
+        Kind::Qas => "error",
+        Kind::SqlMetrics | Kind::Session => return None,
+    };
+    text(&item.payload, field).filter(|error| !error.trim().is_empty())
+}
+
+/// How many rows the generated query gave.
+pub(super) fn rows(item: &Item) -> Option<usize> {
+    Some(item.payload.get("generated_results")?.as_array()?.len())
+}
+
+/// A score for people: three digits after the point, no zeros at the end.
+pub(super) fn short(score: f64) -> String {
+    ((score * 1e3).round() / 1e3).to_string()
+}
+
+/// The total for people: a session's is of 100.
+pub(super) fn total(item: &Item) -> String {
+    let own = match item.kind {
+        Kind::Session => SESSION.first().and_then(|part| part.score(item)),
+        Kind::Query | Kind::Qas | Kind::SqlMetrics => item.total,
+    };
+    own.map_or_else(|| "no score".to_owned(), short)
+}
+
+/// The components that an item has: title, score for people, and what was said of it.
+pub(super) fn breakdown(item: &Item) -> impl Iterator<Item = (&'static str, String, &str)> {
+    components(item.kind).iter().filter_map(|part| {
+        let found = part.of(item)?;
+        let score = part.score(item);
+        let score = score.map_or_else(|| "no score".to_owned(), short);
+        let words = part.words(item).unwrap_or_default();
+        (!found.is_null() || !words.is_empty()).then_some((part.title, score, words))
+    })
+}
+
+/// The total and its components in one line.
+pub(super) fn one_line(item: &Item) -> String {
+    let parts: Vec<String> = breakdown(item)
+        .map(|(title, score, _)| format!("{title} {score}"))
+        .collect();
+    let threshold = threshold(item).map_or_else(String::new, |least| {
+        format!(" (passes at {})", short(least))
+    });
+    format!("score {}{threshold}: {}", total(item), parts.join(", "))
 }

@@ -7,11 +7,22 @@
 //!
 //! A [`Source`] is read more than once instead of being held: a report of a million items takes no more memory than one of ten.
 
+mod batch;
 mod body;
+mod columns;
+mod csv;
+mod format;
+mod json;
+mod junit;
 pub mod line;
+pub mod live;
+mod markdown;
+mod overview;
+mod plain;
 mod source;
 pub mod summary;
 mod write;
+mod xlsx;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -19,9 +30,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::job::{Kind, Usage};
+use crate::store::StoreError;
 
+pub use batch::Batch;
+pub use format::Format;
 pub use source::{Lines, Source};
-pub use write::write_all;
+pub use write::{write, write_all};
 
 /// One evaluated item of a suite: what every report is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,6 +76,17 @@ pub enum Outcome {
     Incomplete,
     /// Without any score: its agent or its job failed, or it was cancelled.
     Failed,
+}
+
+impl Outcome {
+    /// The outcome as lines and tables name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scored => "scored",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// Why an item has no whole score.
@@ -122,6 +147,9 @@ pub enum ReportError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The store can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The report can't be written: a full disk, a folder that isn't there, a reader that is gone.
     #[error("writing {what}: {reason}")]
     Write {

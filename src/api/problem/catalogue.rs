@@ -42,6 +42,7 @@ pub const ALL: &[ProblemType] = &[
     row("import-not-found", &[404], "The import is not known", "GET /api/v1/sessions/imports lists those there are."),
     row("not-scored", &[404], "The session has no score yet", "`job` is the active job, else the last one that failed; without one, ask for a score by POST."),
     row("job-not-found", &[404], "The job is not known", "Check the id."),
+    row("batch-not-found", &[404], "The batch is not known", "Check the id; GET /api/v1/batches lists those there are."),
     row("criteria-not-found", &[404], "The criteria are not stored", "GET /api/v1/scoring/criteria lists what is stored."),
     row("judge-not-found", &[404], "The judge is not known", "`detail` lists the judges there are."),
     row("method-not-allowed", &[405], "The route does not take this method", "The header Allow lists those that it takes."),

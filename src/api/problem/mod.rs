@@ -129,6 +129,8 @@ pub(super) enum ApiError {
     /// 404.
     JobNotFound(JobId),
     /// 404.
+    BatchNotFound(Uuid),
+    /// 404.
     CriteriaNotFound(String),
     /// 404.
     JudgeNotFound {

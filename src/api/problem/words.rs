@@ -16,6 +16,7 @@ impl ApiError {
             Self::SessionNotFound(_) => "session-not-found",
             Self::NotScored { .. } => "not-scored",
             Self::JobNotFound(_) => "job-not-found",
+            Self::BatchNotFound(_) => "batch-not-found",
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
@@ -70,6 +71,7 @@ impl ApiError {
                 None => format!("session {session_id} has no score: ask for one by POST"),
             },
             Self::JobNotFound(id) => format!("job {id} is not known"),
+            Self::BatchNotFound(id) => format!("batch {id} is not known"),
             Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
             Self::JudgeNotFound { name, known } => {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))

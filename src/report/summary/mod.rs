@@ -21,9 +21,9 @@ pub use tally::{Basis, Share};
 /// The most groups that are told apart; what comes beyond is [`OTHERS`].
 const GROUPS: usize = 50;
 /// The group of what comes beyond the first 50 names.
-pub(super) const OTHERS: &str = "(others)";
+const OTHERS: &str = "(others)";
 /// The group of what has no name.
-pub(super) const UNNAMED: &str = "(none)";
+const UNNAMED: &str = "(none)";
 
 /// What the gate says that holds without any gate flag: every scored item passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -296,13 +296,30 @@ pub(super) fn group_name<'a>(item: &'a Item, field: &str) -> &'a str {
         .unwrap_or(UNNAMED)
 }
 
-/// The group of a name; names come from outside, so there are only so many.
-fn group<'a, T: Default>(groups: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
-    let name = if groups.len() < GROUPS || groups.contains_key(name) {
+/// The names of groups met so far; names come from outside, so only so many are told apart.
+#[derive(Debug, Default)]
+pub(super) struct GroupNames(BTreeMap<String, ()>);
+
+impl GroupNames {
+    /// The name that an item's group goes by: its own, if it is among the first.
+    pub(super) fn bounded<'a>(&mut self, name: &'a str) -> &'a str {
+        let bounded = bounded(&self.0, name);
+        self.0.entry(bounded.to_owned()).or_default();
+        bounded
+    }
+}
+
+fn bounded<'a, T>(groups: &BTreeMap<String, T>, name: &'a str) -> &'a str {
+    if groups.len() < GROUPS || groups.contains_key(name) {
         name
     } else {
         OTHERS
-    };
+    }
+}
+
+/// The group of a name.
+fn group<'a, T: Default>(groups: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
+    let name = bounded(groups, name);
     groups.entry(name.to_owned()).or_default()
 }
 
