@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::store::Ending;
 
-/// Above so many values a payload is heavy: comparing tables of this size takes about a tenth of a second.
+/// Above so many values a payload is heavy: the rules may take long enough over it for other runs to notice.
 const LIGHT_VALUES: usize = 200_000;
 
 /// How long the rules take over a payload.

@@ -70,8 +70,9 @@ fn case(fields: &Fields<'_>, faults: &mut Faults) -> Option<QueryCase> {
         (!text.is_empty()).then(|| text.to_owned())
     };
     let (id, model) = (name("id", faults), name("model", faults));
-    let prompt = fields.text("prompt", MAX_PROMPT, faults).map(str::to_owned);
-    let error = fields.text("generated_error", MAX_ERROR, faults);
+    let prompt = unless_blank(fields.text("prompt", MAX_PROMPT, faults));
+    // Agents' frameworks write an empty text where nothing went wrong.
+    let generated_error = unless_blank(fields.text("generated_error", MAX_ERROR, faults));
     let generated_result = result(fields, ("generated_columns", "generated_results"), faults);
     let expected_result = result(fields, ("expected_columns", "expected_results"), faults);
     let (ordered, decimals) = (ordered(fields, faults), decimals(fields, faults));
@@ -90,10 +91,7 @@ fn case(fields: &Fields<'_>, faults: &mut Faults) -> Option<QueryCase> {
             query: generated?.to_owned(),
             result: Arc::new(generated_result?),
         },
-        // Agents' frameworks write an empty text where nothing went wrong.
-        generated_error: error
-            .filter(|text| !text.trim().is_empty())
-            .map(str::to_owned),
+        generated_error,
         expected: expected?,
         accepted: accepted?,
         ordered: ordered?,
@@ -102,6 +100,11 @@ fn case(fields: &Fields<'_>, faults: &mut Faults) -> Option<QueryCase> {
         threshold: threshold?,
         computed: super::Once::default(),
     })
+}
+
+fn unless_blank(text: Option<&str>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+        .map(str::to_owned)
 }
 
 /// A query that is right: there is none without a word in it.

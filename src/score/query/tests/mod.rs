@@ -1,5 +1,6 @@
 //! Cases from payload to score, with a judge's answers made up here.
 
+mod examples;
 mod payloads;
 mod right_answers;
 mod scores;
