@@ -136,11 +136,20 @@ pub(super) struct CalibrationView {
 
 impl CalibrationView {
     fn of(calibration: Calibration, left_out: usize) -> Self {
-        let Promises { high, medium, low, factor } = calibration.promises;
+        let Promises {
+            high,
+            medium,
+            low,
+            factor,
+        } = calibration.promises;
         Self {
             score: calibration.score,
             interpretation: calibration.interpretation.map(str::to_owned),
-            warnings: calibration.warnings.into_iter().map(str::to_owned).collect(),
+            warnings: calibration
+                .warnings
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             groups: calibration.levels.into_iter().map(group).collect(),
             n: calibration.n,
             left_out,
@@ -194,13 +203,21 @@ async fn post_calibration(
 /// The promises asked for, if everything is in range.
 fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     if request.cases.len() > MOST_CASES {
-        let message = format!("holds {} cases; at most {MOST_CASES} are taken", request.cases.len());
+        let message = format!(
+            "holds {} cases; at most {MOST_CASES} are taken",
+            request.cases.len()
+        );
         return Err(ApiError::fault(Refusal::Unprocessable, "/cases", message));
     }
     let mut faults = Vec::new();
     let mut promises = Promises::default();
     if let Some(CalibrationTargets { high, medium, low }) = request.targets {
-        promises = Promises { high, medium, low, ..promises };
+        promises = Promises {
+            high,
+            medium,
+            low,
+            ..promises
+        };
         for (name, target) in [("high", high), ("medium", medium), ("low", low)] {
             check_share(&mut faults, || format!("/targets/{name}"), target);
         }
@@ -214,7 +231,11 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     }
     for (at, case) in request.cases.iter().enumerate() {
         if let Some(correctness) = case.correctness {
-            check_share(&mut faults, || format!("/cases/{at}/correctness"), correctness);
+            check_share(
+                &mut faults,
+                || format!("/cases/{at}/correctness"),
+                correctness,
+            );
         }
     }
     if faults.is_empty() {
@@ -228,7 +249,10 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
 
 fn check_share(faults: &mut Vec<Fault>, pointer: impl FnOnce() -> String, share: f64) {
     if !(0.0..=1.0).contains(&share) && faults.len() < MOST_FAULTS {
-        faults.push(fault(pointer(), format!("is {share}; a number from 0 to 1 is expected")));
+        faults.push(fault(
+            pointer(),
+            format!("is {share}; a number from 0 to 1 is expected"),
+        ));
     }
 }
 

@@ -56,7 +56,10 @@ impl<'a> Reading<'a> {
         let Value::Object(map) = payload else {
             return Err(vec![Fault {
                 pointer: String::new(),
-                message: format!("is {}; an object with the case's fields is expected", kind(payload)),
+                message: format!(
+                    "is {}; an object with the case's fields is expected",
+                    kind(payload)
+                ),
             }]);
         };
         let mut reading = Self {
@@ -71,13 +74,16 @@ impl<'a> Reading<'a> {
     fn check_names(&mut self, fields: &[Field]) {
         let map = self.map;
         for key in map.keys() {
-            let known = fields
-                .iter()
-                .find(|field| field.name == key || self.other_spelling(field.name).as_ref() == Some(key));
+            let known = fields.iter().find(|field| {
+                field.name == key || self.other_spelling(field.name).as_ref() == Some(key)
+            });
             match known {
                 None => self.fault(pointer(key), unknown(key, fields)),
                 Some(field) if field.name != key && map.contains_key(field.name) => {
-                    let message = format!("is {} in another spelling, and both are given: leave one out", field.name);
+                    let message = format!(
+                        "is {} in another spelling, and both are given: leave one out",
+                        field.name
+                    );
                     self.fault(pointer(key), message);
                 }
                 Some(_) => {}
@@ -112,7 +118,10 @@ impl<'a> Reading<'a> {
             return None;
         };
         if text.len() > LONGEST_TEXT {
-            let message = format!("is {} bytes long; at most {LONGEST_TEXT} are taken: shorten it", text.len());
+            let message = format!(
+                "is {} bytes long; at most {LONGEST_TEXT} are taken: shorten it",
+                text.len()
+            );
             self.fault(found.pointer, message);
             return None;
         }
@@ -153,7 +162,10 @@ impl<'a> Reading<'a> {
     /// A number from 0 to 1.
     pub(super) fn share(&mut self, name: &str) -> Option<f64> {
         let found = self.value(name)?;
-        let share = found.value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+        let share = found
+            .value
+            .as_f64()
+            .filter(|share| (0.0..=1.0).contains(share));
         if share.is_none() {
             self.wrong(found, "a number from 0 to 1 is expected");
         }
@@ -168,7 +180,10 @@ impl<'a> Reading<'a> {
             return None;
         };
         if entries.len() > MOST_TEXTS {
-            let message = format!("has {} entries; at most {MOST_TEXTS} are taken: leave some out", entries.len());
+            let message = format!(
+                "has {} entries; at most {MOST_TEXTS} are taken: leave some out",
+                entries.len()
+            );
             self.fault(found.pointer, message);
             return None;
         }
@@ -176,7 +191,11 @@ impl<'a> Reading<'a> {
         for (at, entry) in entries.iter().enumerate() {
             match entry {
                 Value::String(text) => texts.push(text.clone()),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
                     let at = format!("{}/{at}", found.pointer);
                     self.fault(at, format!("is {}; text is expected", shown(entry)));
                 }
@@ -184,7 +203,8 @@ impl<'a> Reading<'a> {
         }
         let bytes: usize = texts.iter().map(String::len).sum();
         if bytes > LONGEST_TEXT {
-            let message = format!("holds {bytes} bytes; at most {LONGEST_TEXT} are taken: shorten it");
+            let message =
+                format!("holds {bytes} bytes; at most {LONGEST_TEXT} are taken: shorten it");
             self.fault(found.pointer, message);
             return None;
         }
@@ -210,7 +230,10 @@ impl<'a> Reading<'a> {
         let Some(found) = self.value(name) else {
             return Dialect::default();
         };
-        let word = found.value.as_str().map(|text| text.trim().to_ascii_lowercase());
+        let word = found
+            .value
+            .as_str()
+            .map(|text| text.trim().to_ascii_lowercase());
         let dialect = word.and_then(|word| serde_json::from_value(Value::String(word)).ok());
         dialect.unwrap_or_else(|| {
             let words = Dialect::ALL.map(Dialect::name).join(", ");
@@ -221,7 +244,9 @@ impl<'a> Reading<'a> {
 
     /// Tells that a field is left out which must be there, unless it is there and at fault already.
     pub(super) fn missing(&mut self, name: &str, expected: &str) {
-        let pointer = self.value(name).map_or_else(|| pointer(name), |found| found.pointer);
+        let pointer = self
+            .value(name)
+            .map_or_else(|| pointer(name), |found| found.pointer);
         if !self.faults.iter().any(|fault| fault.pointer == pointer) {
             self.fault(pointer, format!("is missing; {expected} is expected"));
         }
@@ -245,7 +270,11 @@ impl<'a> Reading<'a> {
 
     /// The faults, if there are any.
     pub(super) fn finish(self) -> Result<(), Vec<Fault>> {
-        if self.faults.is_empty() { Ok(()) } else { Err(self.faults) }
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(self.faults)
+        }
     }
 }
 
@@ -266,7 +295,12 @@ fn unknown(key: &str, fields: &[Field]) -> String {
         .iter()
         // Nobody mistypes a name into a page of text, and comparing one takes its length in time and memory.
         .filter(|_| key.len() <= LONGEST_KEY)
-        .map(|field| (strsim::normalized_damerau_levenshtein(key, field.name), field.name))
+        .map(|field| {
+            (
+                strsim::normalized_damerau_levenshtein(key, field.name),
+                field.name,
+            )
+        })
         .filter(|(likeness, _)| *likeness >= LIKENESS)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     match near {
@@ -289,7 +323,9 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),
         Value::String(text) if text.chars().count() <= LONGEST_KEY => format!("{text:?}"),
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => kind(value).to_owned(),
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            kind(value).to_owned()
+        }
     }
 }
 
@@ -312,20 +348,29 @@ mod tests {
 
     use super::*;
 
-    const FIELDS: &[Field] = &[Field::text("id"), Field::json("is_valid"), Field::text("generated_sql")];
+    const FIELDS: &[Field] = &[
+        Field::text("id"),
+        Field::json("is_valid"),
+        Field::text("generated_sql"),
+    ];
 
     fn faults_of(payload: &Value, read: impl Fn(&mut Reading<'_>)) -> Vec<String> {
         let mut reading = Reading::of(payload, FIELDS, Spelling::SnakeOrCamel).unwrap();
         read(&mut reading);
         let told = reading.finish().err().unwrap_or_default();
-        told.iter().map(|fault| format!("{} {}", fault.pointer, fault.message)).collect()
+        told.iter()
+            .map(|fault| format!("{} {}", fault.pointer, fault.message))
+            .collect()
     }
 
     #[test]
     fn names_are_known_in_both_spellings_and_given_once() {
         let none = |_: &mut Reading<'_>| {};
         assert!(faults_of(&json!({ "isValid": true, "generated_sql": "" }), none).is_empty());
-        let found = faults_of(&json!({ "isValid": true, "is_valid": true, "generatedSqll": 1, "zzz/~": 1 }), none);
+        let found = faults_of(
+            &json!({ "isValid": true, "is_valid": true, "generatedSqll": 1, "zzz/~": 1 }),
+            none,
+        );
         assert_eq!(
             found,
             [
@@ -360,11 +405,14 @@ mod tests {
     #[test]
     fn lists_and_texts_are_bounded() {
         let long = "x".repeat(LONGEST_TEXT + 1);
-        let found = faults_of(&json!({ "id": [long], "generated_sql": long, "is_valid": [1, "a", null] }), |reading| {
-            assert_eq!(reading.texts("id"), None);
-            assert_eq!(reading.text("generated_sql"), None);
-            let _ = reading.texts("is_valid");
-        });
+        let found = faults_of(
+            &json!({ "id": [long], "generated_sql": long, "is_valid": [1, "a", null] }),
+            |reading| {
+                assert_eq!(reading.texts("id"), None);
+                assert_eq!(reading.text("generated_sql"), None);
+                let _ = reading.texts("is_valid");
+            },
+        );
         assert_eq!(
             found,
             [
@@ -379,8 +427,13 @@ mod tests {
     #[test]
     fn a_payload_is_an_object() {
         let payload = json!([1]);
-        let faults = Reading::of(&payload, FIELDS, Spelling::Snake).err().unwrap();
-        assert_eq!(faults[0].message, "is a list; an object with the case's fields is expected");
+        let faults = Reading::of(&payload, FIELDS, Spelling::Snake)
+            .err()
+            .unwrap();
+        assert_eq!(
+            faults[0].message,
+            "is a list; an object with the case's fields is expected"
+        );
     }
 
     #[test]

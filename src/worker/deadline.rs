@@ -142,7 +142,10 @@ mod tests {
             waits(3_600).await
         });
         let error = answer.await.unwrap().unwrap_err();
-        assert_eq!((error.class, error.message.as_str()), (ErrorClass::Transient, "LLM judge timeout"));
+        assert_eq!(
+            (error.class, error.message.as_str()),
+            (ErrorClass::Transient, "LLM judge timeout")
+        );
         assert_eq!(begun.elapsed().as_secs(), 39);
     }
 

@@ -156,12 +156,20 @@ fn without_groups(text: &str) -> Option<f64> {
 fn number_in(text: &str) -> Option<f64> {
     let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
     let start = text.find(|c: char| c.is_ascii_digit())?;
-    let length = text[start..].find(|c| !is_part(c)).unwrap_or(text.len() - start);
+    let length = text[start..]
+        .find(|c| !is_part(c))
+        .unwrap_or(text.len() - start);
     let (before, rest) = (&text[..start], &text[start + length..]);
     let digits = text[start..start + length].trim_end_matches(['.', ',']);
     let is_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-    let unit: String = rest.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
-    let scales = ["k", "m", "mn", "mio", "b", "bn", "tn", "thousand", "million", "billion", "trillion", "e"];
+    let unit: String = rest
+        .trim_start()
+        .chars()
+        .take_while(|c| c.is_alphabetic())
+        .collect();
+    let scales = [
+        "k", "m", "mn", "mio", "b", "bn", "tn", "thousand", "million", "billion", "trillion", "e",
+    ];
     let is_scaled = scales.iter().any(|scale| unit.eq_ignore_ascii_case(scale));
     if is_name || is_scaled || rest.contains(|c: char| c.is_ascii_digit()) {
         return None;
@@ -193,10 +201,14 @@ pub(super) fn boolean(value: &Value) -> Option<bool> {
 pub(super) fn text(value: &Value) -> String {
     match single(value) {
         Value::String(text) => text.trim().to_owned(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => match value {
-            Value::Array(_) | Value::Object(_) => format!("{value:#}"),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
-        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            match value {
+                Value::Array(_) | Value::Object(_) => format!("{value:#}"),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    value.to_string()
+                }
+            }
+        }
     }
 }
 
@@ -222,7 +234,11 @@ pub(super) fn form(value: &Value) -> Option<RowsForm> {
     match value {
         Value::Array(entries) if entries.is_empty() => Some(RowsForm::Empty),
         Value::Array(entries) if entries.iter().all(Value::is_object) => Some(RowsForm::Objects),
-        Value::Array(entries) if entries.iter().all(|entry| entry.is_object() || entry.is_array()) => {
+        Value::Array(entries)
+            if entries
+                .iter()
+                .all(|entry| entry.is_object() || entry.is_array()) =>
+        {
             Some(RowsForm::Lists)
         }
         Value::Array(_) => Some(RowsForm::Values),
@@ -260,7 +276,9 @@ pub(super) fn table(value: &Value) -> Option<Result<Table, TableError>> {
 pub(super) fn named_rows(value: &Value) -> Option<(Vec<String>, &Value)> {
     let members = value.as_object().filter(|members| members.len() == 2)?;
     let columns = members.get("columns")?.as_array()?.iter();
-    let columns: Option<Vec<String>> = columns.map(|name| name.as_str().map(str::to_owned)).collect();
+    let columns: Option<Vec<String>> = columns
+        .map(|name| name.as_str().map(str::to_owned))
+        .collect();
     let rows = members.get("rows").or_else(|| members.get("data"))?;
     Some((columns?, rows.is_array().then_some(rows)?))
 }
@@ -272,7 +290,8 @@ pub(super) fn is_error(value: &Value, error: Option<&str>) -> bool {
         Value::Object(members) => members.len() == 1 && members.contains_key("error"),
         Value::String(text) => {
             let text = text.trim();
-            error.is_some_and(|error| !text.is_empty() && error.trim() == text) || reads_as_error(text)
+            error.is_some_and(|error| !text.is_empty() && error.trim() == text)
+                || reads_as_error(text)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
     }
@@ -280,15 +299,30 @@ pub(super) fn is_error(value: &Value, error: Option<&str>) -> bool {
 
 /// `Error: ..`, `ERROR 1064 ..`, `Error executing ..`, `psycopg2.errors.UndefinedTable: ..`, `Traceback (most recent ..`. Not `Errors rose`.
 fn reads_as_error(text: &str) -> bool {
-    let opening = text.get(..text.floor_char_boundary(OPENING)).unwrap_or_default().to_ascii_lowercase();
+    let opening = text
+        .get(..text.floor_char_boundary(OPENING))
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     if opening.starts_with("traceback (most recent call last)") {
         return true;
     }
-    let (first, rest) = opening.split_once(char::is_whitespace).unwrap_or((&opening, ""));
+    let (first, rest) = opening
+        .split_once(char::is_whitespace)
+        .unwrap_or((&opening, ""));
     let is_label = first.strip_suffix(':').is_some_and(|name| {
-        ["error", "exception", "fatal", "failure"].iter().any(|word| name.ends_with(word)) || name.contains(".errors.")
+        ["error", "exception", "fatal", "failure"]
+            .iter()
+            .any(|word| name.ends_with(word))
+            || name.contains(".errors.")
     });
-    let says_what = ["executing ", "running ", "while ", "in query", "at line", "code "];
+    let says_what = [
+        "executing ",
+        "running ",
+        "while ",
+        "in query",
+        "at line",
+        "code ",
+    ];
     let is_said = first == "error"
         && (rest.trim().is_empty()
             || rest.starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == '[')
@@ -337,10 +371,23 @@ mod tests {
 
     #[test]
     fn a_boolean_has_six_words() {
-        for value in [json!(true), json!("Yes"), json!(1), json!("1"), json!([{ "ok": "TRUE" }]), json!(1.0)] {
+        for value in [
+            json!(true),
+            json!("Yes"),
+            json!(1),
+            json!("1"),
+            json!([{ "ok": "TRUE" }]),
+            json!(1.0),
+        ] {
             assert_eq!(boolean(&value), Some(true), "{value}");
         }
-        for value in [json!(false), json!("no"), json!(0), json!("0"), json!([false])] {
+        for value in [
+            json!(false),
+            json!("no"),
+            json!(0),
+            json!("0"),
+            json!([false]),
+        ] {
             assert_eq!(boolean(&value), Some(false), "{value}");
         }
         for value in [json!("maybe"), json!(2), json!(null), json!([]), json!("")] {
@@ -363,7 +410,13 @@ mod tests {
         for text in errors {
             assert!(is_error(&json!(text), None), "{text}");
         }
-        let answers = ["Errors rose by 5 %", "Error rates fell in May", "No errors", "", "The error: none"];
+        let answers = [
+            "Errors rose by 5 %",
+            "Error rates fell in May",
+            "No errors",
+            "",
+            "The error: none",
+        ];
         for text in answers {
             assert!(!is_error(&json!(text), None), "{text}");
         }
@@ -379,8 +432,14 @@ mod tests {
             (json!([{}]), Some(RowsForm::Objects)),
             (json!([[1], { "a": 1 }]), Some(RowsForm::Lists)),
             (json!([1, [2]]), Some(RowsForm::Values)),
-            (json!({ "columns": ["a"], "data": [[1]] }), Some(RowsForm::Named)),
-            (json!({ "columns": ["a"], "rows": [] }), Some(RowsForm::Empty)),
+            (
+                json!({ "columns": ["a"], "data": [[1]] }),
+                Some(RowsForm::Named),
+            ),
+            (
+                json!({ "columns": ["a"], "rows": [] }),
+                Some(RowsForm::Empty),
+            ),
             (json!({ "a": 1 }), Some(RowsForm::One)),
             (json!("x"), None),
             (json!(null), None),

@@ -96,20 +96,28 @@ impl QasCase {
         }
         let agent = reading.choice("agent_used", &AGENTS).unwrap_or(Agent::Sql);
         check_what_reports_show(&mut reading);
-        let (expected_sql, generated_sql) =
-            (reading.solid_text("expected_sql"), reading.solid_text("generated_sql"));
+        let (expected_sql, generated_sql) = (
+            reading.solid_text("expected_sql"),
+            reading.solid_text("generated_sql"),
+        );
         let answer_type = reading.choice("expected_answer_type", &AnswerType::NAMES);
         let (expected, actual) = match answer_type {
             Some(wanted) => (expected(&mut reading, wanted), actual(&mut reading, wanted)),
             None => {
                 let names: Vec<&str> = AnswerType::NAMES.iter().map(|(name, _)| *name).collect();
-                reading.missing("expected_answer_type", &format!("one of {}", names.join(", ")));
+                reading.missing(
+                    "expected_answer_type",
+                    &format!("one of {}", names.join(", ")),
+                );
                 (None, None)
             }
         };
         let (success, api_success) = (reading.boolean("success"), reading.boolean("api_success"));
         if agent == Agent::Docking && success.is_none() && api_success.is_none() {
-            reading.missing("api_success", "for agent docking api_success or success, true or false,");
+            reading.missing(
+                "api_success",
+                "for agent docking api_success or success, true or false,",
+            );
         }
         let error = reading.solid_text("error");
         let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
@@ -193,12 +201,15 @@ fn within_limits(reading: &mut Reading<'_>, name: &str, wanted: AnswerType) -> O
         },
         Comparison::Texts => {
             let bytes = answer::text(found.value).len();
-            let message = format!("is {bytes} bytes long; at most {LONGEST_TEXT} are taken: shorten it");
+            let message =
+                format!("is {bytes} bytes long; at most {LONGEST_TEXT} are taken: shorten it");
             (bytes > LONGEST_TEXT).then_some(message)
         }
         Comparison::Numbers | Comparison::Booleans => {
             let rows = found.value.as_array().map_or(0, Vec::len);
-            (rows > MAX_ROWS).then(|| format!("has {rows} entries; at most {MAX_ROWS} are taken: leave some out"))
+            (rows > MAX_ROWS).then(|| {
+                format!("has {rows} entries; at most {MAX_ROWS} are taken: leave some out")
+            })
         }
     };
     if let Some(message) = fault {

@@ -8,7 +8,11 @@ use super::answer::{self, AnswerType, Loss, RowsForm};
 const PROSE: usize = 50;
 
 /// What an answer's form is worth, from 0 to 1, and why.
-pub(super) fn datatype(wanted: AnswerType, actual: Option<&Value>, error: Option<&str>) -> (f64, String) {
+pub(super) fn datatype(
+    wanted: AnswerType,
+    actual: Option<&Value>,
+    error: Option<&str>,
+) -> (f64, String) {
     let Some(actual) = actual else {
         return (0.0, "there is no answer".to_owned());
     };
@@ -26,7 +30,11 @@ pub(super) fn datatype(wanted: AnswerType, actual: Option<&Value>, error: Option
         AnswerType::Text => match answer::single(actual) {
             Value::String(text) if !text.trim().is_empty() => (1.0, "text"),
             Value::String(_) => (0.0, "empty text"),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => (0.0, "no text"),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => (0.0, "no text"),
         },
         AnswerType::Analysis | AnswerType::Plan | AnswerType::OptimizationPlan => prose(actual),
     };
@@ -56,12 +64,16 @@ fn list(wanted: AnswerType, actual: &Value) -> (f64, &'static str) {
     const ONE_COLUMN: (f64, &str) = (0.5, "a table of one column, taken as a list");
     let actual = answer::opened(actual);
     match answer::form(&actual) {
-        Some(RowsForm::Objects) if wanted == AnswerType::List && has_one_column(&actual) => ONE_COLUMN,
+        Some(RowsForm::Objects) if wanted == AnswerType::List && has_one_column(&actual) => {
+            ONE_COLUMN
+        }
         Some(RowsForm::Named) => match answer::named_rows(&actual) {
             Some((columns, _)) if columns.len() == 1 => ONE_COLUMN,
             Some(_) | None => (1.0, "a list of rows"),
         },
-        Some(RowsForm::Objects | RowsForm::Lists | RowsForm::Values | RowsForm::Empty) => (1.0, "a list"),
+        Some(RowsForm::Objects | RowsForm::Lists | RowsForm::Values | RowsForm::Empty) => {
+            (1.0, "a list")
+        }
         Some(RowsForm::One) | None => (0.0, "no list"),
     }
 }
@@ -82,17 +94,27 @@ fn prose(actual: &Value) -> (f64, &'static str) {
     let actual = answer::opened(actual);
     let inner = match &*actual {
         Value::Array(entries) if entries.len() == 1 => entries.first().unwrap_or(&actual),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => &actual,
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => &actual,
     };
     match inner {
         Value::Object(members) if !members.is_empty() => (1.0, "an object"),
         Value::String(text) => match text.trim().chars().count() {
             0 => (0.0, "empty text"),
             PROSE.. => (0.8, "text of 50 characters or more; an object is expected"),
-            _ => (0.5, "text of less than 50 characters; an object is expected"),
+            _ => (
+                0.5,
+                "text of less than 50 characters; an object is expected",
+            ),
         },
         Value::Object(_) => (0.0, "an empty object"),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => (0.0, "neither an object nor text"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            (0.0, "neither an object nor text")
+        }
     }
 }
 
@@ -104,7 +126,9 @@ mod tests {
 
     #[test]
     fn each_type_has_its_forms() {
-        use AnswerType::{Analysis, Boolean, Kpi, List, Number, OptimizationPlan, Plan, Schedule, Table, Text};
+        use AnswerType::{
+            Analysis, Boolean, Kpi, List, Number, OptimizationPlan, Plan, Schedule, Table, Text,
+        };
         let long = "x".repeat(50);
         let cases = [
             (Number, json!(3), 1.0),
@@ -142,7 +166,11 @@ mod tests {
             (Table, json!({ "error": "x" }), 0.0),
         ];
         for (wanted, actual, score) in cases {
-            assert_eq!(datatype(wanted, Some(&actual), None).0, score, "{wanted:?} {actual}");
+            assert_eq!(
+                datatype(wanted, Some(&actual), None).0,
+                score,
+                "{wanted:?} {actual}"
+            );
         }
         assert_eq!(datatype(Number, None, None).0, 0.0);
     }

@@ -50,7 +50,13 @@ fn numbers(expected: &Value, actual: &Value) -> Part {
     match answer::number(actual) {
         Some((actual, _)) => {
             let (score, off) = closeness(expected, actual);
-            Part::Known(score, format!("{actual} against {expected} expected: off by {:.2} %", off * 100.0))
+            Part::Known(
+                score,
+                format!(
+                    "{actual} against {expected} expected: off by {:.2} %",
+                    off * 100.0
+                ),
+            )
         }
         None => Part::Known(0.0, format!("no number; {expected} is expected")),
     }
@@ -60,7 +66,11 @@ fn numbers(expected: &Value, actual: &Value) -> Part {
 fn closeness(expected: f64, actual: f64) -> (f64, f64) {
     if !expected.is_finite() || !actual.is_finite() {
         let is_same = expected == actual || (expected.is_nan() && actual.is_nan());
-        return if is_same { (1.0, 0.0) } else { (0.0, f64::INFINITY) };
+        return if is_same {
+            (1.0, 0.0)
+        } else {
+            (0.0, f64::INFINITY)
+        };
     }
     // Halved, so that the distance of the two largest numbers is finite.
     let half = (actual / 2.0 - expected / 2.0).abs();
@@ -74,7 +84,9 @@ fn closeness(expected: f64, actual: f64) -> (f64, f64) {
 
 fn booleans(expected: &Value, actual: &Value) -> Part {
     let (score, why) = match (answer::boolean(expected), answer::boolean(actual)) {
-        (Some(expected), Some(actual)) if expected == actual => (1.0, format!("{actual}, as expected")),
+        (Some(expected), Some(actual)) if expected == actual => {
+            (1.0, format!("{actual}, as expected"))
+        }
         (Some(expected), Some(actual)) => (0.0, format!("{actual}; {expected} is expected")),
         (Some(expected), None) => (0.0, format!("no boolean; {expected} is expected")),
         (None, Some(_) | None) => (0.0, "the expected results hold no boolean".to_owned()),
@@ -85,7 +97,12 @@ fn booleans(expected: &Value, actual: &Value) -> Part {
 fn tables(expected: &Value, actual: &Value) -> Part {
     let expected = match answer::table(expected) {
         Some(Ok(table)) => table,
-        Some(Err(error)) => return Part::Known(0.0, format!("the expected results can't be compared: {error}")),
+        Some(Err(error)) => {
+            return Part::Known(
+                0.0,
+                format!("the expected results can't be compared: {error}"),
+            );
+        }
         None => return Part::Known(0.0, "the expected results hold no rows".to_owned()),
     };
     match answer::table(actual) {
@@ -106,7 +123,13 @@ fn likeness(expected: &Table, actual: &Table) -> Part {
     let comparison = rows::compare(expected, actual, &Options::default());
     let there = comparison.columns.iter().flatten().count();
     let columns = comparison.columns.len();
-    let share = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
+    let share = |part: usize, whole: usize| {
+        if whole == 0 {
+            1.0
+        } else {
+            part as f64 / whole as f64
+        }
+    };
     let score = ROW_COUNTS * share(wanted.min(found), wanted.max(found))
         + COLUMNS * share(there, columns)
         + ROWS * comparison.f1;
@@ -184,13 +207,25 @@ mod tests {
         let expected = json!([{ "a": 1, "b": "x" }, { "a": 2, "b": "y" }, { "a": 3, "b": "z" }, { "a": 4, "b": "w" }]);
         let cases = [
             (expected.clone(), 1.0),
-            (json!([{ "A": 4, "b": "W" }, { "A": 3, "b": "z" }, { "A": 2, "b": "y" }, { "A": 1, "b": "x" }]), 1.0),
+            (
+                json!([{ "A": 4, "b": "W" }, { "A": 3, "b": "z" }, { "A": 2, "b": "y" }, { "A": 1, "b": "x" }]),
+                1.0,
+            ),
             // Half of the rows: 0.3 · 2/4 + 0.3 + 0.4 · F1 (2 · 2 / 6)
-            (json!([{ "a": 1, "b": "x" }, { "a": 2, "b": "y" }]), 0.15 + 0.3 + 0.4 * 2.0 / 3.0),
+            (
+                json!([{ "a": 1, "b": "x" }, { "a": 2, "b": "y" }]),
+                0.15 + 0.3 + 0.4 * 2.0 / 3.0,
+            ),
             // A column is missing, so that no row matches: 0.3 + 0.3 · 1/2
-            (json!([{ "a": 1 }, { "a": 2 }, { "a": 3 }, { "a": 4 }]), 0.45),
+            (
+                json!([{ "a": 1 }, { "a": 2 }, { "a": 3 }, { "a": 4 }]),
+                0.45,
+            ),
             // Renamed columns go by their values.
-            (json!([{ "n": 1, "t": "x" }, { "n": 2, "t": "y" }, { "n": 3, "t": "z" }, { "n": 4, "t": "w" }]), 1.0),
+            (
+                json!([{ "n": 1, "t": "x" }, { "n": 2, "t": "y" }, { "n": 3, "t": "z" }, { "n": 4, "t": "w" }]),
+                1.0,
+            ),
             (json!([]), 0.0),
             (json!("none"), 0.0),
         ];
@@ -205,9 +240,18 @@ mod tests {
     fn lists_are_tables_of_one_column() {
         let expected = json!(["b", "a", "c"]);
         assert_near(score(tables(&expected, &json!(["a", "b", "c"]))), 1.0);
-        assert_near(score(tables(&expected, &json!([{ "name": "a" }, { "name": "b" }, { "name": "c" }]))), 1.0);
+        assert_near(
+            score(tables(
+                &expected,
+                &json!([{ "name": "a" }, { "name": "b" }, { "name": "c" }]),
+            )),
+            1.0,
+        );
         // 0.3 · 2/3 + 0.3 + 0.4 · F1 (2 · 2 / 5)
-        assert_near(score(tables(&expected, &json!(["a", "b"]))), 0.2 + 0.3 + 0.32);
+        assert_near(
+            score(tables(&expected, &json!(["a", "b"]))),
+            0.2 + 0.3 + 0.32,
+        );
     }
 
     #[test]
@@ -222,7 +266,13 @@ mod tests {
     fn texts_that_differ_are_the_judges() {
         assert_near(score(texts(&json!(" a "), &json!("a"))), 1.0);
         assert_near(score(texts(&json!("a"), &json!([{ "answer": "a" }]))), 1.0);
-        assert_near(score(texts(&json!({ "a": 1, "b": 2 }), &json!({ "b": 2, "a": 1 }))), 1.0);
+        assert_near(
+            score(texts(
+                &json!({ "a": 1, "b": 2 }),
+                &json!({ "b": 2, "a": 1 }),
+            )),
+            1.0,
+        );
         assert_near(score(texts(&json!("a"), &json!("  "))), 0.0);
         assert_eq!(texts(&json!("a"), &json!("A")), Part::Judged);
     }

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::answer;
 use super::case::QasCase;
 use crate::judge::{Fault, Limits, Nonce, Question};
-use crate::score::criteria::{ACTUAL_ANSWER, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION};
+use crate::score::criteria::{
+    ACTUAL_ANSWER, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION,
+};
 use crate::score::prompt::{Form, Part, question};
 use crate::score::reading::kind;
 use crate::score::{BadRequest, Criteria};
@@ -34,10 +36,24 @@ pub(super) fn about_queries(
 ) -> Result<Question, BadRequest> {
     let parts = [
         part(QUESTION, "question", &case.question),
-        part(EXPECTED_QUERY, "expected-sql", case.expected_sql.as_deref().unwrap_or_default()),
-        part(GENERATED_QUERY, "generated-sql", case.generated_sql.as_deref().unwrap_or_default()),
+        part(
+            EXPECTED_QUERY,
+            "expected-sql",
+            case.expected_sql.as_deref().unwrap_or_default(),
+        ),
+        part(
+            GENERATED_QUERY,
+            "generated-sql",
+            case.generated_sql.as_deref().unwrap_or_default(),
+        ),
     ];
-    question(form("qas_semantic"), criteria, &criteria.prompt, &parts, asked)
+    question(
+        form("qas_semantic"),
+        criteria,
+        &criteria.prompt,
+        &parts,
+        asked,
+    )
 }
 
 /// Asks whether the two answers of a case say the same.
@@ -63,7 +79,11 @@ pub(super) fn about_answers(
 }
 
 fn part<'a>(placeholder: &'static str, name: &'static str, text: &'a str) -> Part<'a> {
-    Part { placeholder, name, text }
+    Part {
+        placeholder,
+        name,
+        text,
+    }
 }
 
 fn form(schema_name: &'static str) -> Form {
@@ -96,20 +116,34 @@ fn schema() -> Value {
 /// Reads a reply, or says what is wrong with it. Unknown keys are ignored.
 pub(super) fn read(value: &Value) -> Result<Opinion, Vec<Fault>> {
     let Value::Object(reply) = value else {
-        return Err(vec![fault("", format!("the reply must be one JSON object, not {}", kind(value)))]);
+        return Err(vec![fault(
+            "",
+            format!("the reply must be one JSON object, not {}", kind(value)),
+        )]);
     };
     let mut faults = Vec::new();
-    let explanation = reply.get("explanation").and_then(Value::as_str).map(str::trim);
+    let explanation = reply
+        .get("explanation")
+        .and_then(Value::as_str)
+        .map(str::trim);
     let explanation = explanation.filter(|text| !text.is_empty());
     if explanation.is_none() {
-        faults.push(fault("/explanation", "is missing or empty; text is expected".to_owned()));
+        faults.push(fault(
+            "/explanation",
+            "is missing or empty; text is expected".to_owned(),
+        ));
     }
     let score = reply.get("score").and_then(Value::as_f64);
     let score = score.filter(|score| (0.0..=1.0).contains(score));
     if score.is_none() {
-        let found = reply.get("score").map_or_else(|| "missing".to_owned(), Value::to_string);
+        let found = reply
+            .get("score")
+            .map_or_else(|| "missing".to_owned(), Value::to_string);
         let found: String = found.chars().take(40).collect();
-        faults.push(fault("/score", format!("is {found}; a number from 0 to 1 is expected")));
+        faults.push(fault(
+            "/score",
+            format!("is {found}; a number from 0 to 1 is expected"),
+        ));
     }
     match (explanation, score) {
         (Some(explanation), Some(score)) => Ok(Opinion {
@@ -136,9 +170,18 @@ mod tests {
         let good = read(&json!({ "explanation": " same ", "score": 1, "more": 2 })).unwrap();
         assert_eq!((good.score, good.explanation.as_str()), (1.0, "same"));
         let cases = [
-            (json!({ "explanation": "x", "score": 1.01 }), "/score is 1.01; a number from 0 to 1 is expected"),
-            (json!({ "explanation": "x" }), "/score is missing; a number from 0 to 1 is expected"),
-            (json!({ "explanation": "", "score": 0 }), "/explanation is missing or empty; text is expected"),
+            (
+                json!({ "explanation": "x", "score": 1.01 }),
+                "/score is 1.01; a number from 0 to 1 is expected",
+            ),
+            (
+                json!({ "explanation": "x" }),
+                "/score is missing; a number from 0 to 1 is expected",
+            ),
+            (
+                json!({ "explanation": "", "score": 0 }),
+                "/explanation is missing or empty; text is expected",
+            ),
             (json!([]), " the reply must be one JSON object, not a list"),
         ];
         for (reply, told) in cases {

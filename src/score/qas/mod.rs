@@ -65,7 +65,8 @@ impl QasCase {
 
     /// Only texts are ever judged: tables aren't compared to find that out.
     fn asks_about_answers(&self) -> bool {
-        self.answer_type.comparison() == answer::Comparison::Texts && execution::execution(self) == Part::Judged
+        self.answer_type.comparison() == answer::Comparison::Texts
+            && execution::execution(self) == Part::Judged
     }
 }
 
@@ -91,7 +92,11 @@ impl Request for QasCase {
         let mut left = answers.iter();
         let semantic = finding(semantic::semantic(self), &mut left);
         let execution = finding(execution::execution(self), &mut left);
-        let (score, why) = datatype::datatype(self.answer_type, self.actual.as_ref(), self.error.as_deref());
+        let (score, why) = datatype::datatype(
+            self.answer_type,
+            self.actual.as_ref(),
+            self.error.as_deref(),
+        );
         let findings = [semantic, execution, Finding::Scored(score, why)];
         Scorecard::Evaluated(Box::new(self.evaluation(&findings, judged_by(answers))))
     }
@@ -102,9 +107,9 @@ impl QasCase {
         let [semantic, execution, datatype] = findings;
         let total = total(findings);
         let passed = total.map(|total| total >= self.threshold - SLACK);
-        let judge = judged_by
-            .as_ref()
-            .map(|by| json!({ "provider": by.provider, "model": by.model, "simulated": by.simulated }));
+        let judge = judged_by.as_ref().map(
+            |by| json!({ "provider": by.provider, "model": by.model, "simulated": by.simulated }),
+        );
         let result = json!({
             "semantic_score": semantic.shown(),
             "execution_score": execution.shown(),
@@ -155,7 +160,11 @@ impl Finding {
     fn explanation(&self) -> String {
         match self {
             Self::Scored(_, why) | Self::Absent(why) => why.clone(),
-            Self::Failed(error) => format!("the judge failed ({}): {}", error.class.as_str(), error.message),
+            Self::Failed(error) => format!(
+                "the judge failed ({}): {}",
+                error.class.as_str(),
+                error.message
+            ),
             Self::NotRun => "not_run: no judge was asked".to_owned(),
         }
     }
@@ -181,7 +190,10 @@ fn finding<'a>(part: Part, answers: &mut impl Iterator<Item = &'a Answer>) -> Fi
 fn unusable(reply: &Reply) -> JudgeError {
     JudgeError {
         class: ErrorClass::Unparsable,
-        message: format!("the reply of judge {} is not an explanation with a score from 0 to 1", reply.provider),
+        message: format!(
+            "the reply of judge {} is not an explanation with a score from 0 to 1",
+            reply.provider
+        ),
         status: None,
         retry_after: None,
         raw_reply: Some(reply.value.to_string()),
@@ -207,7 +219,9 @@ fn total(findings: &[Finding; 3]) -> Option<f64> {
 /// The judge that answered; of two the simulated one, which marks the score.
 fn judged_by(answers: &[Answer]) -> Option<JudgedBy> {
     let replies = || answers.iter().flatten();
-    let chosen = replies().find(|reply| reply.simulated).or_else(|| replies().next());
+    let chosen = replies()
+        .find(|reply| reply.simulated)
+        .or_else(|| replies().next());
     chosen.map(JudgedBy::from)
 }
 

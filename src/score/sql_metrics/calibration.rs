@@ -76,7 +76,12 @@ struct Targets {
 
 impl From<Promises> for Written {
     fn from(promises: Promises) -> Self {
-        let Promises { high, medium, low, factor } = promises;
+        let Promises {
+            high,
+            medium,
+            low,
+            factor,
+        } = promises;
         Self {
             targets: Targets { high, medium, low },
             factor,
@@ -306,7 +311,10 @@ mod tests {
     fn a_report_is_written_with_its_groups_targets_and_factor() {
         let written = serde_json::to_value(report([(19, 20), (12, 15), (4, 10)])).unwrap();
         assert_eq!(written["groups"][1]["confidence"], "medium");
-        assert_eq!(written["targets"], serde_json::json!({ "high": 0.95, "medium": 0.75, "low": 0.45 }));
+        assert_eq!(
+            written["targets"],
+            serde_json::json!({ "high": 0.95, "medium": 0.75, "low": 0.45 })
+        );
         assert_eq!(written["factor"], 3.0);
         let read: Promises = serde_json::from_value(written).unwrap();
         assert_eq!(read, Promises::default());

@@ -65,7 +65,10 @@ impl MetricsCase {
         let id = reading.name("id");
         let generated_sql = reading.text("generated_sql");
         if generated_sql.is_none() {
-            reading.missing("generated_sql", "the generated query, \"\" where nothing was generated,");
+            reading.missing(
+                "generated_sql",
+                "the generated query, \"\" where nothing was generated,",
+            );
         }
         let case = Self {
             id,
@@ -80,7 +83,13 @@ impl MetricsCase {
             dialect: reading.dialect("dialect"),
         };
         check_flags(&mut reading);
-        let asks = ["expected_sql", "expected_tables", "safety_valid", "is_valid", "should_pass"];
+        let asks = [
+            "expected_sql",
+            "expected_tables",
+            "safety_valid",
+            "is_valid",
+            "should_pass",
+        ];
         if !asks.iter().any(|name| reading.value(name).is_some()) {
             reading.fault("", "asks for no metric: give expected_sql, expected_tables, or should_pass with safety_valid or is_valid");
         }
@@ -95,10 +104,16 @@ fn check_flags(reading: &mut Reading<'_>) {
     let flags: Vec<&str> = FLAGS.iter().copied().filter(|name| given(name)).collect();
     match (flags.as_slice(), reading.value("should_pass")) {
         ([], Some(found)) => {
-            reading.fault(found.pointer, "has nothing to be held against: give safety_valid or is_valid, or leave it out");
+            reading.fault(
+                found.pointer,
+                "has nothing to be held against: give safety_valid or is_valid, or leave it out",
+            );
         }
         ([_, ..], None) => {
-            let expected = format!("beside {} whether the query should pass, true or false,", flags.join(" and "));
+            let expected = format!(
+                "beside {} whether the query should pass, true or false,",
+                flags.join(" and ")
+            );
             reading.missing("should_pass", &expected);
         }
         ([], None) | ([_, ..], Some(_)) => {}

@@ -74,18 +74,34 @@ fn schema() -> Value {
 /// Reads a reply, or says what is wrong with it. Unknown keys are ignored.
 pub(super) fn read(value: &Value) -> Result<Opinion, Vec<Fault>> {
     let Value::Object(reply) = value else {
-        return Err(vec![fault("", format!("the reply must be one JSON object, not {}", kind(value)))]);
+        return Err(vec![fault(
+            "",
+            format!("the reply must be one JSON object, not {}", kind(value)),
+        )]);
     };
     let mut faults = Vec::new();
-    let reasoning = reply.get("reasoning").and_then(Value::as_str).map(str::trim);
+    let reasoning = reply
+        .get("reasoning")
+        .and_then(Value::as_str)
+        .map(str::trim);
     let reasoning = reasoning.filter(|text| !text.is_empty());
     if reasoning.is_none() {
-        faults.push(fault("/reasoning", "is missing or empty; text is expected".to_owned()));
+        faults.push(fault(
+            "/reasoning",
+            "is missing or empty; text is expected".to_owned(),
+        ));
     }
-    let word = reply.get("label").and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase());
-    let label: Option<Label> = word.and_then(|word| serde_json::from_value(Value::String(word)).ok());
+    let word = reply
+        .get("label")
+        .and_then(Value::as_str)
+        .map(|word| word.trim().to_ascii_lowercase());
+    let label: Option<Label> =
+        word.and_then(|word| serde_json::from_value(Value::String(word)).ok());
     if label.is_none() {
-        faults.push(fault("/label", "is none of the labels; correct, partial or wrong is expected".to_owned()));
+        faults.push(fault(
+            "/label",
+            "is none of the labels; correct, partial or wrong is expected".to_owned(),
+        ));
     }
     match (reasoning, label) {
         (Some(reasoning), Some(label)) => Ok(Opinion {
@@ -110,10 +126,20 @@ mod tests {
     #[test]
     fn a_reply_has_its_reasoning_and_one_of_three_labels() {
         let good = read(&json!({ "reasoning": " same ", "label": "Correct" })).unwrap();
-        assert_eq!((good.label, good.reasoning.as_str()), (Label::Correct, "same"));
-        for reply in [json!({ "reasoning": "x", "label": "right" }), json!({ "label": "wrong" }), json!(1)] {
+        assert_eq!(
+            (good.label, good.reasoning.as_str()),
+            (Label::Correct, "same")
+        );
+        for reply in [
+            json!({ "reasoning": "x", "label": "right" }),
+            json!({ "label": "wrong" }),
+            json!(1),
+        ] {
             assert_eq!(read(&reply).unwrap_err().len(), 1, "{reply}");
         }
-        assert_eq!(schema()["properties"]["label"]["enum"], json!(["correct", "partial", "wrong"]));
+        assert_eq!(
+            schema()["properties"]["label"]["enum"],
+            json!(["correct", "partial", "wrong"])
+        );
     }
 }

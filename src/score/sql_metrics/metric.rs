@@ -56,7 +56,11 @@ impl Cause {
         Self {
             class: error.class.as_str(),
             message: error.message.clone(),
-            chain: error.status.map(|status| format!("HTTP status {status}")).into_iter().collect(),
+            chain: error
+                .status
+                .map(|status| format!("HTTP status {status}"))
+                .into_iter()
+                .collect(),
         }
     }
 }
@@ -93,10 +97,14 @@ impl Outcome {
             }})
         };
         match self {
-            Self::Scored(score, details) => json!({ "score": score, "error": null, "details": details }),
+            Self::Scored(score, details) => {
+                json!({ "score": score, "error": null, "details": details })
+            }
             Self::Failed(cause) => failed(cause.clone()),
             Self::Unjudged(error) => failed(Cause::of_judge(error)),
-            Self::NotRun => json!({ "score": null, "error": null, "details": { "message": "not_run: no judge was asked" } }),
+            Self::NotRun => {
+                json!({ "score": null, "error": null, "details": { "message": "not_run: no judge was asked" } })
+            }
         }
     }
 }
@@ -104,11 +112,14 @@ impl Outcome {
 /// What a step comes to, or its panic as a cause.
 pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Cause> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
-        let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
+        let words = panic
+            .downcast_ref::<&str>()
+            .map(|words| (*words).to_owned());
         let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
         Cause {
             class: "internal",
-            message: "the metric panicked; this is a bug in gavel, and the log holds the place".to_owned(),
+            message: "the metric panicked; this is a bug in gavel, and the log holds the place"
+                .to_owned(),
             chain: words.into_iter().collect(),
         }
     })
@@ -118,7 +129,10 @@ pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Cause> {
 pub fn stamp_errors(result: &mut Value, at: &str) {
     let metrics = result.get_mut("metrics").and_then(Value::as_object_mut);
     for metric in metrics.into_iter().flat_map(|metrics| metrics.values_mut()) {
-        if let Some(stamp) = metric.pointer_mut("/error/at").filter(|stamp| stamp.is_null()) {
+        if let Some(stamp) = metric
+            .pointer_mut("/error/at")
+            .filter(|stamp| stamp.is_null())
+        {
             *stamp = json!(at);
         }
     }
@@ -131,8 +145,13 @@ fn cut(input: &Value) -> Value {
             let kept = &text[..text.floor_char_boundary(LONGEST_INPUT)];
             json!(format!("{kept}… ({} bytes in all)", text.len()))
         }
-        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), cut(value))).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => input.clone(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), cut(value)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            input.clone()
+        }
     }
 }
 
@@ -147,11 +166,25 @@ mod tests {
         let mut result = json!({ "metrics": { "m": outcome.shown("m", &input), "n": { "score": 1.0, "error": null } } });
         stamp_errors(&mut result, "2026-01-01T00:00:00Z");
         let error = &result["metrics"]["m"]["error"];
-        assert_eq!((&error["class"], &error["chain"]), (&json!("internal"), &json!(["on purpose"])));
+        assert_eq!(
+            (&error["class"], &error["chain"]),
+            (&json!("internal"), &json!(["on purpose"]))
+        );
         assert_eq!(error["at"], "2026-01-01T00:00:00Z");
-        assert!(error["input"]["sql"].as_str().unwrap().ends_with("… (3000 bytes in all)"));
-        assert_eq!(result["metrics"]["n"], json!({ "score": 1.0, "error": null }));
+        assert!(
+            error["input"]["sql"]
+                .as_str()
+                .unwrap()
+                .ends_with("… (3000 bytes in all)")
+        );
+        assert_eq!(
+            result["metrics"]["n"],
+            json!({ "score": 1.0, "error": null })
+        );
         stamp_errors(&mut result, "2027-01-01T00:00:00Z");
-        assert_eq!(result["metrics"]["m"]["error"]["at"], "2026-01-01T00:00:00Z", "stamped once");
+        assert_eq!(
+            result["metrics"]["m"]["error"]["at"], "2026-01-01T00:00:00Z",
+            "stamped once"
+        );
     }
 }

@@ -20,7 +20,9 @@ const NOTHING_GENERATED: &str = "No SQL was generated";
 impl MetricsCase {
     /// Whether a judge has a part in it.
     pub fn needs_judge(&self) -> bool {
-        self.expected_sql.as_deref().is_some_and(|expected| self.known_label(expected).is_none())
+        self.expected_sql
+            .as_deref()
+            .is_some_and(|expected| self.known_label(expected).is_none())
     }
 
     /// The label that needs no judge, and why.
@@ -34,7 +36,10 @@ impl MetricsCase {
 
     fn correctness(&self, expected: &str, answer: Option<&Answer>) -> Outcome {
         if let Some((label, why)) = self.known_label(expected) {
-            return Outcome::Scored(label.score(), json!({ "label": label, "reasoning": why, "judge": null }));
+            return Outcome::Scored(
+                label.score(),
+                json!({ "label": label, "reasoning": why, "judge": null }),
+            );
         }
         let reply = match answer {
             None => return Outcome::NotRun,
@@ -66,7 +71,9 @@ impl MetricsCase {
     fn validation(&self, is_valid: bool, should_pass: bool) -> Outcome {
         let safety_valid = self.safety_valid.map(Into::into);
         let found = validation(is_valid, should_pass, &self.errors, safety_valid);
-        let message = found.is_contradictory.then_some("The query was accepted, and yet errors are listed");
+        let message = found
+            .is_contradictory
+            .then_some("The query was accepted, and yet errors are listed");
         let details = json!({
             "outcome": found.outcome,
             "category": found.rejection.map(|rejection| rejection.category),
@@ -113,12 +120,20 @@ impl Request for MetricsCase {
             Err(_) => Generated::Broken,
         };
         let metrics = self.metrics(&shape, answers.first());
-        let counts: Vec<Metric> = metrics.iter().map(|metric| metric.outcome.counts()).collect();
+        let counts: Vec<Metric> = metrics
+            .iter()
+            .map(|metric| metric.outcome.counts())
+            .collect();
         let verdict = verdict(&counts, generated);
         let is_open = counts.contains(&Metric::Unjudged);
         let shown: Map<String, Value> = metrics
             .iter()
-            .map(|metric| (metric.name.to_owned(), metric.outcome.shown(metric.name, &metric.input)))
+            .map(|metric| {
+                (
+                    metric.name.to_owned(),
+                    metric.outcome.shown(metric.name, &metric.input),
+                )
+            })
             .collect();
         let result = json!({
             "id": self.id,
@@ -136,10 +151,16 @@ impl Request for MetricsCase {
             total: verdict.total,
             passed: verdict.passed,
             threshold: None,
-            components: metrics.iter().map(|metric| (metric.name, metric.outcome.score())).collect(),
+            components: metrics
+                .iter()
+                .map(|metric| (metric.name, metric.outcome.score()))
+                .collect(),
             result,
             error,
-            judged_by: answers.first().and_then(|answer| answer.as_ref().ok()).map(JudgedBy::from),
+            judged_by: answers
+                .first()
+                .and_then(|answer| answer.as_ref().ok())
+                .map(JudgedBy::from),
         }))
     }
 }
@@ -194,7 +215,10 @@ impl MetricsCase {
 fn unusable(reply: &Reply) -> JudgeError {
     JudgeError {
         class: ErrorClass::Unparsable,
-        message: format!("the reply of judge {} is not a reasoning with a label", reply.provider),
+        message: format!(
+            "the reply of judge {} is not a reasoning with a label",
+            reply.provider
+        ),
         status: None,
         retry_after: None,
         raw_reply: Some(reply.value.to_string()),

@@ -21,7 +21,11 @@ pub enum Right {
 impl From<bool> for Said {
     /// `safety_valid` and `is_valid` of a case.
     fn from(valid: bool) -> Self {
-        if valid { Self::Accepted } else { Self::Rejected }
+        if valid {
+            Self::Accepted
+        } else {
+            Self::Rejected
+        }
     }
 }
 
