@@ -29,6 +29,7 @@ const ROUTES: [&str; 31] = [
     "post /api/v1/jobs/{job_id}/retry",
     "post /api/v1/judges/{name}/pause",
     "post /api/v1/judges/{name}/resume",
+    "post /api/v1/metrics/calibration",
     "post /api/v1/queue/pause",
     "post /api/v1/queue/resume",
     "post /api/v1/scoring/criteria",

@@ -4,6 +4,7 @@ mod answers;
 mod auth;
 mod bad_input;
 mod brakes;
+mod calibration;
 mod document;
 mod events;
 mod fakes;

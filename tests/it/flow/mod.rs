@@ -15,10 +15,12 @@ mod judge_errors;
 mod on_demand;
 mod pacing;
 mod pruning;
+mod qas;
 mod refused_end;
 mod replies;
 mod rescoring;
 mod score_query;
+mod sql_metrics;
 mod window;
 
 /// Makes each `async fn name(home: Home)` of a module into a test per set-up.
