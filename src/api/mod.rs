@@ -8,6 +8,8 @@
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
 mod auth;
+mod batch_view;
+mod batches;
 mod body;
 mod criteria;
 mod etag;
@@ -31,6 +33,7 @@ mod score_view;
 mod scoring;
 mod session_filter;
 mod sessions;
+mod spool;
 mod wait;
 
 mod serve;

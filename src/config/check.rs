@@ -105,7 +105,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 14] = [
+    let whole: [(&str, u64, u64, u64); 15] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -121,6 +121,12 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         (
             "http.max_body_bytes",
             size(http.max_body_bytes),
+            1_024,
+            1 << 30,
+        ),
+        (
+            "http.max_batch_bytes",
+            size(http.max_batch_bytes),
             1_024,
             1 << 30,
         ),

@@ -264,7 +264,9 @@ impl Enqueue {
                 continue;
             };
             let message = match self.store.scoring_view(session_id).await? {
-                None => Some(format!("session {session_id} is not stored: put or import it first")),
+                None => Some(format!(
+                    "session {session_id} is not stored: put or import it first"
+                )),
                 Some(view) => match (self.check_subject(session_id, &view), view.active_job) {
                     (Err(error), _) => Some(error.to_string()),
                     (Ok(()), Some(job)) => Some(format!(
@@ -361,7 +363,10 @@ impl Plan {
     fn read(self: &Arc<Self>) -> (mpsc::Receiver<Chunk>, JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(AHEAD);
         let plan = self.clone();
-        (receiver, tokio::task::spawn_blocking(move || plan.send(&sender)))
+        (
+            receiver,
+            tokio::task::spawn_blocking(move || plan.send(&sender)),
+        )
     }
 
     fn send(&self, chunks: &mpsc::Sender<Chunk>) {
@@ -394,7 +399,10 @@ impl Plan {
             }
             if ready.len() == CHUNK || bytes >= CHUNK_BYTES {
                 bytes = 0;
-                if chunks.blocking_send(Ok(std::mem::take(&mut ready))).is_err() {
+                if chunks
+                    .blocking_send(Ok(std::mem::take(&mut ready)))
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -477,7 +485,8 @@ impl Plan {
     }
 }
 
-const TOO_SLOW: &str = "storing the items took so long that the batch was given up; send it again, in smaller parts";
+const TOO_SLOW: &str =
+    "storing the items took so long that the batch was given up; send it again, in smaller parts";
 
 /// What is wrong with a payload: each of its faults, or its judge.
 fn troubles_of(

@@ -138,7 +138,9 @@ fn group(row: &Row) -> sqlx::Result<Group> {
 }
 
 fn verdict(groups: &[Group], total: i64) -> Verdict {
-    let real = groups.iter().any(|group| group.made == Made::Judged && group.whole);
+    let real = groups
+        .iter()
+        .any(|group| group.made == Made::Judged && group.whole);
     let counted: Vec<&Group> = groups
         .iter()
         .filter(|group| !real || group.made != Made::Simulated)
@@ -167,7 +169,10 @@ fn share(part: i64, of: i64) -> Option<f64> {
     (of > 0).then(|| float(part) / float(of))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a batch has at most a million items")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a batch has at most a million items"
+)]
 fn float(count: i64) -> f64 {
     count as f64
 }
@@ -182,7 +187,11 @@ mod tests {
             passed,
             whole: each >= 0.0,
             cases,
-            sum: if each >= 0.0 { each * float(cases) } else { 0.0 },
+            sum: if each >= 0.0 {
+                each * float(cases)
+            } else {
+                0.0
+            },
         }
     }
 
@@ -192,10 +201,19 @@ mod tests {
         let simulated = || group(Made::Simulated, Some(false), 2, 0.5);
         let judged = || group(Made::Judged, Some(false), 2, 0.25);
         let only = verdict(&[computed(), simulated()], 10);
-        assert_eq!((only.passed, only.failed, only.unscored, only.simulated), (2, 2, 6, true));
-        assert_eq!((only.mean, only.pass_rate, only.coverage), (Some(0.75), Some(0.5), 0.4));
+        assert_eq!(
+            (only.passed, only.failed, only.unscored, only.simulated),
+            (2, 2, 6, true)
+        );
+        assert_eq!(
+            (only.mean, only.pass_rate, only.coverage),
+            (Some(0.75), Some(0.5), 0.4)
+        );
         let mixed = verdict(&[computed(), simulated(), judged()], 10);
-        assert_eq!((mixed.passed, mixed.failed, mixed.unscored, mixed.simulated), (2, 2, 6, false));
+        assert_eq!(
+            (mixed.passed, mixed.failed, mixed.unscored, mixed.simulated),
+            (2, 2, 6, false)
+        );
         assert_eq!(mixed.mean, Some(0.625));
     }
 
@@ -207,8 +225,14 @@ mod tests {
         ];
         let verdict = verdict(&groups, 4);
         assert_eq!((verdict.incomplete, verdict.unscored), (3, 0));
-        assert_eq!((verdict.mean, verdict.pass_rate, verdict.coverage), (Some(1.0), Some(1.0), 0.25));
+        assert_eq!(
+            (verdict.mean, verdict.pass_rate, verdict.coverage),
+            (Some(1.0), Some(1.0), 0.25)
+        );
         let none = super::verdict(&[group(Made::Computed, None, 3, -1.0)], 3);
-        assert_eq!((none.mean, none.pass_rate, none.coverage), (None, None, 0.0));
+        assert_eq!(
+            (none.mean, none.pass_rate, none.coverage),
+            (None, None, 0.0)
+        );
     }
 }
