@@ -19,6 +19,8 @@ const WAIT_S: u64 = 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a batch may take to be sent, checked and stored.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
 /// Items of one page of a list.
 const PAGE: u32 = 200;
 
@@ -240,6 +242,48 @@ impl Client {
         self.get("/api/v1/workers").await
     }
 
+    /// Makes a batch of a file of items: JSON as POST /api/v1/batches takes it, or JSONL, CSV or XLSX with `query`. The same
+    /// `key` makes the same batch. Answers the batch.
+    pub async fn start_batch(
+        &self,
+        (media_type, body): (&str, Vec<u8>),
+        query: &[(&str, String)],
+        key: &str,
+    ) -> Result<Value, ClientError> {
+        let mut path = "/api/v1/batches".to_owned();
+        for (n, (name, value)) in query.iter().enumerate() {
+            let sign = if n == 0 { '?' } else { '&' };
+            path.push_str(&format!("{sign}{name}={}", escaped(value)));
+        }
+        let request = self
+            .http
+            .post(format!("{}{path}", self.base))
+            .timeout(BATCH_TIMEOUT)
+            .header(reqwest::header::CONTENT_TYPE, media_type)
+            .header("Idempotency-Key", key)
+            .body(body);
+        self.answer(request, &path).await.map(|answer| answer.1)
+    }
+
+    /// Reads a batch.
+    pub async fn batch(&self, id: Uuid) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/batches/{id}")).await
+    }
+
+    /// Lists batches, newest first, up to `limit`.
+    pub async fn batches(
+        &self,
+        filter: &[(&str, String)],
+        limit: usize,
+    ) -> Result<Vec<Value>, ClientError> {
+        self.pages("/api/v1/batches", filter, limit).await
+    }
+
+    /// Moves a batch: `verb` is `pause`, `resume`, `cancel` or `retry-errors`.
+    pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Value, ClientError> {
+        self.post(&format!("/api/v1/batches/{id}/{verb}")).await
+    }
+
     async fn get(&self, path: &str) -> Result<Value, ClientError> {
         self.send(Method::GET, path, None).await
     }
@@ -318,6 +362,18 @@ impl Client {
         }
         if let Some(wait_s) = wait_s {
             request = request.header("Prefer", format!("wait={wait_s}"));
+        }
+        self.answer(request, path).await
+    }
+
+    /// Sends a request under the token and reads its answer.
+    async fn answer(
+        &self,
+        mut request: reqwest::RequestBuilder,
+        path: &str,
+    ) -> Result<(StatusCode, Value), ClientError> {
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
         }
         let unreachable = |error: reqwest::Error| ClientError::Unreachable {
             base: self.base.clone(),

@@ -277,6 +277,7 @@ mod tests {
     fn limits() -> HttpSettings {
         HttpSettings {
             max_body_bytes: 10,
+            max_batch_bytes: 10,
             max_json_depth: 64,
             max_wait_s: 60,
             score_query_wait_s: 150,

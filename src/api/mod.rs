@@ -9,6 +9,8 @@
 
 mod auth;
 mod batch_reports;
+mod batch_view;
+mod batches;
 mod body;
 mod calibration;
 mod criteria;
@@ -34,6 +36,7 @@ mod score_view;
 mod scoring;
 mod session_filter;
 mod sessions;
+mod spool;
 mod wait;
 
 mod serve;

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, batch_reports, calibration, criteria, events, imports, jobs, judges, new_job, operate, queue, score_query, scoring, sessions,
+    ApiState, batch_reports, batches, calibration, criteria, events, imports, jobs, judges, new_job, operate, queue, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -40,6 +40,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(score_query::routes())
         .merge(calibration::routes())
         .merge(batch_reports::routes())
+        .merge(batches::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())
@@ -58,6 +59,7 @@ fn frame() -> OpenApi {
         ("criteria", "What it is scored by"),
         ("jobs", "The work in between"),
         ("metrics", "Computed at once"),
+        ("batches", "Many items of one kind, asked for together"),
         ("brakes", "The queue, judges and workers; pause and resume"),
         ("events", "What happens, as it happens"),
         ("operate", "Health, metrics and this document"),

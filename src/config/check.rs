@@ -109,6 +109,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
     let whole: [(&str, u64, u64, u64); 16] = [
+    let whole: [(&str, u64, u64, u64); 15] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -124,6 +125,12 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         (
             "http.max_body_bytes",
             size(http.max_body_bytes),
+            1_024,
+            1 << 30,
+        ),
+        (
+            "http.max_batch_bytes",
+            size(http.max_batch_bytes),
             1_024,
             1 << 30,
         ),

@@ -98,6 +98,8 @@ pub struct RedisSettings {
 pub struct HttpSettings {
     /// Largest body, bytes.
     pub max_body_bytes: usize,
+    /// Largest batch, bytes.
+    pub max_batch_bytes: usize,
     /// Deepest JSON.
     pub max_json_depth: usize,
     /// Longest `Prefer: wait`, seconds.

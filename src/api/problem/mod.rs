@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::job_view::{JobRef, job_path};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
-use crate::store::ImportState;
+use crate::store::{BatchState, ImportState};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
@@ -27,6 +27,10 @@ pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
 const RETRY_AFTER_S: u64 = 5;
 /// How long it should leave a request with its key alone, seconds.
 const KEY_RETRY_AFTER_S: u64 = 2;
+
+/// What a batch may be declared as.
+const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
+     application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -141,6 +145,8 @@ pub(super) enum ApiError {
     },
     /// 404.
     ImportNotFound(Uuid),
+    /// 404.
+    BatchNotFound(Uuid),
     /// 405.
     MethodNotAllowed,
     /// 408: after so many seconds.
@@ -160,6 +166,15 @@ pub(super) enum ApiError {
         /// How it ended.
         state: ImportState,
     },
+    /// 409: pause, resume, cancel, retry-errors.
+    BatchState {
+        /// The batch.
+        batch_id: Uuid,
+        /// Where it stands.
+        state: BatchState,
+        /// What was asked.
+        verb: &'static str,
+    },
     /// 409: another request with the key is under way.
     KeyInUse,
     /// 422: the key stands for another request.
@@ -171,8 +186,12 @@ pub(super) enum ApiError {
         /// The most that is taken, bytes.
         max: usize,
     },
+    /// 413: a batch; the most that is taken, bytes.
+    BatchTooLarge(usize),
     /// 415: what was declared.
     UnsupportedMediaType(Option<String>),
+    /// 415: what a batch was declared as.
+    BatchMediaType(Option<String>),
     /// 421: the Host.
     HostNotAllowed(String),
     /// 431.
@@ -193,6 +212,8 @@ pub(super) enum ApiError {
     JudgeNotConfigured(JudgeProblem),
     /// 503: how many streams there may be.
     TooManyStreams(usize),
+    /// 503: why; nothing of the batch is left.
+    BatchGivenUp(&'static str),
     /// 503: what was attempted; goes to the log alone.
     DatabaseUnavailable(String),
     /// 504: the job that goes on.
@@ -218,6 +239,8 @@ impl ApiError {
     /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) | Self::JudgeSlow(_) = self {
+        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) | Self::BatchGivenUp(_) = self
+        {
             Some(RETRY_AFTER_S)
         } else if let Self::KeyInUse = self {
             Some(KEY_RETRY_AFTER_S)
@@ -309,10 +332,17 @@ impl IntoResponse for ApiError {
                 HeaderValue::from_static("Bearer realm=\"gavel\""),
             );
         }
-        if let Self::UnsupportedMediaType(_) = self {
+        let accepted = if let Self::UnsupportedMediaType(_) = self {
+            Some("application/json")
+        } else if let Self::BatchMediaType(_) = self {
+            Some(BATCH_TYPES)
+        } else {
+            None
+        };
+        if let Some(accepted) = accepted {
             response.headers_mut().insert(
                 HeaderName::from_static("accept-post"),
-                HeaderValue::from_static("application/json"),
+                HeaderValue::from_static(accepted),
             );
         }
         response.extensions_mut().insert(problem);

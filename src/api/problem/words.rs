@@ -20,6 +20,7 @@ impl ApiError {
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
+            Self::BatchNotFound(_) => "batch-not-found",
             Self::MethodNotAllowed => "method-not-allowed",
             Self::BodyTimeout(_) => "body-timeout",
             Self::InProgress(_) => "scoring-in-progress",
@@ -27,10 +28,11 @@ impl ApiError {
             Self::JobEnded(_) => "job-ended",
             Self::JobCancelled(_) => "job-cancelled",
             Self::ImportEnded { .. } => "import-ended",
+            Self::BatchState { .. } => "batch-state",
             Self::KeyInUse => "idempotency-key-in-use",
             Self::KeyReused => "idempotency-key-reused",
-            Self::TooLarge { .. } => "payload-too-large",
-            Self::UnsupportedMediaType(_) => "unsupported-media-type",
+            Self::TooLarge { .. } | Self::BatchTooLarge(_) => "payload-too-large",
+            Self::UnsupportedMediaType(_) | Self::BatchMediaType(_) => "unsupported-media-type",
             Self::HostNotAllowed(_) => "host-not-allowed",
             Self::HeadersTooLarge => "headers-too-large",
             Self::Internal(_) => "internal",
@@ -40,6 +42,7 @@ impl ApiError {
             Self::HistoryNotConfigured => "history-not-configured",
             Self::Disabled(_) => "scoring-disabled",
             Self::JudgeNotConfigured(_) => "judge-not-configured",
+            Self::BatchGivenUp(_) => "batch-given-up",
             Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
             Self::JudgeSlow(_) => "judge-slow",
@@ -77,6 +80,7 @@ impl ApiError {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))
             }
             Self::ImportNotFound(id) => format!("import {id} is not known"),
+            Self::BatchNotFound(id) => format!("batch {id} is not known"),
             Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
             Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
             Self::InProgress(job) => {
@@ -93,6 +97,20 @@ impl ApiError {
             Self::ImportEnded { import_id, state } => {
                 format!("import {import_id} has already {state}")
             }
+            Self::BatchState {
+                batch_id,
+                state,
+                verb,
+            } => format!("batch {batch_id} is {state}: it can't {verb} now"),
+            Self::BatchTooLarge(max) => format!(
+                "the batch is larger than {max} bytes: split it, or raise http.max_batch_bytes"
+            ),
+            Self::BatchMediaType(declared) => format!(
+                "the batch is declared as {:?}: send application/json, application/x-ndjson, text/csv or XLSX, plain or with \
+                 Content-Encoding: gzip",
+                declared.as_deref().unwrap_or("nothing")
+            ),
+            Self::BatchGivenUp(why) => (*why).to_owned(),
             Self::KeyInUse => {
                 "a request with this Idempotency-Key is under way; try again to get its answer"
                     .to_owned()

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use super::*;
 
 const ROUTES: [&str; 31] = [
+const ROUTES: [&str; 37] = [
+    "get /api/v1/batches",
+    "get /api/v1/batches/{batch_id}",
     "get /api/v1/events",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
@@ -24,6 +27,11 @@ const ROUTES: [&str; 31] = [
     "get /openapi.json",
     "get /readyz",
     "post /api/score-query",
+    "post /api/v1/batches",
+    "post /api/v1/batches/{batch_id}/cancel",
+    "post /api/v1/batches/{batch_id}/pause",
+    "post /api/v1/batches/{batch_id}/resume",
+    "post /api/v1/batches/{batch_id}/retry-errors",
     "post /api/v1/jobs",
     "post /api/v1/jobs/{job_id}/cancel",
     "post /api/v1/jobs/{job_id}/retry",
@@ -92,6 +100,7 @@ async fn the_router_answers_every_route_of_the_document() {
         let path = path
             .replace("{session_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
             .replace("{job_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{batch_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
             .replace("{criteria_hash}", &"0".repeat(64))
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
@@ -170,6 +179,7 @@ async fn an_unknown_query_parameter_is_refused_where_the_document_says_so() {
         let asked = path
             .replace("{session_id}", id)
             .replace("{job_id}", id)
+            .replace("{batch_id}", id)
             .replace("{criteria_hash}", &"0".repeat(64));
         let answer = server.get(&format!("{asked}?no_such=1")).send().await;
         let status = answer.unwrap().status().as_u16().to_string();

@@ -3,6 +3,7 @@
 mod answers;
 mod auth;
 mod bad_input;
+mod batches;
 mod brakes;
 mod calibration;
 mod document;
@@ -60,6 +61,7 @@ impl Default for Setup {
         Self {
             http: HttpSettings {
                 max_body_bytes: 8 << 20,
+                max_batch_bytes: 32 << 20,
                 max_json_depth: 64,
                 max_wait_s: 60,
                 score_query_wait_s: 150,
