@@ -156,7 +156,10 @@ fn junit_tells_misses_errors_and_simulated_scores_apart() {
         xml.contains("<error message=\"what transient means\" type=\"transient\">"),
         "{xml}"
     );
-    assert!(xml.contains("LLM 0.25 It counts the wrong table."), "{xml}");
+    assert!(
+        xml.contains("LLM: 0.25 It counts the wrong table."),
+        "{xml}"
+    );
     assert!(
         xml.contains("<property name=\"verdict\" value=\"INCOMPLETE\"/>"),
         "{xml}"
