@@ -21,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a batch may take to be sent, checked and stored.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
+/// How long a report may take, from the question to its last byte: the service makes it first.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
 /// Items of one page of a list.
 const PAGE: u32 = 200;
 
@@ -40,6 +42,23 @@ struct Manner<'a> {
     wait_s: Option<u64>,
     /// `Idempotency-Key`.
     key: Option<&'a str>,
+/// A file that the service sends, as it comes.
+pub struct Download {
+    answer: reqwest::Response,
+    base: String,
+}
+
+impl Download {
+    /// The next bytes; `None` at the end.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        let chunk = self.answer.chunk().await;
+        chunk
+            .map(|bytes| bytes.map(|bytes| bytes.to_vec()))
+            .map_err(|error| ClientError::Unreachable {
+                base: self.base.clone(),
+                reason: chain(&error.without_url()),
+            })
+    }
 }
 
 /// The service, as one process sees it.
@@ -214,6 +233,44 @@ impl Client {
     pub async fn add_criteria(&self, content: &Value) -> Result<Value, ClientError> {
         self.send(Method::POST, "/api/v1/scoring/criteria", Some(content))
             .await
+    }
+
+    /// Asks for a batch's report; `file` is its name, such as `report.csv`, and what stands in the query.
+    pub async fn report(&self, batch: Uuid, file: &str) -> Result<Download, ClientError> {
+        let path = format!("/api/v1/batches/{batch}/{file}");
+        let mut request = self
+            .http
+            .get(format!("{}{path}", self.base))
+            .timeout(DOWNLOAD_TIMEOUT);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
+            base: self.base.clone(),
+            reason: chain(&error.without_url()),
+        };
+        let answer = request.send().await.map_err(unreachable)?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(Download {
+                answer,
+                base: self.base.clone(),
+            });
+        }
+        let bytes = answer.bytes().await.map_err(unreachable)?;
+        Err(match serde_json::from_slice::<Value>(&bytes) {
+            Ok(body) if body.is_object() => ClientError::Refused(Box::new(Problem {
+                status: status.as_u16(),
+                body,
+            })),
+            Ok(_) | Err(_) => ClientError::Unexpected {
+                base: format!("{}{path}", self.base),
+                what: format!(
+                    "{status} with {} bytes that are not of this API",
+                    bytes.len()
+                ),
+            },
+        })
     }
 
     /// What is known of judges.

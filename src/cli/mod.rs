@@ -22,6 +22,7 @@ mod output;
 mod progress;
 mod queue;
 mod reach;
+mod report;
 mod score;
 mod scoring;
 mod serve;
@@ -105,6 +106,7 @@ enum Command {
     Sessions(sessions::Sessions),
     Criteria(criteria::CriteriaCommand),
     Jobs(jobs::Jobs),
+    Report(report::Report),
     Judges(judges::Judges),
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
@@ -151,6 +153,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Sessions(command) => command.run(&global).await,
         Command::Criteria(command) => command.run(&global).await,
         Command::Jobs(command) => command.run(&global).await,
+        Command::Report(command) => command.run(&global).await,
         Command::Judges(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,

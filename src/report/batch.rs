@@ -88,7 +88,12 @@ fn item(row: BatchItem) -> Option<Item> {
             Outcome::Incomplete
         }
         JobState::Failed => Outcome::Failed,
-        JobState::Succeeded if job.kind == Kind::Session || row.total.is_some() => Outcome::Scored,
+        // A case whose metrics all failed has no total, and is known to have failed.
+        JobState::Succeeded
+            if job.kind == Kind::Session || row.total.is_some() || row.passed.is_some() =>
+        {
+            Outcome::Scored
+        }
         JobState::Succeeded => Outcome::Incomplete,
     };
     let error = error(job);

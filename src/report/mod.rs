@@ -35,7 +35,8 @@ use crate::store::StoreError;
 pub use batch::Batch;
 pub use format::Format;
 pub use source::{Lines, Source};
-pub use write::{write, write_all};
+pub(crate) use write::beside;
+pub use write::{write, write_all, write_file};
 
 /// One evaluated item of a suite: what every report is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -169,3 +170,6 @@ impl ReportError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Reports as files.
 
+use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
 use std::path::Path;
 
@@ -57,21 +58,41 @@ pub fn write_all(
     Ok(figures)
 }
 
+/// Writes one report to a file, whole or not at all, over what was there. Blocks, like [`write`].
+///
+/// # Errors
+/// Those of [`write`], with the file's name.
+pub fn write_file(
+    format: Format,
+    source: &(impl Source + ?Sized),
+    meta: &Meta,
+    path: &Path,
+) -> Result<(), ReportError> {
+    replace(path, |out| write(format, source, meta, out))
+}
+
 /// Writes a file whole or not at all: beside its place, then moved there.
-pub(crate) fn replace(
+fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<NamedTempFile>) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
     let failed =
         |error: &dyn std::fmt::Display| ReportError::writing(path.display().to_string(), error);
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let file = NamedTempFile::new_in(dir.unwrap_or(Path::new("."))).map_err(|e| failed(&e))?;
+    let file = beside(path).map_err(|e| failed(&e))?;
     let mut out = BufWriter::new(file);
     write(&mut out)?;
     let file = out.into_inner().map_err(|e| failed(&e))?;
     file.as_file().sync_all().map_err(|e| failed(&e))?;
     file.persist(path).map_err(|e| failed(&e.error))?;
     Ok(())
+}
+
+/// A file in the folder of `path`, to be moved there once it is whole. Readable for whom a new file is, not for its owner alone.
+pub(crate) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    tempfile::Builder::new()
+        .prefix(".report-")
+        .make_in(dir.unwrap_or(Path::new(".")), |path| File::create_new(path))
 }
 
 /// Sums up a source: its first pass.

@@ -4,6 +4,7 @@ mod answers;
 mod auth;
 mod bad_input;
 mod batches;
+mod batch_reports;
 mod brakes;
 mod calibration;
 mod document;
@@ -360,9 +361,9 @@ impl Server {
         (session, self.succeed(job, total).await)
     }
 
-    /// Inserts a bulk job as a batch would.
-    async fn bulk(&self, session: Uuid) -> JobId {
-        let job = NewJob {
+    /// A bulk job of a session.
+    fn new_bulk(&self, session: Uuid) -> NewJob {
+        NewJob {
             job_id: JobId::new(),
             kind: Kind::Session,
             subject_id: Some(session),
@@ -375,7 +376,12 @@ impl Server {
             triggered_by: "batch".to_owned(),
             batch: None,
             created_at: SystemClock.now(),
-        };
+        }
+    }
+
+    /// Inserts a bulk job as a batch would.
+    async fn bulk(&self, session: Uuid) -> JobId {
+        let job = self.new_bulk(session);
         let id = job.job_id;
         assert_eq!(self.store().accept(job).await.unwrap(), Accepted::New);
         id
