@@ -42,6 +42,8 @@ struct Manner<'a> {
     wait_s: Option<u64>,
     /// `Idempotency-Key`.
     key: Option<&'a str>,
+}
+
 /// A file that the service sends, as it comes.
 pub struct Download {
     answer: reqwest::Response,
@@ -410,9 +412,6 @@ impl Client {
             .timeout(ANSWER_TIMEOUT + Duration::from_secs(wait_s.unwrap_or(0)));
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key);
-        }
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose_secret());
         }
         if let Some(body) = body {
             request = request.json(body);

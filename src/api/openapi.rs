@@ -14,7 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, batch_reports, batches, calibration, criteria, events, imports, jobs, judges, new_job, operate, queue, score_query, scoring, sessions,
+    ApiState, batch_reports, batches, calibration, criteria, events, imports, jobs, judges,
+    new_job, operate, queue, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.

@@ -108,8 +108,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 16] = [
-    let whole: [(&str, u64, u64, u64); 15] = [
+    let whole: [(&str, u64, u64, u64); 17] = [
         (
             "database.max_connections",
             database.max_connections.into(),

@@ -40,7 +40,6 @@ pub const ALL: &[ProblemType] = &[
     row("not-found", &[404], "No such route", "See `/docs` for the routes there are."),
     row("session-not-found", &[404], "The session is not known", "Put the session first, or set history.base_url: then scoring fetches it from TARSy."),
     row("import-not-found", &[404], "The import is not known", "GET /api/v1/sessions/imports lists those there are."),
-    row("batch-not-found", &[404], "The batch is not known", "GET /api/v1/batches lists those there are."),
     row("not-scored", &[404], "The session has no score yet", "`job` is the active job, else the last one that failed; without one, ask for a score by POST."),
     row("job-not-found", &[404], "The job is not known", "Check the id."),
     row("batch-not-found", &[404], "The batch is not known", "Check the id; GET /api/v1/batches lists those there are."),

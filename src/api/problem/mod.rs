@@ -145,8 +145,6 @@ pub(super) enum ApiError {
     },
     /// 404.
     ImportNotFound(Uuid),
-    /// 404.
-    BatchNotFound(Uuid),
     /// 405.
     MethodNotAllowed,
     /// 408: after so many seconds.
@@ -238,8 +236,10 @@ impl ApiError {
 
     /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
-        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) | Self::JudgeSlow(_) = self {
-        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) | Self::BatchGivenUp(_) = self
+        if let Self::DatabaseUnavailable(_)
+        | Self::TooManyStreams(_)
+        | Self::BatchGivenUp(_)
+        | Self::JudgeSlow(_) = self
         {
             Some(RETRY_AFTER_S)
         } else if let Self::KeyInUse = self {

@@ -20,7 +20,6 @@ impl ApiError {
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
-            Self::BatchNotFound(_) => "batch-not-found",
             Self::MethodNotAllowed => "method-not-allowed",
             Self::BodyTimeout(_) => "body-timeout",
             Self::InProgress(_) => "scoring-in-progress",
@@ -80,7 +79,6 @@ impl ApiError {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))
             }
             Self::ImportNotFound(id) => format!("import {id} is not known"),
-            Self::BatchNotFound(id) => format!("batch {id} is not known"),
             Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
             Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
             Self::InProgress(job) => {

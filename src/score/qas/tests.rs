@@ -1,14 +1,17 @@
-
 //! Cases of the rules with their numbers.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
 use super::*;
 use crate::judge::ModelFamily;
+
 const LIMITS: Limits = Limits {
     context_window: 128_000,
     max_output_tokens: 4_000,
     family: ModelFamily::Other,
 };
+
 fn criteria() -> Criteria {
     let file = json!({
         "kind": "qas",
@@ -18,6 +21,7 @@ fn criteria() -> Criteria {
     });
     Criteria::from_value(&file).unwrap()
 }
+
 fn payload(change: Value) -> Value {
     let mut payload = json!({
         "test_id": "Q1", "question": "How many orders?", "agent_used": "sql", "difficulty": "easy",
@@ -30,16 +34,19 @@ fn payload(change: Value) -> Value {
     }
     payload
 }
+
 fn case(change: Value) -> QasCase {
     let payload = payload(change);
     QasCase::read(&payload).unwrap_or_else(|faults| panic!("{faults:?}"))
 }
+
 fn faults(change: Value) -> Vec<String> {
     let told = QasCase::read(&payload(change)).unwrap_err();
     told.iter()
         .map(|fault| format!("{} {}", fault.pointer, fault.message))
         .collect()
 }
+
 fn reply(score: f64) -> Answer {
     Ok(Reply {
         value: json!({ "explanation": "The join is another one.", "score": score }),
@@ -52,6 +59,7 @@ fn reply(score: f64) -> Answer {
         trimmed_tokens: 0,
     })
 }
+
 fn failure() -> Answer {
     Err(JudgeError {
         class: ErrorClass::Transient,
@@ -61,16 +69,19 @@ fn failure() -> Answer {
         raw_reply: None,
     })
 }
+
 fn evaluate(case: &QasCase, answers: &[Answer]) -> Evaluation {
     match case.score(&criteria(), answers) {
         Scorecard::Evaluated(evaluation) => *evaluation,
         Scorecard::Session(_) | Scorecard::Unscored(_) => panic!("a case is evaluated"),
     }
 }
+
 fn questions(case: &QasCase) -> Vec<Question> {
     case.questions(&criteria(), &LIMITS, &Nonce("nonce".to_owned()))
         .unwrap()
 }
+
 #[test]
 fn the_total_weighs_four_four_two() {
     let cases = [
@@ -93,6 +104,7 @@ fn the_total_weighs_four_four_two() {
         );
     }
 }
+
 #[test]
 fn identical_queries_and_equal_results_need_no_judge() {
     let case = case(json!({}));
@@ -114,6 +126,7 @@ fn identical_queries_and_equal_results_need_no_judge() {
     });
     assert_eq!(evaluation.result, expected);
 }
+
 #[test]
 fn the_judges_word_is_the_semantic_component() {
     let case =
@@ -137,6 +150,7 @@ fn the_judges_word_is_the_semantic_component() {
     assert_eq!(evaluation.result["judge"]["model"], "judge-1");
     assert_eq!(evaluation.components[0], ("semantic", Some(0.85)));
 }
+
 #[test]
 fn both_questions_are_asked_where_both_are_open() {
     let case = case(json!({
@@ -156,6 +170,7 @@ fn both_questions_are_asked_where_both_are_open() {
         (None, Some(0.5), None)
     );
 }
+
 #[test]
 fn a_judge_that_failed_or_was_not_run_leaves_the_total_open() {
     let case = case(json!({ "generated_sql": "select count(id) from orders" }));
@@ -185,6 +200,7 @@ fn a_judge_that_failed_or_was_not_run_leaves_the_total_open() {
         "not_run: no judge was asked"
     );
 }
+
 #[test]
 fn what_cannot_be_known_is_absent_and_never_free() {
     let no_results = evaluate(
@@ -210,6 +226,7 @@ fn what_cannot_be_known_is_absent_and_never_free() {
     );
     assert_eq!(neither.total, Some(1.0), "all that is left is the datatype");
 }
+
 #[test]
 fn semantic_is_decided_in_order() {
     let score = |change| evaluate(&case(change), &[]).components[0].1;
@@ -231,6 +248,7 @@ fn semantic_is_decided_in_order() {
     assert_eq!(docking(json!({ "success": false })), Some(0.0));
     assert_eq!(docking(json!({ "success": true })), Some(1.0));
 }
+
 #[test]
 fn a_failed_run_is_worth_nothing_before_anything_else() {
     let failed = evaluate(
@@ -247,6 +265,7 @@ fn a_failed_run_is_worth_nothing_before_anything_else() {
         (Some(0.0), Some(0.0))
     );
 }
+
 #[test]
 fn every_fault_of_a_payload_is_told_at_once() {
     let found = faults(json!({
@@ -275,6 +294,7 @@ fn every_fault_of_a_payload_is_told_at_once() {
         ]
     );
 }
+
 #[test]
 fn an_expected_answer_fits_its_type_and_every_answer_its_limits() {
     assert!(
@@ -300,6 +320,7 @@ fn an_expected_answer_fits_its_type_and_every_answer_its_limits() {
     let sql = json!({ "generated_sql": "x".repeat(65_537) });
     assert!(faults(sql)[0].starts_with("/generated_sql is 65537 bytes"));
 }
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -317,6 +338,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         ]
     })
 }
+
 proptest! {
     #[test]
     fn no_payload_panics_and_every_total_is_a_share(

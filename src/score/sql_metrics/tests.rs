@@ -1,15 +1,18 @@
-
 //! Cases of the rules with their numbers.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
 use super::*;
 use crate::judge::{Answer, ErrorClass, JudgeError, Limits, ModelFamily, Nonce, Question, Reply};
 use crate::score::{Criteria, Evaluation, Request, Scorecard};
+
 const LIMITS: Limits = Limits {
     context_window: 128_000,
     max_output_tokens: 4_000,
     family: ModelFamily::Other,
 };
+
 fn criteria() -> Criteria {
     let file = json!({
         "kind": "sql_metrics",
@@ -18,15 +21,18 @@ fn criteria() -> Criteria {
     });
     Criteria::from_value(&file).unwrap()
 }
+
 fn case(payload: &Value) -> MetricsCase {
     MetricsCase::read(payload).unwrap_or_else(|faults| panic!("{faults:?}"))
 }
+
 fn faults(payload: &Value) -> Vec<String> {
     let told = MetricsCase::read(payload).unwrap_err();
     told.iter()
         .map(|fault| format!("{} {}", fault.pointer, fault.message))
         .collect()
 }
+
 fn label(label: &str) -> Answer {
     Ok(Reply {
         value: json!({ "reasoning": "The order differs.", "label": label }),
@@ -39,6 +45,7 @@ fn label(label: &str) -> Answer {
         trimmed_tokens: 0,
     })
 }
+
 fn timeout() -> Answer {
     Err(JudgeError {
         class: ErrorClass::Transient,
@@ -48,17 +55,20 @@ fn timeout() -> Answer {
         raw_reply: None,
     })
 }
+
 fn evaluate(payload: &Value, answers: &[Answer]) -> Evaluation {
     match case(payload).score(&criteria(), answers) {
         Scorecard::Evaluated(evaluation) => *evaluation,
         Scorecard::Session(_) | Scorecard::Unscored(_) => panic!("a case is evaluated"),
     }
 }
+
 fn questions(payload: &Value) -> Vec<Question> {
     case(payload)
         .questions(&criteria(), &LIMITS, &Nonce("nonce".to_owned()))
         .unwrap()
 }
+
 #[test]
 fn identical_queries_are_correct_without_a_call() {
     let payload =
@@ -77,6 +87,7 @@ fn identical_queries_are_correct_without_a_call() {
     });
     assert_eq!(evaluation.result, expected);
 }
+
 #[test]
 fn the_judges_label_is_a_score() {
     let payload =
@@ -107,6 +118,7 @@ fn the_judges_label_is_a_score() {
     );
     assert_eq!((nothing.total, nothing.passed), (Some(0.0), Some(false)));
 }
+
 #[test]
 fn a_judge_that_failed_leaves_the_rest_and_no_total() {
     let payload = json!({
@@ -132,6 +144,7 @@ fn a_judge_that_failed_leaves_the_rest_and_no_total() {
         ]
     );
     assert_eq!(evaluation.error.unwrap().class, ErrorClass::Transient);
+
     let mut missed = payload.clone();
     missed["expectedTables"] = json!(["u"]);
     let evaluation = evaluate(&missed, &[timeout()]);
@@ -140,6 +153,7 @@ fn a_judge_that_failed_leaves_the_rest_and_no_total() {
         (None, Some(false)),
         "it fails whatever the judge says"
     );
+
     let not_run = evaluate(&payload, &[]);
     assert_eq!(
         (not_run.total, not_run.passed, &not_run.error),
@@ -151,6 +165,7 @@ fn a_judge_that_failed_leaves_the_rest_and_no_total() {
         (&Value::Null, &Value::Null)
     );
 }
+
 #[test]
 fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
     let payload = json!({
@@ -197,6 +212,7 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
         "too_deep"
     );
 }
+
 #[test]
 fn tables_count_by_their_overlap() {
     let score = |sql: &str, tables: Value| {
@@ -216,6 +232,7 @@ fn tables_count_by_their_overlap() {
     assert_eq!(score("select 1", json!([])), 1.0);
     assert_eq!(score("select 1", json!(["a"])), 0.0);
 }
+
 #[test]
 fn safety_tells_an_unsafe_query_that_passed() {
     let details = |valid: bool, should: bool| {
@@ -243,6 +260,7 @@ fn safety_tells_an_unsafe_query_that_passed() {
     assert_eq!(details(true, true).0, 1.0);
     assert_eq!(details(false, false).1["outcome"], "true positive");
 }
+
 #[test]
 fn validation_tells_why_a_query_was_rejected() {
     let details = |payload: Value| {
@@ -268,6 +286,7 @@ fn validation_tells_why_a_query_was_rejected() {
         (&json!(true), &Value::Null)
     );
 }
+
 #[test]
 fn a_missing_flag_is_an_error_and_never_false() {
     let sql = "select 1";
@@ -302,6 +321,7 @@ fn a_missing_flag_is_an_error_and_never_false() {
             .contains("at most 65536")
     );
 }
+
 #[test]
 fn the_examples_cover_every_scenario() {
     let lines = include_str!("../../../examples/metrics/cases.jsonl").lines();
@@ -356,6 +376,7 @@ fn the_examples_cover_every_scenario() {
         );
     }
 }
+
 proptest! {
     #[test]
     fn no_payload_panics_and_every_total_is_a_share(

@@ -67,7 +67,11 @@ impl Work {
                 } else {
                     let question =
                         Question::of(item_no, case).map_err(|fault| vec![fault.at(line)])?;
-                    let payload = question.payload(&AgentAnswer::default());
+                    let answered = AgentAnswer {
+                        success: Some(true),
+                        ..AgentAnswer::default()
+                    };
+                    let payload = question.payload(&answered);
                     (Self::Question(question), payload)
                 }
             }

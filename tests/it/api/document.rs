@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 31] = [
-const ROUTES: [&str; 37] = [
+const ROUTES: [&str; 39] = [
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/events",

@@ -3,8 +3,8 @@
 mod answers;
 mod auth;
 mod bad_input;
-mod batches;
 mod batch_reports;
+mod batches;
 mod brakes;
 mod calibration;
 mod document;

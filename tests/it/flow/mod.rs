@@ -8,6 +8,7 @@ mod brakes;
 mod breaker;
 mod cancelling;
 mod draining;
+mod evaluate;
 mod events;
 mod fallback;
 mod hostile;
