@@ -86,22 +86,19 @@ impl<'a> Fields<'a> {
 
     /// A text of at most `most` bytes.
     pub(super) fn text(&self, name: &str, most: usize, faults: &mut Faults) -> Option<&'a str> {
-        match self.get(name)? {
-            Value::String(text) if text.len() > most => {
-                let length = text.len();
-                faults.add(
-                    self.at(name),
-                    format!("has {length} bytes; at most {most} are taken: shorten it"),
-                );
-                None
-            }
-            Value::String(text) => Some(text),
-            other => {
-                let said = format!("must be text, not {}", kind_of(other));
-                faults.add(self.at(name), said);
-                None
-            }
+        let value = self.get(name)?;
+        let Value::String(text) = value else {
+            let said = format!("must be text, not {}", kind_of(value));
+            faults.add(self.at(name), said);
+            return None;
+        };
+        let length = text.len();
+        if length > most {
+            let said = format!("has {length} bytes; at most {most} are taken: shorten it");
+            faults.add(self.at(name), said);
+            return None;
         }
+        Some(text)
     }
 
     /// A text that must be there; it may be empty.
@@ -119,14 +116,13 @@ impl<'a> Fields<'a> {
 
     /// A list.
     pub(super) fn list(&self, name: &str, faults: &mut Faults) -> Option<&'a [Value]> {
-        match self.get(name)? {
-            Value::Array(items) => Some(items),
-            other => {
-                let said = format!("must be a list, not {}", kind_of(other));
-                faults.add(self.at(name), said);
-                None
-            }
-        }
+        let value = self.get(name)?;
+        let Value::Array(items) = value else {
+            let said = format!("must be a list, not {}", kind_of(value));
+            faults.add(self.at(name), said);
+            return None;
+        };
+        Some(items)
     }
 }
 

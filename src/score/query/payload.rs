@@ -164,15 +164,14 @@ fn names(fields: &Fields<'_>, field: &str, faults: &mut Faults) -> Option<Vec<St
     }
     let mut names = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        let fault = match item {
-            Value::String(name) if name.len() <= MAX_NAME => {
+        let fault = if let Value::String(name) = item {
+            if name.len() <= MAX_NAME {
                 names.push(name.clone());
                 continue;
             }
-            Value::String(name) => {
-                format!("has {} bytes; at most {MAX_NAME} are taken", name.len())
-            }
-            other => format!("must be the name of a column, not {}", kind_of(other)),
+            format!("has {} bytes; at most {MAX_NAME} are taken", name.len())
+        } else {
+            format!("must be the name of a column, not {}", kind_of(item))
         };
         faults.add(format!("{}/{at}", fields.at(field)), fault);
     }
