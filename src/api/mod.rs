@@ -8,6 +8,7 @@
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
 mod auth;
+mod batch_body;
 mod batch_view;
 mod batches;
 mod body;
