@@ -9,6 +9,7 @@
 
 mod auth;
 mod batch_reports;
+mod batch_body;
 mod batch_view;
 mod batches;
 mod body;

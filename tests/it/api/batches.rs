@@ -31,7 +31,8 @@ impl Server {
             .await
     }
 
-    async fn batch(&self, items: usize) -> Value {
+    /// A batch of so many queries, which runs; nobody works on it.
+    pub(super) async fn batch(&self, items: usize) -> Value {
         let body = json!({"kind": "query", "name": "nightly", "items": queries(items)});
         json_of(self.json_batch(&body).await, 202).await
     }

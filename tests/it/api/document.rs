@@ -286,6 +286,7 @@ async fn what_has_an_etag_is_documented_with_it_and_with_304() {
     let server = Server::with(Setup::default()).await;
     let (session, _) = server.scored(70).await;
     let job = server.json_of("/api/v1/jobs").await["items"][0]["job_id"].clone();
+    let batch = server.batch(1).await;
     server.stopping.cancel();
     for (method, path, operation) in operations(&document()) {
         if method != "get" {
@@ -294,6 +295,7 @@ async fn what_has_an_etag_is_documented_with_it_and_with_304() {
         let asked = path
             .replace("{session_id}", &session.to_string())
             .replace("{job_id}", job.as_str().unwrap())
+            .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
             .replace("{criteria_hash}", &server.enqueue.current_criteria().hash.0);
         let answer = server.get(&asked).send().await.unwrap();
         let etag = header(&answer, "etag");
