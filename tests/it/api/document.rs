@@ -89,6 +89,8 @@ async fn the_router_answers_every_route_of_the_document() {
         let path = path
             .replace("{session_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
             .replace("{job_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{batch_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{report}", "report.json")
             .replace("{criteria_hash}", &"0".repeat(64))
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
