@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 29] = [
+const ROUTES: [&str; 30] = [
+    "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
