@@ -8,8 +8,8 @@
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
 mod auth;
-mod batch_reports;
 mod batch_body;
+mod batch_reports;
 mod batch_view;
 mod batches;
 mod body;

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 39] = [
+const ROUTES: [&str; 40] = [
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
+    "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
@@ -100,6 +101,7 @@ async fn the_router_answers_every_route_of_the_document() {
             .replace("{session_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
             .replace("{job_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
             .replace("{batch_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{report}", "report.json")
             .replace("{criteria_hash}", &"0".repeat(64))
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
