@@ -122,8 +122,9 @@ impl Evaluate {
             message: "no judge was asked (--no-judge)".to_owned(),
         };
         let computed = Computed::new(Arc::new(criteria), not_run);
-        let service = client
-            .map(|client| Service::new(client, header, &computed, &progress, self.patience()));
+        let service = client.map(|client| {
+            Service::new(client, header, &computed, &progress).patient(self.patience())
+        });
         let scorer: &dyn Scorer = match &service {
             Some(service) => service,
             None => &computed,

@@ -22,6 +22,8 @@ use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
 const OUTAGE: Duration = Duration::from_secs(60);
 /// Between two tries while it is away, and between two looks at a job where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long a case waits for a judge that can't be asked, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The longest look at a job, seconds.
 const LOOK_S: u64 = 20;
 
@@ -54,17 +56,22 @@ impl<'a> Service<'a> {
         header: &'a RunHeader,
         computed: &'a Computed,
         progress: &'a Progress,
-        patience: Duration,
     ) -> Self {
         Self {
             client,
             header,
             computed,
             progress,
-            patience,
+            patience: PATIENCE,
             given_up: OnceLock::new(),
             told: Mutex::default(),
         }
+    }
+
+    /// The same, with another time that a case may wait for a judge that can't be asked.
+    pub(super) fn patient(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Asks for the case. Its key makes a run that was killed find its job again.

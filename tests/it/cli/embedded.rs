@@ -31,7 +31,7 @@ impl Running {
     }
 
     /// Asks it to stop, as an operator would, and waits for its end.
-    fn stop(mut self, signal: &str) -> Option<i32> {
+    pub(super) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.0.id().to_string();
         let sent = std::process::Command::new("kill")
             .args([signal, &pid])
