@@ -132,7 +132,7 @@ async fn session_job(
             };
             ApiError::fault(
                 Refusal::Unprocessable,
-                &format!("/payload{at}"),
+                format!("/payload{at}"),
                 error.inner().to_string(),
             )
         })?;
