@@ -103,11 +103,7 @@ impl ApiError {
             Self::BatchTooLarge(max) => format!(
                 "the batch is larger than {max} bytes: split it, or raise http.max_batch_bytes"
             ),
-            Self::BatchMediaType(declared) => format!(
-                "the batch is declared as {:?}: send application/json, application/x-ndjson, text/csv or XLSX, plain or with \
-                 Content-Encoding: gzip",
-                declared.as_deref().unwrap_or("nothing")
-            ),
+            Self::BatchMediaType(declared) => batch_media_type(declared.as_deref()),
             Self::BatchGivenUp(why) => (*why).to_owned(),
             Self::KeyInUse => {
                 "a request with this Idempotency-Key is under way; try again to get its answer"
@@ -157,4 +153,12 @@ impl ApiError {
             ),
         }
     }
+}
+
+fn batch_media_type(declared: Option<&str>) -> String {
+    format!(
+        "the batch is declared as {:?}: send application/json, application/x-ndjson, text/csv or XLSX, plain or with \
+         Content-Encoding: gzip",
+        declared.unwrap_or("nothing")
+    )
 }

@@ -141,13 +141,14 @@ fn line_of(record: &ByteRecord) -> u64 {
 }
 
 fn fault(error: csv::Error, line: u64, limits: Limits) -> SuiteError {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            let mut fault = too_large(line, limits);
-            fault.message.push_str("; is a quote not closed?");
-            fault
-        }
-        csv::ErrorKind::Io(error) => unreadable(error),
-        other => SuiteError::row(line, format!("is not CSV: {other:?}")),
+    let said = error.to_string();
+    let csv::ErrorKind::Io(error) = error.into_kind() else {
+        return SuiteError::row(line, format!("is not CSV: {said}"));
+    };
+    if error.kind() != io::ErrorKind::FileTooLarge {
+        return unreadable(error);
     }
+    let mut fault = too_large(line, limits);
+    fault.message.push_str("; is a quote not closed?");
+    fault
 }

@@ -143,10 +143,8 @@ impl<R: Read> Items<R> {
             Some(b'"') => {}
             other => return Err(self.unexpected(other, "the name of a field")),
         }
-        let name = match self.small("the name of a field")? {
-            Value::String(name) => name,
-            other => other.to_string(),
-        };
+        let name = self.small("the name of a field")?;
+        let name = name.as_str().unwrap_or_default().to_owned();
         match self.token()? {
             Some(b':') => {}
             other => return Err(self.unexpected(other, "`:` after the name of a field")),
