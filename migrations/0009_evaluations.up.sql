@@ -16,17 +16,25 @@ create table scoring_batches (
     created_at timestamptz not null,
     -- When its maker was last heard, while `expanding`: one that went silent is removed.
     touched_at timestamptz not null,
+    -- Its items are not claimed: while it is `expanding` or `paused`, and while items of a cancelled one are left.
+    halted boolean not null,
+    -- Its maker went silent while `expanding`: it is being removed, and counts as not there.
+    abandoned boolean not null default false,
     finished_at timestamptz,
     constraint scoring_batches_state check (state in ('expanding', 'running', 'paused', 'completed', 'cancelled')),
     constraint scoring_batches_finished check ((state in ('completed', 'cancelled')) = (finished_at is not null))
 );
 create index scoring_batches_created on scoring_batches (created_at, batch_id);
--- The few that are not done: what claims and rescue look at.
+-- The few that are not done: what rescue looks at.
 create index scoring_batches_open on scoring_batches (batch_id) where finished_at is null;
+-- The fewer that are stopped: what claims look at.
+create index scoring_batches_halted on scoring_batches (batch_id) where halted;
 
 alter table scoring_jobs add column batch_id uuid;
 alter table scoring_jobs add column item_no bigint;
 create unique index scoring_jobs_batch on scoring_jobs (batch_id, item_no) where batch_id is not null;
+-- Whether a batch has items left. Rows without a batch are not in it, and it doesn't name the state.
+create index scoring_jobs_batch_open on scoring_jobs (batch_id) where finished_at is null and batch_id is not null;
 
 -- What a query, a QAS case or a metric case came to. A job has one row: a retried one replaces it.
 create table evaluation_scores (

@@ -19,6 +19,10 @@ const WAIT_S: u64 = 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a batch may take to be sent, checked and stored.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
+/// How long a report may take, from the question to its last byte: the service makes it first.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
 /// Items of one page of a list.
 const PAGE: u32 = 200;
 
@@ -29,6 +33,34 @@ pub enum Asked {
     Score(Value),
     /// A job to wait for.
     Job(JobId),
+}
+
+/// How a request is sent.
+#[derive(Debug, Clone, Copy)]
+struct Manner<'a> {
+    /// `Prefer: wait`, seconds.
+    wait_s: Option<u64>,
+    /// `Idempotency-Key`.
+    key: Option<&'a str>,
+}
+
+/// A file that the service sends, as it comes.
+pub struct Download {
+    answer: reqwest::Response,
+    base: String,
+}
+
+impl Download {
+    /// The next bytes; `None` at the end.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        let chunk = self.answer.chunk().await;
+        chunk
+            .map(|bytes| bytes.map(|bytes| bytes.to_vec()))
+            .map_err(|error| ClientError::Unreachable {
+                base: self.base.clone(),
+                reason: chain(&error.without_url()),
+            })
+    }
 }
 
 /// The service, as one process sees it.
@@ -135,6 +167,17 @@ impl Client {
         self.job_id(&answer, &path).map(Asked::Job)
     }
 
+    /// Asks for any kind of work; `key` makes a second try of the same request the first one again.
+    pub async fn post_job(&self, body: &Value, key: &str) -> Result<JobId, ClientError> {
+        let path = "/api/v1/jobs";
+        let manner = Manner {
+            wait_s: None,
+            key: Some(key),
+        };
+        let (_, answer) = self.ask(Method::POST, path, Some(body), manner).await?;
+        self.job_id(&answer, path)
+    }
+
     /// Reads one job.
     pub async fn job(&self, id: JobId) -> Result<Value, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}")).await
@@ -142,8 +185,13 @@ impl Client {
 
     /// Reads one job when it has ended, or as it is after about 20 s.
     pub async fn job_ended(&self, id: JobId) -> Result<Value, ClientError> {
+        self.job_ended_within(id, WAIT_S).await
+    }
+
+    /// Reads one job when it has ended, or as it is after about `wait_s` seconds; a server may honour less.
+    pub async fn job_ended_within(&self, id: JobId, wait_s: u64) -> Result<Value, ClientError> {
         let path = format!("/api/v1/jobs/{id}");
-        self.call(Method::GET, &path, None, Some(WAIT_S))
+        self.call(Method::GET, &path, None, Some(wait_s))
             .await
             .map(|answer| answer.1)
     }
@@ -189,6 +237,44 @@ impl Client {
             .await
     }
 
+    /// Asks for a batch's report; `file` is its name, such as `report.csv`, and what stands in the query.
+    pub async fn report(&self, batch: Uuid, file: &str) -> Result<Download, ClientError> {
+        let path = format!("/api/v1/batches/{batch}/{file}");
+        let mut request = self
+            .http
+            .get(format!("{}{path}", self.base))
+            .timeout(DOWNLOAD_TIMEOUT);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
+            base: self.base.clone(),
+            reason: chain(&error.without_url()),
+        };
+        let answer = request.send().await.map_err(unreachable)?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(Download {
+                answer,
+                base: self.base.clone(),
+            });
+        }
+        let bytes = answer.bytes().await.map_err(unreachable)?;
+        Err(match serde_json::from_slice::<Value>(&bytes) {
+            Ok(body) if body.is_object() => ClientError::Refused(Box::new(Problem {
+                status: status.as_u16(),
+                body,
+            })),
+            Ok(_) | Err(_) => ClientError::Unexpected {
+                base: format!("{}{path}", self.base),
+                what: format!(
+                    "{status} with {} bytes that are not of this API",
+                    bytes.len()
+                ),
+            },
+        })
+    }
+
     /// What is known of judges.
     pub async fn judges(&self) -> Result<Value, ClientError> {
         self.get("/api/v1/judges").await
@@ -213,6 +299,48 @@ impl Client {
     /// The workers heard in the last day.
     pub async fn workers(&self) -> Result<Value, ClientError> {
         self.get("/api/v1/workers").await
+    }
+
+    /// Makes a batch of a file of items: JSON as POST /api/v1/batches takes it, or JSONL, CSV or XLSX with `query`. The same
+    /// `key` makes the same batch. Answers the batch.
+    pub async fn start_batch(
+        &self,
+        (media_type, body): (&str, Vec<u8>),
+        query: &[(&str, String)],
+        key: &str,
+    ) -> Result<Value, ClientError> {
+        let mut path = "/api/v1/batches".to_owned();
+        for (n, (name, value)) in query.iter().enumerate() {
+            let sign = if n == 0 { '?' } else { '&' };
+            path.push_str(&format!("{sign}{name}={}", escaped(value)));
+        }
+        let request = self
+            .http
+            .post(format!("{}{path}", self.base))
+            .timeout(BATCH_TIMEOUT)
+            .header(reqwest::header::CONTENT_TYPE, media_type)
+            .header("Idempotency-Key", key)
+            .body(body);
+        self.answer(request, &path).await.map(|answer| answer.1)
+    }
+
+    /// Reads a batch.
+    pub async fn batch(&self, id: Uuid) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/batches/{id}")).await
+    }
+
+    /// Lists batches, newest first, up to `limit`.
+    pub async fn batches(
+        &self,
+        filter: &[(&str, String)],
+        limit: usize,
+    ) -> Result<Vec<Value>, ClientError> {
+        self.pages("/api/v1/batches", filter, limit).await
+    }
+
+    /// Moves a batch: `verb` is `pause`, `resume`, `cancel` or `retry-errors`.
+    pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Value, ClientError> {
+        self.post(&format!("/api/v1/batches/{id}/{verb}")).await
     }
 
     async fn get(&self, path: &str) -> Result<Value, ClientError> {
@@ -266,18 +394,42 @@ impl Client {
         body: Option<&Value>,
         wait_s: Option<u64>,
     ) -> Result<(StatusCode, Value), ClientError> {
+        let manner = Manner { wait_s, key: None };
+        self.ask(method, path, body, manner).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        manner: Manner<'_>,
+    ) -> Result<(StatusCode, Value), ClientError> {
+        let Manner { wait_s, key } = manner;
         let mut request = self
             .http
             .request(method, format!("{}{path}", self.base))
             .timeout(ANSWER_TIMEOUT + Duration::from_secs(wait_s.unwrap_or(0)));
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose_secret());
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key);
         }
         if let Some(body) = body {
             request = request.json(body);
         }
         if let Some(wait_s) = wait_s {
             request = request.header("Prefer", format!("wait={wait_s}"));
+        }
+        self.answer(request, path).await
+    }
+
+    /// Sends a request under the token and reads its answer.
+    async fn answer(
+        &self,
+        mut request: reqwest::RequestBuilder,
+        path: &str,
+    ) -> Result<(StatusCode, Value), ClientError> {
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
         }
         let unreachable = |error: reqwest::Error| ClientError::Unreachable {
             base: self.base.clone(),

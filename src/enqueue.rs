@@ -3,6 +3,7 @@
 //! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
 //! get lost. Never calls a judge.
 
+mod batch;
 mod case;
 mod current;
 mod decide;
@@ -17,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub use self::batch::{BatchError, Item, ItemFault, Items, OpenItems, ScoreBatch};
 pub use self::case::{Pinned, ScoreCase};
 pub use self::current::CurrentCriteria;
 use self::decide::{Decision, decide};

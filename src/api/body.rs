@@ -277,8 +277,10 @@ mod tests {
     fn limits() -> HttpSettings {
         HttpSettings {
             max_body_bytes: 10,
+            max_batch_bytes: 10,
             max_json_depth: 64,
             max_wait_s: 60,
+            score_query_wait_s: 150,
             max_streams: 1,
             allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),

@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: a POST that is sent twice is done once. One layer for every POST; without the header it costs nothing.
 //!
 //! A key is scoped by the token's name, the method and the path, and kept 24 h with a hash of the request (query and body,
-//! byte by byte, after inflation). Only an answer of success is kept: after a refusal the key is free again. An error of
+//! byte by byte, after inflation; of a batch its digest). Only an answer of success is kept: after a refusal the key is free again. An error of
 //! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
 //! goes on under the same effect's id, see [`Effect`].
 
@@ -22,8 +22,10 @@ use uuid::Uuid;
 
 use super::ApiState;
 use super::auth::Caller;
+use super::batches;
 use super::body;
 use super::problem::{ApiError, Problem, Refusal};
+use super::spool::Spooled;
 use crate::clock::Clock;
 use crate::config::HttpSettings;
 use crate::enqueue::NewId;
@@ -143,8 +145,17 @@ impl Keys {
         let key = key_of(request.headers())
             .map_err(|fault| ApiError::fault(refusal, "", format!("Idempotency-Key {fault}")))?;
         let (mut parts, body) = request.into_parts();
-        let bytes = body::whole(body, &parts.headers, &self.http, refusal).await?;
-        let wish = self.wish(&key, &parts, &bytes);
+        let (body, wish) = if parts.uri.path() == batches::PATH {
+            // Too large for memory: its handler finds it in its file.
+            let spooled = Spooled::read(body, &parts.headers, self.http.max_batch_bytes).await?;
+            let wish = self.wish(&key, &parts, &spooled.digest);
+            parts.extensions.insert(spooled);
+            (Body::empty(), wish)
+        } else {
+            let bytes = body::whole(body, &parts.headers, &self.http, refusal).await?;
+            let wish = self.wish(&key, &parts, &bytes);
+            (Body::from(bytes), wish)
+        };
         match self.store.reserve_key(&wish).await? {
             Reserved::Kept(answer) => replay(answer),
             Reserved::InUse => Err(ApiError::KeyInUse),
@@ -159,7 +170,7 @@ impl Keys {
                     since,
                     repeated,
                 });
-                let request = Request::from_parts(parts, Body::from(bytes));
+                let request = Request::from_parts(parts, body);
                 let running = self.running.clone();
                 // A task of its own: a client that hangs up must find its answer when it asks again.
                 let work = self.work(wish, request, next).in_current_span();
@@ -173,6 +184,7 @@ impl Keys {
         }
     }
 
+    /// `body`: the bytes of the body, or of a large one its digest.
     fn wish(&self, key: &str, parts: &Parts, body: &[u8]) -> KeyUse {
         let token = parts.extensions.get::<Caller>().map_or("", Caller::token);
         let (method, path) = (parts.method.as_str(), parts.uri.path());

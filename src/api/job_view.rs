@@ -104,7 +104,7 @@ impl JobRef {
 /// Why a job is not running yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct WaitView {
-    /// `queued` (others go first), `no_worker` (none is alive), or what closed its lane: `paused`, `breaker_open`,
+    /// `queued` (others go first), `no_worker` (none is alive), or what closed its lane: `paused` (or its batch is), `breaker_open`,
     /// `throttled`, `exhausted`, `misconfigured`, `storage`. `paced`: its judge's requests or tokens a minute are used up for
     /// the moment (GET /api/v1/judges shows them), and it goes on by itself. `fallback`: its judge declined, and the judge
     /// that stands in can't be asked yet.
@@ -162,6 +162,10 @@ pub(super) struct JobView {
     pub(super) kind: Kind,
     /// The session's id for kind `session`.
     pub(super) subject_id: Option<Uuid>,
+    /// The batch that it is an item of.
+    pub(super) batch_id: Option<Uuid>,
+    /// Its place among the batch's items, from 0.
+    pub(super) item_no: Option<i64>,
     /// Where it stands.
     pub(super) state: JobState,
     /// Why it isn't running yet; null once it runs or has ended.
@@ -202,6 +206,8 @@ impl JobView {
             job_id: job.job_id.0,
             kind: job.kind,
             subject_id: job.subject_id,
+            batch_id: job.batch.map(|place| place.batch_id),
+            item_no: job.batch.map(|place| place.item_no),
             state: job.state,
             wait: lanes.wait_of(job, position),
             attempts: job.attempts,
@@ -290,6 +296,8 @@ struct Lanes {
     worker_alive: bool,
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
     fallbacks: HashMap<String, String>,
+    /// Batches that are paused.
+    paused: Vec<Uuid>,
     /// When they were read.
     now: DateTime<Utc>,
 }
@@ -310,9 +318,14 @@ impl Lanes {
             .filter_map(|job| job.judge.clone())
             .filter_map(|judge| (state.fallback_of)(&judge).map(|fallback| (judge, fallback)))
             .collect();
+        let batch = |job: &Job| job.batch.map(|place| place.batch_id);
+        let mut batches: Vec<Uuid> = jobs.iter().filter_map(batch).collect();
+        batches.sort_unstable();
+        batches.dedup();
         Ok(Self {
             now,
             fallbacks,
+            paused: state.store.paused_batches(&batches).await?,
             brakes: state.store.brakes(now).await?,
             judges: state.store.judges(heard_since).await?,
             worker_alive: state
@@ -335,6 +348,11 @@ impl Lanes {
         let wait = own_wait(job.state, job.wait.as_ref(), self.now);
         let (reason, until) = if let Some(brake) = held {
             (reason(brake.reason), brake.until)
+        } else if job
+            .batch
+            .is_some_and(|place| self.paused.contains(&place.batch_id))
+        {
+            (reason(WaitReason::Paused), None)
         } else if let Some(wait) = wait {
             (reason(wait.reason), wait.until)
         } else if !self.worker_alive {

@@ -108,6 +108,7 @@ pub(super) struct JobDetail {
         ("kind" = Option<crate::job::Kind>, Query, description = "By kind"),
         ("session_id" = Option<Uuid>, Query, description = "By session"),
         ("judge" = Option<String>, Query, description = "By judge"),
+        ("batch_id" = Option<Uuid>, Query, description = "By batch"),
         ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
     ),
@@ -125,6 +126,7 @@ async fn list_jobs(
         kind: params.take("kind"),
         subject_id: params.take("session_id"),
         judge: params.text("judge"),
+        batch_id: params.take("batch_id"),
     };
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;

@@ -8,7 +8,12 @@
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
 mod auth;
+mod batch_body;
+mod batch_reports;
+mod batch_view;
+mod batches;
 mod body;
+mod calibration;
 mod criteria;
 mod etag;
 mod events;
@@ -27,10 +32,12 @@ mod params;
 pub mod problem;
 mod proxies;
 mod queue;
+mod score_query;
 mod score_view;
 mod scoring;
 mod session_filter;
 mod sessions;
+mod spool;
 mod wait;
 
 mod serve;

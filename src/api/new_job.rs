@@ -134,7 +134,7 @@ async fn session_job(
             };
             ApiError::fault(
                 Refusal::Unprocessable,
-                &format!("/payload{at}"),
+                format!("/payload{at}"),
                 error.inner().to_string(),
             )
         })?;

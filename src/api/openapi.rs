@@ -14,7 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, criteria, events, imports, jobs, judges, new_job, operate, queue, scoring, sessions,
+    ApiState, batch_reports, batches, calibration, criteria, events, imports, jobs, judges,
+    new_job, operate, queue, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -37,6 +38,10 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(criteria::routes())
         .merge(jobs::routes())
         .merge(new_job::routes())
+        .merge(score_query::routes())
+        .merge(calibration::routes())
+        .merge(batch_reports::routes())
+        .merge(batches::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())
@@ -54,6 +59,8 @@ fn frame() -> OpenApi {
         ("sessions", "What is scored"),
         ("criteria", "What it is scored by"),
         ("jobs", "The work in between"),
+        ("metrics", "Computed at once"),
+        ("batches", "Many items of one kind, asked for together"),
         ("brakes", "The queue, judges and workers; pause and resume"),
         ("events", "What happens, as it happens"),
         ("operate", "Health, metrics and this document"),

@@ -96,6 +96,12 @@ impl Params {
         self.text("cursor").map(Cursor)
     }
 
+    /// Whether a fault of a parameter was noted.
+    pub(super) fn is_faulty(&self, name: &str) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| fault.pointer.strip_prefix('/') == Some(name))
+    }
+
     /// Notes a fault of a parameter.
     pub(super) fn fault(&mut self, name: &str, message: String) {
         self.faults.push(Fault {

@@ -1,6 +1,7 @@
 //! The command line: one file per command. Results go to stdout, everything else to stderr; the exit code says how it
 //! went. Holds no rule of scoring: commands talk to the service, theirs or a remote one, through `client`.
 
+mod compare;
 mod completions;
 mod config_show;
 mod context;
@@ -8,6 +9,7 @@ mod criteria;
 mod daemon;
 mod demo;
 mod doctor;
+mod evaluate;
 mod healthcheck;
 mod history_import;
 mod import;
@@ -20,6 +22,7 @@ mod output;
 mod progress;
 mod queue;
 mod reach;
+mod report;
 mod score;
 mod scoring;
 mod serve;
@@ -98,9 +101,12 @@ enum Command {
     Worker(worker::Worker),
     Migrate(migrate::Migrate),
     Score(score::Score),
+    Evaluate(evaluate::Evaluate),
+    Compare(compare::Compare),
     Sessions(sessions::Sessions),
     Criteria(criteria::CriteriaCommand),
     Jobs(jobs::Jobs),
+    Report(report::Report),
     Judges(judges::Judges),
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
@@ -142,9 +148,12 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Worker(command) => command.run(&global).await,
         Command::Migrate(command) => command.run(&global).await,
         Command::Score(command) => command.run(&global).await,
+        Command::Evaluate(command) => command.run(&global).await,
+        Command::Compare(command) => command.run(),
         Command::Sessions(command) => command.run(&global).await,
         Command::Criteria(command) => command.run(&global).await,
         Command::Jobs(command) => command.run(&global).await,
+        Command::Report(command) => command.run(&global).await,
         Command::Judges(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,

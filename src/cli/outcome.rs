@@ -13,6 +13,8 @@ use crate::telemetry::TelemetryError;
 pub(super) enum Exit {
     /// 0.
     Done,
+    /// 1: what was evaluated is not good enough.
+    GateFailed,
     /// 2: the command line, a setting or a file is wrong.
     Usage,
     /// 3: a service or the judge is down, or something failed or is not finished.
@@ -23,15 +25,23 @@ pub(super) enum Exit {
     Interrupted,
 }
 
+impl Exit {
+    /// The number.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::GateFailed => 1,
+            Self::Usage => 2,
+            Self::Incomplete => 3,
+            Self::Nothing => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Usage => 2,
-            Exit::Incomplete => 3,
-            Exit::Nothing => 4,
-            Exit::Interrupted => 130,
-        })
+        Self::from(exit.code())
     }
 }
 

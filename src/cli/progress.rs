@@ -67,6 +67,14 @@ impl Progress {
         self.still();
     }
 
+    /// Says something beside the bar.
+    pub(super) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::note(text)),
+            None => output::note(text),
+        }
+    }
+
     /// Writes a plain line if the last one is old enough. Call it from time to time.
     pub(super) fn still(&self) {
         let mut plain = self.lock();

@@ -26,9 +26,12 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
 /// A value as it may be shown: passwords in addresses and whole tokens are left out.
 pub(super) fn shown(key: &str, value: &str) -> String {
     match key {
-        "database.url" | "redis.url" | "history.base_url" => redacted_url(value),
-        "history.token" if value.is_empty() => String::new(),
-        "history.token" => "[hidden]".to_owned(),
+        "database.url" | "redis.url" | "history.base_url" | "agents.sql.url"
+        | "agents.docking.url" => redacted_url(value),
+        "history.token" | "agents.sql.token" | "agents.docking.token" if value.is_empty() => {
+            String::new()
+        }
+        "history.token" | "agents.sql.token" | "agents.docking.token" => "[hidden]".to_owned(),
         "auth.tokens" => "[hidden]".to_owned(),
         _ => value.to_owned(),
     }
@@ -105,7 +108,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 14] = [
+    let whole: [(&str, u64, u64, u64); 17] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -124,8 +127,15 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
             1_024,
             1 << 30,
         ),
+        (
+            "http.max_batch_bytes",
+            size(http.max_batch_bytes),
+            1_024,
+            1 << 30,
+        ),
         ("http.max_json_depth", size(http.max_json_depth), 4, 128),
         ("http.max_wait_s", http.max_wait_s, 0, 600),
+        ("http.score_query_wait_s", http.score_query_wait_s, 1, 600),
         ("http.max_streams", size(http.max_streams), 0, 100_000),
         ("worker.concurrency", size(worker.concurrency), 1, 10_000),
         ("worker.drain_timeout_s", worker.drain_timeout_s, 0, 86_400),
@@ -141,6 +151,12 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         (
             "judge.breaker_failures",
             judge.breaker_failures.into(),
+            1,
+            1_000,
+        ),
+        (
+            "agents.concurrency",
+            size(settings.agents.concurrency),
             1,
             1_000,
         ),
@@ -176,6 +192,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
             10_000.0,
         ),
         ("history.timeout_s", settings.history.timeout_s, 0.1, 300.0),
+        ("agents.timeout_s", settings.agents.timeout_s, 0.1, 3_600.0),
     ];
     for (key, value, min, max) in numbers {
         faults.number(key, value, min, max);
@@ -260,6 +277,18 @@ fn addresses(settings: &Settings, faults: &mut Faults<'_>) {
         &["http://", "https://"],
         "give https://tarsy.example.com, without /api/v1 and without credentials, or leave it empty",
     );
+    for (key, agent) in [
+        ("agents.sql.url", &settings.agents.sql),
+        ("agents.docking.url", &settings.agents.docking),
+    ] {
+        url(
+            faults,
+            key,
+            &agent.url,
+            &["http://", "https://"],
+            "give the address that questions are posted to, such as http://localhost:8087/ask, or leave it empty",
+        );
+    }
     for host in &settings.http.allowed_hosts {
         if host.contains("://") || host.contains('/') {
             faults.add(

@@ -16,6 +16,7 @@ pub use files::{LLM_PROVIDERS, criteria_file, env_with_default};
 pub use keys::{DEFAULT_TOML, nearest};
 pub use load::{ConfigError, Flag, Loaded, Shown, Sources, load};
 pub use settings::{
-    AuthSettings, CriteriaSettings, DatabaseSettings, HttpSettings, JudgeSettings, LogSettings,
-    RedisSettings, RetentionSettings, ScoringSettings, Settings, WorkerSettings,
+    AgentSettings, AgentsSettings, AuthSettings, CriteriaSettings, DatabaseSettings, HttpSettings,
+    JudgeSettings, LogSettings, RedisSettings, RetentionSettings, ScoringSettings, Settings,
+    WorkerSettings,
 };

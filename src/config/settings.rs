@@ -51,6 +51,8 @@ pub struct Settings {
     pub scoring: ScoringSettings,
     /// Where sessions come from.
     pub history: HistorySettings,
+    /// Agents that suites are run against.
+    pub agents: AgentsSettings,
     /// How long things are kept.
     pub retention: RetentionSettings,
     /// Logs.
@@ -96,10 +98,14 @@ pub struct RedisSettings {
 pub struct HttpSettings {
     /// Largest body, bytes.
     pub max_body_bytes: usize,
+    /// Largest batch, bytes.
+    pub max_batch_bytes: usize,
     /// Deepest JSON.
     pub max_json_depth: usize,
     /// Longest `Prefer: wait`, seconds.
     pub max_wait_s: u64,
+    /// How long POST `/api/score-query` waits for its job, seconds.
+    pub score_query_wait_s: u64,
     /// Most streams of events at once.
     pub max_streams: usize,
     /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.
@@ -176,6 +182,38 @@ pub struct HistorySettings {
     pub timeout_s: f64,
 }
 
+/// Agents that suites are run against.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentsSettings {
+    /// How long one question may take, seconds.
+    pub timeout_s: f64,
+    /// Questions asked at once, of all agents together.
+    pub concurrency: usize,
+    /// Who answers questions of agent `sql`.
+    pub sql: AgentSettings,
+    /// Who answers questions of agent `docking`.
+    pub docking: AgentSettings,
+}
+
+/// One agent, and where in its answers the parts stand: names and list places joined by dots.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSettings {
+    /// Where questions are posted to; empty: there is no such agent.
+    pub url: String,
+    /// Its bearer token; empty: none.
+    pub token: String,
+    /// The generated SQL.
+    pub sql_path: String,
+    /// The results.
+    pub results_path: String,
+    /// Whether it went well.
+    pub success_path: String,
+    /// What went wrong.
+    pub error_path: String,
+}
+
 /// How long things are kept.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -232,6 +270,19 @@ impl fmt::Debug for HistorySettings {
             .field("token", &(!self.token.is_empty()).then_some("hidden"))
             .field("requests_per_second", &self.requests_per_second)
             .field("timeout_s", &self.timeout_s)
+            .finish()
+    }
+}
+
+impl fmt::Debug for AgentSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentSettings")
+            .field("url", &redacted_url(&self.url))
+            .field("token", &(!self.token.is_empty()).then_some("hidden"))
+            .field("sql_path", &self.sql_path)
+            .field("results_path", &self.results_path)
+            .field("success_path", &self.success_path)
+            .field("error_path", &self.error_path)
             .finish()
     }
 }

@@ -32,6 +32,16 @@ text_enum! {
         QueuePaused = "queue.paused",
         /// Jobs may start again.
         QueueResumed = "queue.resumed",
+        /// A batch was accepted: its items are stored.
+        BatchCreated = "batch.created",
+        /// No item of a batch starts any more.
+        BatchPaused = "batch.paused",
+        /// Items of a batch may start again.
+        BatchResumed = "batch.resumed",
+        /// Each item of a batch has ended.
+        BatchCompleted = "batch.completed",
+        /// A batch was cancelled, with all its items that hadn't ended.
+        BatchCancelled = "batch.cancelled",
         /// Events were lost: read again what you show.
         Reset = "reset",
     }
@@ -49,6 +59,9 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Uuid>)]
     pub job_id: Option<JobId>,
+    /// The batch, or the one that the job is an item of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_id: Option<Uuid>,
     /// The session that the job scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<Uuid>,
@@ -88,6 +101,7 @@ impl Event {
             event,
             at,
             job_id: None,
+            batch_id: None,
             session_id: None,
             kind: None,
             state: None,
@@ -105,6 +119,7 @@ impl Event {
     pub fn of_job(event: EventType, job: &Job, state: JobState, at: DateTime<Utc>) -> Self {
         Self {
             job_id: Some(job.job_id),
+            batch_id: job.batch.map(|place| place.batch_id),
             session_id: match job.kind {
                 Kind::Session => job.subject_id,
                 Kind::Query | Kind::Qas | Kind::SqlMetrics => None,
@@ -112,6 +127,15 @@ impl Event {
             kind: Some(job.kind),
             state: Some(state),
             judge: job.judge.clone(),
+            ..Self::new(event, at)
+        }
+    }
+
+    /// An event about a batch.
+    pub fn of_batch(event: EventType, batch_id: Uuid, kind: Kind, at: DateTime<Utc>) -> Self {
+        Self {
+            batch_id: Some(batch_id),
+            kind: Some(kind),
             ..Self::new(event, at)
         }
     }

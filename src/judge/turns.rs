@@ -35,7 +35,7 @@ impl Turn {
     }
 
     /// A call goes out now.
-    pub(in crate::judge) fn calls(&mut self) {
+    pub(crate) fn calls(&mut self) {
         self.0.calls();
     }
 }

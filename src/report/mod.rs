@@ -1,10 +1,42 @@
 //! What evaluations came to, as files: JSON, JSONL, CSV, XLSX, JUnit and Markdown from one stream of items. Computes no score.
+//!
+//! ```text
+//! evaluation-results.jsonl ─▶ Lines ─┐
+//! a batch in the store ─▶ spool ─────┴─ Source ─▶ Summary (first pass) ─▶ a writer of each format (further passes)
+//! ```
+//!
+//! A [`Source`] is read more than once instead of being held: a report of a million items takes no more memory than one of ten.
 
+mod batch;
+mod body;
+mod columns;
+mod csv;
+mod format;
+mod json;
+mod junit;
+pub mod line;
+pub mod live;
+mod markdown;
+mod overview;
+mod plain;
+mod source;
+pub mod summary;
+mod write;
+mod xlsx;
+
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::job::{Kind, Usage};
+use crate::store::StoreError;
+
+pub use batch::Batch;
+pub use format::Format;
+pub use source::{Lines, Source};
+pub(crate) use write::beside;
+pub use write::{write, write_all, write_file};
 
 /// One evaluated item of a suite: what every report is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +79,17 @@ pub enum Outcome {
     Failed,
 }
 
+impl Outcome {
+    /// The outcome as lines and tables name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scored => "scored",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Why an item has no whole score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemError {
@@ -55,3 +98,78 @@ pub struct ItemError {
     /// What happened.
     pub message: String,
 }
+
+/// What a report says of itself, beside its items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Meta {
+    /// The suite's or the batch's name: the heading.
+    pub name: String,
+    /// The batch's id, or the run's folder; none where there is neither.
+    pub run: Option<String>,
+    /// When the report was made.
+    pub made_at: DateTime<Utc>,
+    /// Items that have not ended yet: they stand in no row, and keep the verdict from passing.
+    pub unfinished: u64,
+    /// Whether items that a simulated judge scored may pass the gate (`--allow-simulated`).
+    pub simulated: Simulated,
+}
+
+/// Whether simulated scores may pass a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Simulated {
+    /// They make the verdict `incomplete`.
+    #[default]
+    Refused,
+    /// They count like others.
+    Allowed,
+}
+
+/// Why a report can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The items can't be read.
+    #[error("reading {path}: {reason}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A line of the items is none.
+    #[error(
+        "{path}, line {line}: {reason}; it must be a line of evaluation-results.jsonl as `gavel evaluate` writes it"
+    )]
+    Line {
+        /// The file.
+        path: String,
+        /// Which one, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The store can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The report can't be written: a full disk, a folder that isn't there, a reader that is gone.
+    #[error("writing {what}: {reason}")]
+    Write {
+        /// The file or the format.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ReportError {
+    /// A report that can't be written.
+    pub(crate) fn writing(what: impl Into<String>, reason: impl std::fmt::Display) -> Self {
+        Self::Write {
+            what: what.into(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ mod fence;
 mod prompt;
 pub mod qas;
 pub mod query;
+mod reading;
 pub mod rows;
 pub mod session;
 pub mod similarity;

@@ -187,7 +187,8 @@ async fn active_jobs(conn: &mut Conn, jobs: &[&NewJob]) -> sqlx::Result<Vec<(Kin
         .collect()
 }
 
-fn insert_statement(jobs: &[&NewJob]) -> Sql {
+/// Inserts jobs that nothing is in the way of; answers the ids of those.
+pub(super) fn insert_statement(jobs: &[&NewJob]) -> Sql {
     const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
                            criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
     let rows = jobs

@@ -1,11 +1,12 @@
 //! Claiming: the step that says whose a job is.
 //!
-//! Never claims a row that is running, ended, or not yet due, and never lowers `claim_no`.
+//! Never claims a row that is running, ended, not yet due, or an item of a batch that is stopped, and never lowers `claim_no`.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use super::batches::not_halted;
 use super::db::{Conn, within};
 use super::job_row::{job, job_columns};
 use super::line::Line;
@@ -210,6 +211,11 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {
         now
     );
     statement.push_list(sorted);
-    statement.push(concat!(" returning ", job_columns!()));
+    statement.push(concat!(
+        " and ",
+        not_halted!(),
+        " returning ",
+        job_columns!()
+    ));
     statement
 }

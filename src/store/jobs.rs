@@ -23,6 +23,8 @@ pub struct JobFilter {
     pub subject_id: Option<Uuid>,
     /// By judge.
     pub judge: Option<String>,
+    /// By batch.
+    pub batch_id: Option<Uuid>,
 }
 
 /// How many jobs of each state (terminal ones: in the last 24 h). Counts above 10,000 read 10,000.
@@ -230,7 +232,7 @@ impl Store {
         }
     }
 
-    /// failed -> queued with counters reset. `Active`: another job is active for its subject.
+    /// failed -> queued with counters reset; its batch goes on, if that was completed. `Active`: another job is active for its subject.
     /// The outer `None`: no such job, or it isn't `failed`.
     ///
     /// The job is interactive from then on, and back in its judge's lane. What it has spent stays on the row, and so does
@@ -246,7 +248,10 @@ impl Store {
         const ROUNDS: usize = 5;
         for _ in 0..ROUNDS {
             match self.retry_once(id, now).await? {
-                Retried::Queued => return Ok(Some(Accepted::New)),
+                Retried::Queued => {
+                    self.reopen_batch_of(id).await?;
+                    return Ok(Some(Accepted::New));
+                }
                 Retried::NotFailed => return Ok(None),
                 Retried::Refused => {}
             }
@@ -343,6 +348,9 @@ impl JobFilter {
         }
         if let Some(judge) = &self.judge {
             statement.push(" and judge = ").push_arg(judge);
+        }
+        if let Some(batch_id) = self.batch_id {
+            statement.push(" and batch_id = ").push_arg(batch_id);
         }
     }
 }

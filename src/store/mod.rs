@@ -9,6 +9,10 @@
 //! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
 
 mod accept;
+mod batch_figures;
+mod batch_items;
+mod batch_moves;
+mod batches;
 mod brakes;
 mod calls;
 mod claim;
@@ -41,6 +45,10 @@ mod view;
 mod workers;
 
 pub use accept::Accepted;
+pub use batch_figures::{BatchFigures, Verdict};
+pub use batch_items::{BatchHead, BatchItem};
+pub use batch_moves::{Added, Moved};
+pub use batches::{BatchFilter, BatchOrigin, BatchRow, BatchState, NewBatch};
 pub use brakes::{Brake, BrakeTarget};
 pub use calls::JudgeCallRow;
 pub use criteria::CriteriaDefinition;

@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::batches::not_halted;
 use super::db::twice;
 use super::line::Line;
 use super::sql::{Row, Sql, sql};
@@ -188,7 +189,8 @@ impl Store {
         Ok(rescued)
     }
 
-    /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`.
+    /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`;
+    /// without items of batches that are stopped.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -202,9 +204,12 @@ impl Store {
     ) -> Result<Vec<DueJob>, StoreError> {
         const ATTEMPTED: &str = "listing due jobs";
         let mut statement = sql!(
-            "select job_id, lane, priority, due_at from scoring_jobs
-             where finished_at is null and lane = $1 and priority = $2 and due_at < $3
-               and state in ('queued', 'waiting')",
+            concat!(
+                "select job_id, lane, priority, due_at from scoring_jobs
+                 where finished_at is null and lane = $1 and priority = $2 and due_at < $3
+                   and state in ('queued', 'waiting') and ",
+                not_halted!()
+            ),
             lane.as_str(),
             priority.as_str(),
             before
@@ -247,7 +252,8 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Fails jobs that have been `waiting` since before `since` as `wait_expired`, but those in lanes `except`. At most
+    /// Fails jobs that have been `waiting` since before `since` as `wait_expired`, but those in lanes `except` and
+    /// items of batches that are stopped. At most
     /// 20,000 a call.
     ///
     /// # Errors
@@ -349,10 +355,12 @@ fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -
             wait_reason = null, wait_until = null, waiting_since = null
          where state = 'waiting' and waiting_since < $2 and job_id in (
             select job_id from scoring_jobs
-            where waiting_since is not null and waiting_since < $2 and finished_at is null and state = 'waiting'",
+            where waiting_since is not null and waiting_since < $2 and finished_at is null and state = 'waiting'
+              and ",
         now,
         since
     );
+    statement.push(not_halted!());
     if !except.is_empty() {
         statement.push(" and lane not in ");
         statement.push_list(except.iter().map(Lane::as_str));
@@ -375,7 +383,7 @@ fn sort_lost(row: &Row, rescued: &mut Rescued) -> sqlx::Result<()> {
     Ok(())
 }
 
-fn due_job(row: &Row) -> sqlx::Result<DueJob> {
+pub(super) fn due_job(row: &Row) -> sqlx::Result<DueJob> {
     Ok(DueJob {
         job_id: JobId(row.get("job_id")?),
         lane: Lane::of_judge(row.get::<String>("lane")?),

@@ -1,6 +1,13 @@
 //! Suites: files of items as payloads, and runs of them against agents and a service. Scores nothing itself.
 
+mod read;
+pub mod run;
+
+use std::path::Path;
+
 use serde_json::{Map, Value};
+
+pub use read::{Envelope, Limits, Reading, Rows, envelope, read};
 
 /// What a file of items is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +21,50 @@ pub enum Format {
     /// The first sheet: a header row, then a row each; lists and objects are JSON in the cell.
     Xlsx,
 }
+
+impl Format {
+    /// The format that a file's name ends in: `.json`, `.jsonl` or `.ndjson`, `.csv`, `.xlsx`; in any case of letters.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        match ending.as_str() {
+            "json" => Some(Self::Json),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "csv" => Some(Self::Csv),
+            "xlsx" => Some(Self::Xlsx),
+            _ => None,
+        }
+    }
+
+    /// The format that a `Content-Type` names; its parameters are passed over.
+    pub fn of_media_type(media_type: &str) -> Option<Self> {
+        let essence = media_type.split(';').next().unwrap_or_default();
+        match essence.trim().to_ascii_lowercase().as_str() {
+            "application/json" => Some(Self::Json),
+            "application/x-ndjson" | "application/jsonl" | "application/x-jsonlines" => {
+                Some(Self::Jsonl)
+            }
+            "text/csv" => Some(Self::Csv),
+            XLSX => Some(Self::Xlsx),
+            other if other.starts_with("application/") && other.ends_with("+json") => {
+                Some(Self::Json)
+            }
+            _ => None,
+        }
+    }
+
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Jsonl => "application/x-ndjson",
+            Self::Csv => "text/csv",
+            Self::Xlsx => XLSX,
+        }
+    }
+}
+
+/// The media type of XLSX.
+const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// One item as its file has it, its cells already typed by its kind's fields.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,11 +89,80 @@ pub struct SuiteError {
     pub message: String,
 }
 
+impl SuiteError {
+    /// A fault of the file as a whole.
+    fn whole(message: impl Into<String>) -> Self {
+        Self {
+            line: None,
+            column: None,
+            message: message.into(),
+        }
+    }
+
+    /// A fault of one row.
+    fn row(line: u64, message: impl Into<String>) -> Self {
+        Self {
+            line: Some(line),
+            column: None,
+            message: message.into(),
+        }
+    }
+
+    /// A fault of one cell.
+    fn cell(line: u64, column: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            line: Some(line),
+            column: Some(column.into()),
+            message: message.into(),
+        }
+    }
+}
+
 fn place(line: Option<u64>, column: Option<&str>) -> String {
     match (line, column) {
         (Some(line), Some(column)) => format!("row {line}, column {column}: "),
         (Some(line), None) => format!("row {line}: "),
         (None, Some(column)) => format!("column {column}: "),
         (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_known_by_its_name_and_by_its_media_type() {
+        for (path, format) in [
+            ("a/suite.json", Some(Format::Json)),
+            ("suite.JSONL", Some(Format::Jsonl)),
+            ("suite.ndjson", Some(Format::Jsonl)),
+            ("suite.csv", Some(Format::Csv)),
+            ("my.suite.xlsx", Some(Format::Xlsx)),
+            ("suite.xls", None),
+            ("suite", None),
+        ] {
+            assert_eq!(Format::of_path(Path::new(path)), format, "{path}");
+        }
+        for format in [Format::Json, Format::Jsonl, Format::Csv, Format::Xlsx] {
+            let declared = format!("{}; charset=utf-8", format.media_type().to_uppercase());
+            assert_eq!(Format::of_media_type(&declared), Some(format));
+        }
+        assert_eq!(
+            Format::of_media_type("application/problem+json"),
+            Some(Format::Json)
+        );
+        assert_eq!(Format::of_media_type("text/plain"), None);
+    }
+
+    #[test]
+    fn an_error_names_the_row_and_the_column() {
+        let text = |error: SuiteError| error.to_string();
+        assert_eq!(text(SuiteError::whole("empty")), "empty");
+        assert_eq!(text(SuiteError::row(3, "bad")), "row 3: bad");
+        assert_eq!(
+            text(SuiteError::cell(3, "id", "bad")),
+            "row 3, column id: bad"
+        );
     }
 }

@@ -5,6 +5,7 @@
 
 mod admit;
 mod brakes;
+mod deadline;
 mod ending;
 mod handle;
 mod heartbeat;
@@ -13,6 +14,7 @@ mod prune;
 mod rescue;
 mod retry;
 mod turns;
+mod weight;
 
 use std::sync::Arc;
 use std::time::Duration;

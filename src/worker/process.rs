@@ -6,20 +6,25 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Turns;
+use super::deadline::{Deadline, METRICS};
 use super::retry::{ending_of_fallback_wait, ending_of_wait};
+use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
 use crate::judge::{
     Answer, AskContext, Asked, CallUsage, ErrorClass, Judge, JudgeError, Judges, Nonce,
 };
 use crate::score::session::{Rating, SessionRequest, SessionScore};
-use crate::score::{BadRequest, Case, Criteria, Evaluation, Request, Scorecard};
+use crate::score::{
+    BadRequest, Case, Criteria, Evaluation, Fault, Request, Scorecard, sql_metrics,
+};
 use crate::store::{Ending, Fence, NewEvaluation, NewSessionScore, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
@@ -36,6 +41,7 @@ pub struct Pipeline {
     turns: Arc<Turns>,
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
     reading_criteria: tokio::sync::Mutex<()>,
+    metrics_deadline: Duration,
 }
 
 impl Pipeline {
@@ -55,7 +61,15 @@ impl Pipeline {
             turns: Arc::new(turns),
             criteria: Mutex::default(),
             reading_criteria: tokio::sync::Mutex::default(),
+            metrics_deadline: METRICS,
         }
+    }
+
+    /// Another deadline for the judge's question of kind `sql_metrics` than 30 s.
+    #[must_use]
+    pub fn with_metrics_deadline(mut self, deadline: Duration) -> Self {
+        self.metrics_deadline = deadline;
+        self
     }
 
     /// Runs a claimed job once and says how it ended. Never fails: every trouble is an ending.
@@ -103,29 +117,53 @@ impl Pipeline {
         let request = self.request(job).await?;
         let judge = self.judge(job)?;
         let nonce = Nonce::draw(&mut fastrand::Rng::new());
+        let weight = Weight::of(&job.payload);
+        let mut answers: Vec<Answer> = Vec::new();
         let questions = match &judge {
-            Some(judge) => request
-                .questions(&criteria, &judge.limits(), &nonce)
-                .map_err(|error| failed(class_of_bad(&error), error.to_string()))?,
+            Some(judge) => {
+                let (request, criteria) = (request.clone(), criteria.clone());
+                let limits = judge.limits();
+                let asking = move || request.questions(&criteria, &limits, &nonce);
+                match weight.run(asking).await? {
+                    Ok(questions) => questions,
+                    // What is computed of a case doesn't hang on its judge's context window.
+                    Err(BadRequest::TooLarge(message)) if job.kind != Kind::Session => {
+                        answers.push(Err(too_large(message)));
+                        Vec::new()
+                    }
+                    Err(error) => return Err(failed(class_of_bad(&error), error.to_string())),
+                }
+            }
             // Enqueued without a judge, as none has a part in it.
             None => Vec::new(),
         };
 
-        let mut answers = Vec::with_capacity(questions.len());
         for question in &questions {
+            let deadline = match job.kind {
+                Kind::SqlMetrics => Some(Deadline::of(self.metrics_deadline, self.turns.clone())),
+                Kind::Session | Kind::Query | Kind::Qas => None,
+            };
             let context = AskContext {
                 asked_for: job.job_id.0,
                 retries_spent: u32::try_from(spent.retries).unwrap_or(0),
                 skip_cache: job.force_rescore,
-                turns: self.turns.clone(),
+                turns: match &deadline {
+                    Some(deadline) => deadline.turns(),
+                    None => self.turns.clone(),
+                },
             };
             let Some(judge) = &judge else { break };
-            answers.push(self.answer(judge, question, context, spent).await?);
+            let answer = self.answer(judge, question, context, spent);
+            answers.push(match deadline {
+                Some(deadline) => deadline.of_answer(answer).await?,
+                None => answer.await?,
+            });
         }
         let trimmed = answers.iter().flatten().map(|a| a.trimmed_tokens).sum();
-        Ok(match request.score(&criteria, &answers) {
+        let score = move || request.score(&criteria, &answers);
+        Ok(match weight.run(score).await? {
             Scorecard::Session(score) => scored_session(job, score, trimmed)?,
-            Scorecard::Evaluated(evaluation) => evaluated(job, *evaluation),
+            Scorecard::Evaluated(evaluation) => evaluated(job, *evaluation, self.now()),
             Scorecard::Unscored(error) => judge_failed(&error),
         })
     }
@@ -213,7 +251,7 @@ impl Pipeline {
     }
 
     /// The subject of a job, as its kind's request.
-    async fn request(&self, job: &Job) -> Result<Box<dyn Request>, Ending> {
+    async fn request(&self, job: &Job) -> Result<Arc<dyn Request>, Ending> {
         match job.kind {
             Kind::Session => {
                 let session_id = session_id(job)?;
@@ -228,7 +266,7 @@ impl Pipeline {
                             format!("session {session_id} is no longer stored"),
                         )
                     })?;
-                Ok(Box::new(SessionRequest {
+                Ok(Arc::new(SessionRequest {
                     completed: session.status == crate::store::SessionStatus::Completed,
                     alert_type: session.alert_type,
                     agent: session.agent,
@@ -238,8 +276,10 @@ impl Pipeline {
                     tools: session.tools,
                 }))
             }
-            Kind::Query | Kind::Qas | Kind::SqlMetrics => Case::read(job.kind, &job.payload)
-                .map(Case::into_request)
+            Kind::Query | Kind::Qas | Kind::SqlMetrics => self
+                .case(job)
+                .await?
+                .map(|case| Arc::from(case.into_request()))
                 .map_err(|faults| {
                     // Checked when it was enqueued: a payload of a release that took more.
                     let said: Vec<String> = faults
@@ -248,6 +288,17 @@ impl Pipeline {
                         .collect();
                     failed(FailureClass::BadInput, said.join("; "))
                 }),
+        }
+    }
+
+    /// The case of a job that isn't a session's, or the faults of its payload.
+    async fn case(&self, job: &Job) -> Result<Result<Case, Vec<Fault>>, Ending> {
+        match Weight::of(&job.payload) {
+            Weight::Light => Ok(Case::read(job.kind, &job.payload)),
+            weight @ Weight::Heavy => {
+                let (kind, payload) = (job.kind, job.payload.clone());
+                weight.run(move || Case::read(kind, &payload)).await
+            }
         }
     }
 
@@ -375,8 +426,15 @@ fn scored_session(job: &Job, score: SessionScore, trimmed: u64) -> Result<Ending
 }
 
 /// The ending of a case: what was computed is kept, also where the judge's part failed.
-fn evaluated(job: &Job, evaluation: Evaluation) -> Ending {
+fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>) -> Ending {
     let simulated = evaluation.simulated();
+    match job.kind {
+        Kind::SqlMetrics => {
+            let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
+            sql_metrics::stamp_errors(&mut evaluation.result, &at);
+        }
+        Kind::Session | Kind::Query | Kind::Qas => {}
+    }
     let components = evaluation
         .components
         .into_iter()
@@ -402,6 +460,17 @@ fn evaluated(job: &Job, evaluation: Evaluation) -> Ending {
             class: class_of(error.class),
             message: error.message,
         }),
+    }
+}
+
+/// A question that doesn't fit, as its answer.
+fn too_large(message: String) -> JudgeError {
+    JudgeError {
+        class: ErrorClass::TooLarge,
+        message,
+        status: None,
+        retry_after: None,
+        raw_reply: None,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Finds what was lost: jobs of dead workers, ids that the queue no longer holds, waits that took too long.
+//! Finds what was lost: jobs of dead workers, ids that the queue no longer holds, waits that took too long, batches that are
+//! done or were never whole.
 //!
 //! Reads the store, pushes ids. Every push is idempotent, so that any number of workers may rescue at once.
 
@@ -25,6 +26,9 @@ const BUSY_PERIOD: Duration = Duration::from_millis(100);
 const GRACE: TimeDelta = TimeDelta::seconds(2);
 /// Interactive ids that one look pushes again at most, per lane; the cursor goes on from there.
 const INTERACTIVE_PAGE: u32 = 1_000;
+
+/// A batch that is being made, and whose maker wasn't heard for this long, will never be whole.
+const SILENT: Duration = Duration::from_secs(60);
 
 /// The limits of a rescue.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +107,7 @@ impl Rescue {
             self.looked_at = Some(Instant::now());
             self.requeue_lost(now).await?;
             self.expire_waits(now).await?;
+            self.look_after_batches(now).await?;
         }
         let mut refill = Refill::Done;
         let lanes = self.store.lanes().await?;
@@ -150,6 +155,25 @@ impl Rescue {
             tracing::warn!(%job_id, "a job waited too long and failed");
             self.tell_failed(job_id, FailureClass::WaitExpired, now)
                 .await;
+        }
+        Ok(())
+    }
+
+    /// Completes batches that are done, ends items of cancelled ones, and removes those that were never whole.
+    async fn look_after_batches(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        for batch_id in self.store.batches_without_items_left().await? {
+            if let Some(batch) = self.store.complete_batch(batch_id, now).await? {
+                self.events.announce(Event::of_batch(
+                    EventType::BatchCompleted,
+                    batch.batch_id,
+                    batch.kind,
+                    now,
+                ));
+            }
+        }
+        self.store.cancel_items_left(now).await?;
+        for batch_id in self.store.remove_silent_batches(SILENT).await? {
+            tracing::warn!(%batch_id, "a batch whose maker died before it was whole is removed");
         }
         Ok(())
     }

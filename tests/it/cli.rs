@@ -7,6 +7,8 @@ use tempfile::TempDir;
 
 mod doctor;
 mod embedded;
+mod evaluate;
+mod report;
 mod servers;
 mod settings;
 

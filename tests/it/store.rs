@@ -1,6 +1,7 @@
 //! The store: every rule on both databases.
 
 mod accept;
+mod batches;
 mod brakes;
 mod claim;
 mod fixtures;

@@ -12,10 +12,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::job_view::JobRef;
+use super::job_view::{JobRef, job_path};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
-use crate::store::ImportState;
+use crate::store::{BatchState, ImportState};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
@@ -27,6 +27,10 @@ pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
 const RETRY_AFTER_S: u64 = 5;
 /// How long it should leave a request with its key alone, seconds.
 const KEY_RETRY_AFTER_S: u64 = 2;
+
+/// What a batch may be declared as.
+const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
+     application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -129,6 +133,8 @@ pub(super) enum ApiError {
     /// 404.
     JobNotFound(JobId),
     /// 404.
+    BatchNotFound(Uuid),
+    /// 404.
     CriteriaNotFound(String),
     /// 404.
     JudgeNotFound {
@@ -158,6 +164,15 @@ pub(super) enum ApiError {
         /// How it ended.
         state: ImportState,
     },
+    /// 409: pause, resume, cancel, retry-errors.
+    BatchState {
+        /// The batch.
+        batch_id: Uuid,
+        /// Where it stands.
+        state: BatchState,
+        /// What was asked.
+        verb: &'static str,
+    },
     /// 409: another request with the key is under way.
     KeyInUse,
     /// 422: the key stands for another request.
@@ -169,8 +184,12 @@ pub(super) enum ApiError {
         /// The most that is taken, bytes.
         max: usize,
     },
+    /// 413: a batch; the most that is taken, bytes.
+    BatchTooLarge(usize),
     /// 415: what was declared.
     UnsupportedMediaType(Option<String>),
+    /// 415: what a batch was declared as.
+    BatchMediaType(Option<String>),
     /// 421: the Host.
     HostNotAllowed(String),
     /// 431.
@@ -191,8 +210,12 @@ pub(super) enum ApiError {
     JudgeNotConfigured(JudgeProblem),
     /// 503: how many streams there may be.
     TooManyStreams(usize),
+    /// 503: why; nothing of the batch is left.
+    BatchGivenUp(&'static str),
     /// 503: what was attempted; goes to the log alone.
     DatabaseUnavailable(String),
+    /// 504: the job that goes on.
+    JudgeSlow(Box<Job>),
 }
 
 impl ApiError {
@@ -224,7 +247,11 @@ impl ApiError {
 
     /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
-        if let Self::DatabaseUnavailable(_) | Self::TooManyStreams(_) = self {
+        if let Self::DatabaseUnavailable(_)
+        | Self::TooManyStreams(_)
+        | Self::BatchGivenUp(_)
+        | Self::JudgeSlow(_) = self
+        {
             Some(RETRY_AFTER_S)
         } else if let Self::KeyInUse = self {
             Some(KEY_RETRY_AFTER_S)
@@ -240,7 +267,8 @@ impl ApiError {
         | Self::JobNotFailed(job)
         | Self::JobEnded(job)
         | Self::JobCancelled(job)
-        | Self::JudgeFailed(job) = self
+        | Self::JudgeFailed(job)
+        | Self::JudgeSlow(job) = self
         {
             Some(job)
         } else if let Self::NotScored { job, .. } = self {
@@ -304,16 +332,28 @@ impl IntoResponse for ApiError {
                 .headers_mut()
                 .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if let Self::JudgeSlow(job) = &self
+            && let Ok(location) = HeaderValue::from_str(&job_path(job.job_id))
+        {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
         if let Self::Unauthorized(_) = self {
             response.headers_mut().insert(
                 header::WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"gavel\""),
             );
         }
-        if let Self::UnsupportedMediaType(_) = self {
+        let accepted = if let Self::UnsupportedMediaType(_) = self {
+            Some("application/json")
+        } else if let Self::BatchMediaType(_) = self {
+            Some(BATCH_TYPES)
+        } else {
+            None
+        };
+        if let Some(accepted) = accepted {
             response.headers_mut().insert(
                 HeaderName::from_static("accept-post"),
-                HeaderValue::from_static("application/json"),
+                HeaderValue::from_static(accepted),
             );
         }
         response.extensions_mut().insert(problem);

@@ -16,6 +16,7 @@ impl ApiError {
             Self::SessionNotFound(_) => "session-not-found",
             Self::NotScored { .. } => "not-scored",
             Self::JobNotFound(_) => "job-not-found",
+            Self::BatchNotFound(_) => "batch-not-found",
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
@@ -26,10 +27,11 @@ impl ApiError {
             Self::JobEnded(_) => "job-ended",
             Self::JobCancelled(_) => "job-cancelled",
             Self::ImportEnded { .. } => "import-ended",
+            Self::BatchState { .. } => "batch-state",
             Self::KeyInUse => "idempotency-key-in-use",
             Self::KeyReused => "idempotency-key-reused",
-            Self::TooLarge { .. } => "payload-too-large",
-            Self::UnsupportedMediaType(_) => "unsupported-media-type",
+            Self::TooLarge { .. } | Self::BatchTooLarge(_) => "payload-too-large",
+            Self::UnsupportedMediaType(_) | Self::BatchMediaType(_) => "unsupported-media-type",
             Self::HostNotAllowed(_) => "host-not-allowed",
             Self::HeadersTooLarge => "headers-too-large",
             Self::Internal(_) => "internal",
@@ -39,8 +41,10 @@ impl ApiError {
             Self::HistoryNotConfigured => "history-not-configured",
             Self::Disabled(_) => "scoring-disabled",
             Self::JudgeNotConfigured(_) => "judge-not-configured",
+            Self::BatchGivenUp(_) => "batch-given-up",
             Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
+            Self::JudgeSlow(_) => "judge-slow",
         }
     }
 
@@ -69,6 +73,7 @@ impl ApiError {
                 None => format!("session {session_id} has no score: ask for one by POST"),
             },
             Self::JobNotFound(id) => format!("job {id} is not known"),
+            Self::BatchNotFound(id) => format!("batch {id} is not known"),
             Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
             Self::JudgeNotFound { name, known } => {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))
@@ -90,6 +95,16 @@ impl ApiError {
             Self::ImportEnded { import_id, state } => {
                 format!("import {import_id} has already {state}")
             }
+            Self::BatchState {
+                batch_id,
+                state,
+                verb,
+            } => format!("batch {batch_id} is {state}: it can't {verb} now"),
+            Self::BatchTooLarge(max) => format!(
+                "the batch is larger than {max} bytes: split it, or raise http.max_batch_bytes"
+            ),
+            Self::BatchMediaType(declared) => batch_media_type(declared.as_deref()),
+            Self::BatchGivenUp(why) => (*why).to_owned(),
             Self::KeyInUse => {
                 "a request with this Idempotency-Key is under way; try again to get its answer"
                     .to_owned()
@@ -132,6 +147,18 @@ impl ApiError {
                 format!("{max} streams are open, which is http.max_streams")
             }
             Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+            Self::JudgeSlow(job) => format!(
+                "job {} is {} and goes on: its result will stand at Location",
+                job.job_id, job.state
+            ),
         }
     }
+}
+
+fn batch_media_type(declared: Option<&str>) -> String {
+    format!(
+        "the batch is declared as {:?}: send application/json, application/x-ndjson, text/csv or XLSX, plain or with \
+         Content-Encoding: gzip",
+        declared.unwrap_or("nothing")
+    )
 }

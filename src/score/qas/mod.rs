@@ -1,47 +1,230 @@
-//! STUB: replaced by its owner.
+//! Kind `qas`: an agent's answer to a question. 0.40 semantic + 0.40 execution + 0.20 datatype; the rules are in `docs/qas.md`.
+//!
+//! A component that can't be judged for want of an expected query or answer is absent: its weight is shared out among the others, and it is
+//! never a free 1.0. A judge that failed leaves the total open, and never a number in its place.
 
-use serde_json::Value;
+mod answer;
+mod case;
+mod datatype;
+mod execution;
+mod judge;
+mod semantic;
+#[cfg(test)]
+mod tests;
 
-use super::{BadRequest, Criteria, Evaluation, Field, Request, Scorecard};
-use crate::judge::{Answer, Fault, Limits, Nonce, Question};
+use serde_json::{Value, json};
 
-/// The payload's fields.
-pub const FIELDS: &[Field] = &[Field::text("test_id"), Field::text("question")];
+use super::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
+use crate::judge::{Answer, ErrorClass, JudgeError, Limits, Nonce, Question, Reply};
 
-/// One case.
+pub use answer::AnswerType;
+pub use case::{Agent, FIELDS, QasCase, THRESHOLD};
+
+/// The weights of the components.
+const SEMANTIC: f64 = 0.40;
+const EXECUTION: f64 = 0.40;
+const DATATYPE: f64 = 0.20;
+/// What a total may fall short of its threshold by.
+const SLACK: f64 = 1e-9;
+/// Decimals that are kept of a share: those behind are noise of floats.
+const DECIMALS: f64 = 1e12;
+
+/// What is known of a component before a judge is asked.
 #[derive(Debug, Clone, PartialEq)]
-pub struct QasCase {
-    /// Its name.
-    pub test_id: Option<String>,
+enum Part {
+    /// Its score, and why.
+    Known(f64, String),
+    /// There is nothing to hold it against, and why.
+    Absent(String),
+    /// A judge has to say.
+    Judged,
+}
+
+/// What came of a component.
+#[derive(Debug, Clone, PartialEq)]
+enum Finding {
+    /// Its score, and why.
+    Scored(f64, String),
+    /// There is nothing to hold it against, and why.
+    Absent(String),
+    /// The judge failed.
+    Failed(JudgeError),
+    /// No judge was asked.
+    NotRun,
 }
 
 impl QasCase {
-    /// Reads a payload.
-    pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
-        let _ = payload;
-        Ok(Self { test_id: None })
-    }
-
     /// Whether a judge has a part in it.
     pub fn needs_judge(&self) -> bool {
-        false
+        self.asks_about_queries() || self.asks_about_answers()
+    }
+
+    fn asks_about_queries(&self) -> bool {
+        semantic::semantic(self) == Part::Judged
+    }
+
+    /// Only texts are ever judged: tables aren't compared to find that out.
+    fn asks_about_answers(&self) -> bool {
+        self.answer_type.comparison() == answer::Comparison::Texts
+            && execution::execution(self) == Part::Judged
     }
 }
 
 impl Request for QasCase {
-    fn questions(&self, _: &Criteria, _: &Limits, _: &Nonce) -> Result<Vec<Question>, BadRequest> {
-        Ok(Vec::new())
+    /// Up to two questions: about the queries, then about the answers.
+    fn questions(
+        &self,
+        criteria: &Criteria,
+        limits: &Limits,
+        nonce: &Nonce,
+    ) -> Result<Vec<Question>, BadRequest> {
+        let mut questions = Vec::new();
+        if self.asks_about_queries() {
+            questions.push(judge::about_queries(self, criteria, (limits, nonce))?);
+        }
+        if self.asks_about_answers() {
+            questions.push(judge::about_answers(self, criteria, (limits, nonce))?);
+        }
+        Ok(questions)
     }
 
-    fn score(&self, _: &Criteria, _: &[Answer]) -> Scorecard {
-        Scorecard::Evaluated(Box::new(Evaluation {
-            total: None,
-            passed: None,
-            threshold: None,
-            components: Vec::new(),
-            result: Value::Null,
-            error: None,
-            judged_by: None,
-        }))
+    fn score(&self, _: &Criteria, answers: &[Answer]) -> Scorecard {
+        let mut left = answers.iter();
+        let semantic = finding(semantic::semantic(self), &mut left);
+        let execution = finding(execution::execution(self), &mut left);
+        let (score, why) = datatype::datatype(
+            self.answer_type,
+            self.actual.as_ref(),
+            self.error.as_deref(),
+        );
+        let findings = [semantic, execution, Finding::Scored(score, why)];
+        Scorecard::Evaluated(Box::new(self.evaluation(&findings, judged_by(answers))))
     }
+}
+
+impl QasCase {
+    fn evaluation(&self, findings: &[Finding; 3], judged_by: Option<JudgedBy>) -> Evaluation {
+        let [semantic, execution, datatype] = findings;
+        let total = total(findings);
+        let passed = total.map(|total| total >= self.threshold - SLACK);
+        let judge = judged_by.as_ref().map(
+            |by| json!({ "provider": by.provider, "model": by.model, "simulated": by.simulated }),
+        );
+        let result = json!({
+            "semantic_score": semantic.shown(),
+            "execution_score": execution.shown(),
+            "datatype_score": datatype.shown(),
+            "final_score": total.map(tidy),
+            "passed": passed,
+            "threshold": self.threshold,
+            "status": if total.is_some() { "complete" } else { "incomplete" },
+            "breakdown": {
+                "semantic_explanation": semantic.explanation(),
+                "execution_explanation": execution.explanation(),
+                "datatype_explanation": datatype.explanation(),
+            },
+            "judge": judge,
+        });
+        let error = findings.iter().find_map(|finding| match finding {
+            Finding::Failed(error) => Some(error.clone()),
+            Finding::Scored(..) | Finding::Absent(_) | Finding::NotRun => None,
+        });
+        Evaluation {
+            total,
+            passed,
+            threshold: Some(self.threshold),
+            components: vec![
+                ("semantic", semantic.score()),
+                ("execution", execution.score()),
+                ("datatype", datatype.score()),
+            ],
+            result,
+            error,
+            judged_by,
+        }
+    }
+}
+
+impl Finding {
+    fn score(&self) -> Option<f64> {
+        match self {
+            Self::Scored(score, _) => Some(*score),
+            Self::Absent(_) | Self::Failed(_) | Self::NotRun => None,
+        }
+    }
+
+    fn shown(&self) -> Value {
+        json!(self.score().map(tidy))
+    }
+
+    fn explanation(&self) -> String {
+        match self {
+            Self::Scored(_, why) | Self::Absent(why) => why.clone(),
+            Self::Failed(error) => format!(
+                "the judge failed ({}): {}",
+                error.class.as_str(),
+                error.message
+            ),
+            Self::NotRun => "not_run: no judge was asked".to_owned(),
+        }
+    }
+}
+
+/// What came of a component; one that a judge has to say takes the next answer.
+fn finding<'a>(part: Part, answers: &mut impl Iterator<Item = &'a Answer>) -> Finding {
+    match part {
+        Part::Known(score, why) => Finding::Scored(score, why),
+        Part::Absent(why) => Finding::Absent(why),
+        Part::Judged => match answers.next() {
+            None => Finding::NotRun,
+            Some(Err(error)) => Finding::Failed(error.clone()),
+            Some(Ok(reply)) => match judge::read(&reply.value) {
+                Ok(opinion) => Finding::Scored(opinion.score, opinion.explanation),
+                // Checked when it came: a cached reply of a release that took more.
+                Err(_) => Finding::Failed(unusable(reply)),
+            },
+        },
+    }
+}
+
+fn unusable(reply: &Reply) -> JudgeError {
+    JudgeError {
+        class: ErrorClass::Unparsable,
+        message: format!(
+            "the reply of judge {} is not an explanation with a score from 0 to 1",
+            reply.provider
+        ),
+        status: None,
+        retry_after: None,
+        raw_reply: Some(reply.value.to_string()),
+    }
+}
+
+/// The weighted mean over the components that there are; none while one of them is open.
+fn total(findings: &[Finding; 3]) -> Option<f64> {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for (finding, weight) in findings.iter().zip([SEMANTIC, EXECUTION, DATATYPE]) {
+        match finding {
+            Finding::Scored(score, _) => {
+                sum += weight * score;
+                weights += weight;
+            }
+            Finding::Absent(_) => {}
+            Finding::Failed(_) | Finding::NotRun => return None,
+        }
+    }
+    (weights > 0.0).then(|| sum / weights)
+}
+
+/// The judge that answered; of two the simulated one, which marks the score.
+fn judged_by(answers: &[Answer]) -> Option<JudgedBy> {
+    let replies = || answers.iter().flatten();
+    let chosen = replies()
+        .find(|reply| reply.simulated)
+        .or_else(|| replies().next());
+    chosen.map(JudgedBy::from)
+}
+
+fn tidy(share: f64) -> f64 {
+    (share * DECIMALS).round() / DECIMALS
 }

@@ -1,56 +1,236 @@
-//! STUB: replaced by its owner.
+//! Kind `query`: a generated KQL or SQL query against an expected one, by four components of a quarter each.
+//!
+//! `payload` reads a case, `computed` compares columns, texts and rows without a judge, `grading` is the judge's part, and
+//! `result` is what clients see of it all. A query is never run here: its columns and rows come with the payload. Where the
+//! judge's part is missing there is no total: never a neutral number in its place.
+
+mod computed;
+mod fields;
+mod grading;
+mod payload;
+mod result;
+
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use super::{BadRequest, Criteria, Evaluation, Field, Request, Scorecard};
-use crate::judge::{Answer, Fault, Limits, Nonce, Question};
+use super::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION};
+use super::prompt::{Form, Part, question};
+use super::rows::Table;
+use super::tables::sql::Dialect;
+use super::{BadRequest, Criteria, Evaluation, Request, Scorecard};
+use crate::judge::{Answer as JudgeAnswer, Fault, Limits, Nonce, Question};
+use computed::Computed;
+use grading::Grading;
 
-/// The payload's fields.
-pub const FIELDS: &[Field] = &[
-    Field::text("id"),
-    Field::text("generated_kql"),
-    Field::text("expected_kql"),
-];
+pub use payload::FIELDS;
+pub use result::{
+    ComponentError, QueryComponent, QueryComponents, QueryJudge, QueryScore, QueryStatus,
+};
 
-/// One case.
+/// The weight of each of the four components.
+const COMPONENT_WEIGHT: f64 = 0.25;
+/// How far below the threshold a total may lie: sums of fractions are not exact.
+const SLACK: f64 = 1e-9;
+/// What the judge reads in place of a question that the case doesn't hold.
+const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks for)";
+
+/// One case: a generated query, the one that is right, and what both gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryCase {
-    /// Its name.
+    /// The case's own name, at most 1 KiB.
     pub id: Option<String>,
     /// The judge or model asked for.
     pub model: Option<String>,
+    prompt: Option<String>,
+    generated: Answer,
+    generated_error: Option<String>,
+    expected: Answer,
+    accepted: Vec<Answer>,
+    ordered: Ordered,
+    decimals: Option<u8>,
+    grammar: Grammar,
+    threshold: f64,
+    computed: Once,
+}
+
+/// A query and what it gave.
+#[derive(Debug, Clone, PartialEq)]
+struct Answer {
+    query: String,
+    result: Arc<ResultSet>,
+}
+
+/// Columns and rows as they came, and as they are compared.
+#[derive(Debug, Clone)]
+struct ResultSet {
+    columns: Vec<String>,
+    rows: Vec<Value>,
+    table: Table,
+}
+
+/// The table follows from the rest.
+impl PartialEq for ResultSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.columns == other.columns && self.rows == other.rows
+    }
+}
+
+/// Whether rows must come in the expected order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ordered {
+    No,
+    Yes,
+    /// If the query that is right sorts at its top level.
+    Auto,
+}
+
+/// How the queries are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grammar {
+    Kql,
+    Sql(Dialect),
+}
+
+/// What was computed, once for each case: large results take seconds, and both the question and the score need it.
+///
+/// It follows from the other fields and says nothing of its own: it equals any other.
+#[derive(Debug, Clone, Default)]
+struct Once(OnceLock<Computed>);
+
+impl PartialEq for Once {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl QueryCase {
     /// Reads a payload.
+    ///
+    /// `generated_kql` and `expected_kql` are required, texts of at most 64 KiB. Rows are objects or lists, at most 10,000 of 500
+    /// columns a side.
+    ///
+    /// # Errors
+    /// Every fault, each with its JSON pointer into the payload; at most 100 are listed.
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
-        let _ = payload;
-        Ok(Self {
-            id: None,
-            model: None,
-        })
+        payload::read(payload)
     }
 
-    /// Whether a judge has a part in it.
+    /// Whether a judge may have a part in it: the generated query isn't the expected one, or there are other right answers to
+    /// choose from, which takes comparing the results. Then [`Request::questions`] says whether one is asked.
     pub fn needs_judge(&self) -> bool {
-        false
+        !self.accepted.is_empty() || !self.is_identical_to(&self.expected)
+    }
+
+    fn computed(&self) -> &Computed {
+        self.computed.0.get_or_init(|| Computed::of(self))
+    }
+
+    fn total(&self, computed: &Computed, grading: &Grading) -> Option<f64> {
+        let graded = grading.score()?;
+        let sum = computed.schema.score + computed.semantic.score + computed.results_score + graded;
+        Some(sum * COMPONENT_WEIGHT)
+    }
+
+    /// Whether a total passes: the query executed, and the total reaches the threshold but for what sums of fractions lose.
+    fn passes(&self, total: f64) -> bool {
+        self.generated_error.is_none() && total >= self.threshold - SLACK
     }
 }
 
 impl Request for QueryCase {
-    fn questions(&self, _: &Criteria, _: &Limits, _: &Nonce) -> Result<Vec<Question>, BadRequest> {
-        Ok(Vec::new())
+    fn questions(
+        &self,
+        criteria: &Criteria,
+        limits: &Limits,
+        nonce: &Nonce,
+    ) -> Result<Vec<Question>, BadRequest> {
+        if !self.needs_judge() {
+            return Ok(Vec::new());
+        }
+        // Only a choice among right answers takes comparing before asking.
+        let right = if self.accepted.is_empty() {
+            &self.expected
+        } else {
+            let computed = self.computed();
+            if computed.identical {
+                return Ok(Vec::new());
+            }
+            self.right(computed.accepted)
+        };
+        let (expected_name, generated_name) = match self.grammar {
+            Grammar::Kql => ("expected_kql", "generated_kql"),
+            Grammar::Sql(_) => ("expected_sql", "generated_sql"),
+        };
+        let parts = [
+            Part {
+                placeholder: QUESTION,
+                name: "question",
+                text: self.prompt.as_deref().unwrap_or(NO_PROMPT),
+            },
+            Part {
+                placeholder: EXPECTED_QUERY,
+                name: expected_name,
+                text: &right.query,
+            },
+            Part {
+                placeholder: GENERATED_QUERY,
+                name: generated_name,
+                text: &self.generated.query,
+            },
+        ];
+        let form = Form {
+            kind: "query",
+            schema_name: "query_grade",
+            version: grading::VERSION,
+            schema: grading::schema,
+            check: grading::check(),
+        };
+        question(form, criteria, &criteria.prompt, &parts, (limits, nonce)).map(|one| vec![one])
     }
 
-    fn score(&self, _: &Criteria, _: &[Answer]) -> Scorecard {
+    fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
+        let computed = self.computed();
+        let grading = if computed.identical {
+            Grading::Identical
+        } else {
+            Grading::of(answers.first())
+        };
+        let total = self.total(computed, &grading);
+        let passed = total.map(|total| self.passes(total));
+        let (judged_by, error) = match &grading {
+            Grading::Graded { by, .. } => (Some(by.clone()), None),
+            Grading::Failed(error) => (None, Some(error.clone())),
+            Grading::Identical | Grading::NotRun => (None, None),
+        };
+        let score = QueryScore {
+            total_score: total,
+            is_successful: passed.unwrap_or(false),
+            threshold: self.threshold,
+            status: match total {
+                Some(_) => QueryStatus::Complete,
+                None => QueryStatus::Incomplete,
+            },
+            accepted: computed.accepted,
+            components: result::components(self, computed, &grading),
+            judge: judged_by.as_ref().map(QueryJudge::from),
+        };
         Scorecard::Evaluated(Box::new(Evaluation {
-            total: None,
-            passed: None,
-            threshold: None,
-            components: Vec::new(),
-            result: Value::Null,
-            error: None,
-            judged_by: None,
+            total,
+            passed,
+            threshold: Some(self.threshold),
+            components: vec![
+                ("schema_match", Some(computed.schema.score)),
+                ("semantic_similarity", Some(computed.semantic.score)),
+                ("results_match", Some(computed.results_score)),
+                ("llm_grading", grading.score()),
+            ],
+            result: serde_json::to_value(&score).unwrap_or_default(),
+            error,
+            judged_by,
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,8 +34,10 @@ impl Confidence {
     pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
 }
 
-/// What each level promises, and how hard a miss counts. Checked where it is configured: promises from 0 to 1, a factor above 0.
+/// What each level promises, and how hard a miss counts. Checked where it is configured: promises from 0 to 1, a factor above 0. Written as
+/// `targets` and `factor`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Written", from = "Written")]
 pub struct Promises {
     /// The share of correct answers of the high level.
     pub high: f64,
@@ -54,6 +56,47 @@ impl Default for Promises {
             medium: 0.75,
             low: 0.45,
             factor: 3.0,
+        }
+    }
+}
+
+/// Promises as reports and requests have them.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Written {
+    targets: Targets,
+    factor: f64,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Targets {
+    high: f64,
+    medium: f64,
+    low: f64,
+}
+
+impl From<Promises> for Written {
+    fn from(promises: Promises) -> Self {
+        let Promises {
+            high,
+            medium,
+            low,
+            factor,
+        } = promises;
+        Self {
+            targets: Targets { high, medium, low },
+            factor,
+        }
+    }
+}
+
+impl From<Written> for Promises {
+    fn from(written: Written) -> Self {
+        let Targets { high, medium, low } = written.targets;
+        Self {
+            high,
+            medium,
+            low,
+            factor: written.factor,
         }
     }
 }
@@ -95,12 +138,14 @@ pub struct Calibration {
     /// The scored cases that have a confidence.
     pub n: usize,
     /// High, medium, low.
+    #[serde(rename = "groups")]
     pub levels: [Level; 3],
     /// The expected calibration error, the promises taken as probabilities; none without cases.
     pub ece: Option<f64>,
     /// The Brier score, the promises taken as probabilities; none without cases.
     pub brier: Option<f64>,
     /// The promises and the factor used.
+    #[serde(flatten)]
     pub promises: Promises,
 }
 
@@ -260,6 +305,19 @@ mod tests {
             bad.warnings,
             ["Model is overconfident - high confidence not reliable"]
         );
+    }
+
+    #[test]
+    fn a_report_is_written_with_its_groups_targets_and_factor() {
+        let written = serde_json::to_value(report([(19, 20), (12, 15), (4, 10)])).unwrap();
+        assert_eq!(written["groups"][1]["confidence"], "medium");
+        assert_eq!(
+            written["targets"],
+            serde_json::json!({ "high": 0.95, "medium": 0.75, "low": 0.45 })
+        );
+        assert_eq!(written["factor"], 3.0);
+        let read: Promises = serde_json::from_value(written).unwrap();
+        assert_eq!(read, Promises::default());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The metrics of generated SQL that are computed: what a case's two queries and its validator's flags are worth.
+//! Kind `sql_metrics`: what a case's two queries and its validator's flags are worth. The rules are in `docs/sql-metrics.md`.
 //!
-//! Pure, and each metric by itself: none knows of the others but [`verdict`], which joins them. The judge's part is a question elsewhere; here
-//! is only what its answer counts for.
+//! Each metric is by itself: none knows of the others but [`verdict`], which joins them, and one that fails, by an error or a panic, leaves the
+//! others as they are.
 
 pub mod calibration;
 mod case;
@@ -9,6 +9,14 @@ pub mod correctness;
 pub mod safety;
 pub mod tables;
 pub mod validation;
+pub mod validator;
 pub mod verdict;
 
+mod judge;
+mod metric;
+mod request;
+#[cfg(test)]
+mod tests;
+
 pub use case::{FIELDS, MetricsCase};
+pub use metric::stamp_errors;

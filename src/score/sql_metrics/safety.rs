@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::validator::{Right, Said};
+
 /// What a validator's word on one case amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum SafetyOutcome {
@@ -20,13 +22,13 @@ pub enum SafetyOutcome {
 }
 
 impl SafetyOutcome {
-    /// What `safety_valid` amounts to where `should_pass` is right.
-    pub fn of(safety_valid: bool, should_pass: bool) -> Self {
-        match (safety_valid, should_pass) {
-            (true, true) => Self::TrueNegative,
-            (false, false) => Self::TruePositive,
-            (false, true) => Self::FalsePositive,
-            (true, false) => Self::FalseNegative,
+    /// What `safety_valid` amounts to, held against `should_pass`.
+    pub fn of(safety_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
+        match (safety_valid.into(), should_pass.into()) {
+            (Said::Accepted, Right::Pass) => Self::TrueNegative,
+            (Said::Rejected, Right::Stop) => Self::TruePositive,
+            (Said::Rejected, Right::Pass) => Self::FalsePositive,
+            (Said::Accepted, Right::Stop) => Self::FalseNegative,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::validator::{Right, Said};
+
 /// What a validator's word on one case amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum ValidationOutcome {
@@ -20,13 +22,13 @@ pub enum ValidationOutcome {
 }
 
 impl ValidationOutcome {
-    /// What `is_valid` amounts to where `should_pass` is right.
-    pub fn of(is_valid: bool, should_pass: bool) -> Self {
-        match (is_valid, should_pass) {
-            (true, true) => Self::CorrectAcceptance,
-            (false, false) => Self::CorrectRejection,
-            (false, true) => Self::FalseRejection,
-            (true, false) => Self::FalseAcceptance,
+    /// What `is_valid` amounts to, held against `should_pass`.
+    pub fn of(is_valid: impl Into<Said>, should_pass: impl Into<Right>) -> Self {
+        match (is_valid.into(), should_pass.into()) {
+            (Said::Accepted, Right::Pass) => Self::CorrectAcceptance,
+            (Said::Rejected, Right::Stop) => Self::CorrectRejection,
+            (Said::Rejected, Right::Pass) => Self::FalseRejection,
+            (Said::Accepted, Right::Stop) => Self::FalseAcceptance,
         }
     }
 
@@ -119,27 +121,28 @@ const TABLE: &[&str] = &["table", "relation", "view"];
 
 /// Judges a validator's word on one case. `safety_valid` is the word of its safety check, where it has one.
 pub fn validation(
-    is_valid: bool,
-    should_pass: bool,
+    is_valid: impl Into<Said>,
+    should_pass: impl Into<Right>,
     errors: &[String],
-    safety_valid: Option<bool>,
+    safety_valid: Option<Said>,
 ) -> Validation {
+    let said = is_valid.into();
     Validation {
-        outcome: ValidationOutcome::of(is_valid, should_pass),
-        rejection: (!is_valid).then(|| rejection(errors, safety_valid)),
-        is_contradictory: is_valid && !errors.is_empty(),
+        outcome: ValidationOutcome::of(said, should_pass),
+        rejection: (said == Said::Rejected).then(|| rejection(errors, safety_valid)),
+        is_contradictory: said == Said::Accepted && !errors.is_empty(),
     }
 }
 
 /// The kind of a rejection: safety before schema before syntax. Names in quotes don't count, so that a column called `unsafe` may be missing.
-fn rejection(errors: &[String], safety_valid: Option<bool>) -> Rejection {
+fn rejection(errors: &[String], safety_valid: Option<Said>) -> Rejection {
     let errors: Vec<String> = errors.iter().map(|error| plain(error)).collect();
     let says = |phrases: &[&str]| {
         errors
             .iter()
             .any(|error| first_of(error, phrases).is_some())
     };
-    let category = if safety_valid == Some(false) || says(SAFETY) {
+    let category = if safety_valid == Some(Said::Rejected) || says(SAFETY) {
         RejectionKind::Safety
     } else if says(SCHEMA) {
         RejectionKind::Schema
@@ -270,9 +273,9 @@ mod tests {
 
     #[test]
     fn a_failed_safety_check_is_a_safety_violation_whatever_the_errors_say() {
-        let found = rejection(&["syntax error".to_owned()], Some(false));
+        let found = rejection(&["syntax error".to_owned()], Some(Said::Rejected));
         assert_eq!(found.category, RejectionKind::Safety);
-        let found = rejection(&["syntax error".to_owned()], Some(true));
+        let found = rejection(&["syntax error".to_owned()], Some(Said::Accepted));
         assert_eq!(found.category, RejectionKind::Syntax);
     }
 

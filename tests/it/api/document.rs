@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 30] = [
+const ROUTES: [&str; 40] = [
+    "get /api/v1/batches",
+    "get /api/v1/batches/{batch_id}",
+    "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
@@ -23,11 +26,18 @@ const ROUTES: [&str; 30] = [
     "get /metrics",
     "get /openapi.json",
     "get /readyz",
+    "post /api/score-query",
+    "post /api/v1/batches",
+    "post /api/v1/batches/{batch_id}/cancel",
+    "post /api/v1/batches/{batch_id}/pause",
+    "post /api/v1/batches/{batch_id}/resume",
+    "post /api/v1/batches/{batch_id}/retry-errors",
+    "post /api/v1/jobs",
     "post /api/v1/jobs/{job_id}/cancel",
     "post /api/v1/jobs/{job_id}/retry",
     "post /api/v1/judges/{name}/pause",
     "post /api/v1/judges/{name}/resume",
-    "post /api/v1/jobs",
+    "post /api/v1/metrics/calibration",
     "post /api/v1/queue/pause",
     "post /api/v1/queue/resume",
     "post /api/v1/scoring/criteria",
@@ -90,6 +100,8 @@ async fn the_router_answers_every_route_of_the_document() {
         let path = path
             .replace("{session_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
             .replace("{job_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{batch_id}", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f")
+            .replace("{report}", "report.json")
             .replace("{criteria_hash}", &"0".repeat(64))
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
@@ -123,13 +135,38 @@ async fn every_body_has_an_example_that_is_taken() {
             .replace("{session_id}", &session.to_string())
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
-        let sent = server.request(method.clone(), &path).json(example);
+        // No worker runs: what would wait for one answers its job.
+        let sent = server
+            .request(method.clone(), &path)
+            .header("prefer", "respond-async")
+            .json(example);
         let answer = sent.send().await.unwrap();
         let status = answer.status();
         let text = answer.text().await.unwrap();
         assert!(status.is_success(), "{method} {path}: {status} {text}");
     }
-    assert_eq!(bodies, 7);
+    assert_eq!(bodies, 8);
+}
+
+#[test]
+fn the_body_of_a_query_lists_every_field_that_is_read() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    let listed: BTreeSet<&str> = schemas["ScoreQueryRequest"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let read: BTreeSet<&str> = gavel::score::query::FIELDS
+        .iter()
+        .map(|field| field.name)
+        .collect();
+    assert_eq!(listed, read);
+    assert_eq!(
+        schemas["ScoreQueryRequest"]["required"],
+        json!(["generated_kql", "expected_kql"])
+    );
 }
 
 #[tokio::test]
@@ -143,6 +180,7 @@ async fn an_unknown_query_parameter_is_refused_where_the_document_says_so() {
         let asked = path
             .replace("{session_id}", id)
             .replace("{job_id}", id)
+            .replace("{batch_id}", id)
             .replace("{criteria_hash}", &"0".repeat(64));
         let answer = server.get(&format!("{asked}?no_such=1")).send().await;
         let status = answer.unwrap().status().as_u16().to_string();
@@ -250,6 +288,7 @@ async fn what_has_an_etag_is_documented_with_it_and_with_304() {
     let server = Server::with(Setup::default()).await;
     let (session, _) = server.scored(70).await;
     let job = server.json_of("/api/v1/jobs").await["items"][0]["job_id"].clone();
+    let batch = server.batch(1).await;
     server.stopping.cancel();
     for (method, path, operation) in operations(&document()) {
         if method != "get" {
@@ -258,6 +297,7 @@ async fn what_has_an_etag_is_documented_with_it_and_with_304() {
         let asked = path
             .replace("{session_id}", &session.to_string())
             .replace("{job_id}", job.as_str().unwrap())
+            .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
             .replace("{criteria_hash}", &server.enqueue.current_criteria().hash.0);
         let answer = server.get(&asked).send().await.unwrap();
         let etag = header(&answer, "etag");

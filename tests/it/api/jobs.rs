@@ -27,6 +27,8 @@ async fn a_job_is_answered_as_its_body_is_promised() {
             "state",
             "wait",
             "attempts",
+            "batch_id",
+            "item_no",
             "retries",
             "error",
             "result",

@@ -3,7 +3,10 @@
 mod answers;
 mod auth;
 mod bad_input;
+mod batch_reports;
+mod batches;
 mod brakes;
+mod calibration;
 mod document;
 mod events;
 mod fakes;
@@ -60,8 +63,10 @@ impl Default for Setup {
         Self {
             http: HttpSettings {
                 max_body_bytes: 8 << 20,
+                max_batch_bytes: 32 << 20,
                 max_json_depth: 64,
                 max_wait_s: 60,
+                score_query_wait_s: 150,
                 max_streams: 2,
                 allowed_hosts: Vec::new(),
                 trusted_proxies: vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()],
@@ -357,9 +362,9 @@ impl Server {
         (session, self.succeed(job, total).await)
     }
 
-    /// Inserts a bulk job as a batch would.
-    async fn bulk(&self, session: Uuid) -> JobId {
-        let job = NewJob {
+    /// A bulk job of a session.
+    fn new_bulk(&self, session: Uuid) -> NewJob {
+        NewJob {
             job_id: JobId::new(),
             kind: Kind::Session,
             subject_id: Some(session),
@@ -372,7 +377,12 @@ impl Server {
             triggered_by: "batch".to_owned(),
             batch: None,
             created_at: SystemClock.now(),
-        };
+        }
+    }
+
+    /// Inserts a bulk job as a batch would.
+    async fn bulk(&self, session: Uuid) -> JobId {
+        let job = self.new_bulk(session);
         let id = job.job_id;
         assert_eq!(self.store().accept(job).await.unwrap(), Accepted::New);
         id

@@ -11,11 +11,11 @@ use super::{Place, Run};
 const NOBODY: &str = "127.0.0.1:0";
 
 /// A process that is killed if a test fails half-way.
-struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Running {
     /// Starts a command and waits until it says where it listens; answers its address.
-    fn start(place: &Place, args: &[&str], sign: &str) -> (Self, String) {
+    pub(super) fn start(place: &Place, args: &[&str], sign: &str) -> (Self, String) {
         let mut child = place.command(args).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = lines
@@ -31,7 +31,7 @@ impl Running {
     }
 
     /// Asks it to stop, as an operator would, and waits for its end.
-    fn stop(mut self, signal: &str) -> Option<i32> {
+    pub(super) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.0.id().to_string();
         let sent = std::process::Command::new("kill")
             .args([signal, &pid])
@@ -51,7 +51,7 @@ impl Drop for Running {
 }
 
 /// A place with a judge: the simulator, on a port of its own.
-fn place_with_judge() -> (Place, Running) {
+pub(super) fn place_with_judge() -> (Place, Running) {
     let place = Place::new();
     let (simulator, url) = Running::start(
         &place,

@@ -2,7 +2,7 @@
 
 use super::Place;
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "up",
     "demo",
     "serve",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 17] = [
     "sessions",
     "criteria",
     "jobs",
+    "report",
     "judges",
     "queue",
     "doctor",

@@ -3,10 +3,12 @@
 //! Every rule is tested on SQLite with the in-process queue, and on Postgres with Redis where there are servers.
 
 mod asking;
+mod batches;
 mod brakes;
 mod breaker;
 mod cancelling;
 mod draining;
+mod evaluate;
 mod events;
 mod fallback;
 mod hostile;
@@ -15,9 +17,12 @@ mod judge_errors;
 mod on_demand;
 mod pacing;
 mod pruning;
+mod qas;
 mod refused_end;
 mod replies;
 mod rescoring;
+mod score_query;
+mod sql_metrics;
 mod window;
 
 /// Makes each `async fn name(home: Home)` of a module into a test per set-up.

@@ -56,6 +56,11 @@ impl Api {
         }
     }
 
+    /// Its address.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Sends a request; `None` if nobody answers.
     pub(crate) async fn try_send(
         &self,

@@ -172,7 +172,7 @@ fn is_bare_number(schema: &Value) -> bool {
 
 /// The maximum that a description tells as "from 0 to N": strict providers refuse it as a keyword.
 fn told_maximum(schema: &Value) -> Option<f64> {
-    let description = schema.get("description")?.as_str()?;
+    let description = schema.get("description")?.as_str()?.to_ascii_lowercase();
     let (_, told) = description.split_once("from 0 to ")?;
     let digits = told.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()

@@ -1,0 +1,206 @@
+//! What a batch is sent as: its form, what stands beside its items, and where its faults are.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, header};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::params::Params;
+use super::problem::{ApiError, Fault, Refusal};
+use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
+use crate::job::{Kind, Priority};
+use crate::suite::{self, Format, Limits, Reading, SuiteError};
+
+/// The longest name, characters.
+const MAX_NAME: usize = 200;
+
+/// What to score: in JSON beside the items, else in the query string.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BatchHead {
+    /// The kind of all items.
+    pub(super) kind: Kind,
+    /// What you call it; at most 200 characters.
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
+    #[serde(default)]
+    pub(super) threshold: Option<f64>,
+    /// Not taken yet: leave it out.
+    #[serde(default)]
+    pub(super) budget_usd: Option<f64>,
+    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
+    #[serde(default)]
+    pub(super) criteria_hash: Option<String>,
+    /// Who waits: `bulk` (default) lets `interactive` work go first.
+    #[serde(default)]
+    pub(super) priority: Option<Priority>,
+    /// Whether cached replies are passed over.
+    #[serde(default)]
+    pub(super) force_rescore: bool,
+}
+
+/// A batch in JSON.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+pub(super) struct BatchRequest {
+    /// What to score.
+    #[serde(flatten)]
+    pub(super) head: BatchHead,
+    /// The payloads, each as POST /api/v1/jobs takes it; at most 1,000,000 of 8 MiB.
+    #[schema(value_type = Vec<Object>)]
+    pub(super) items: Vec<Value>,
+}
+
+/// What a batch is written in.
+pub(super) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
+    let declared = headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    if let Some(coding) = headers.get(header::CONTENT_ENCODING)
+        && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        let coding = String::from_utf8_lossy(coding.as_bytes());
+        return Err(ApiError::BatchMediaType(Some(format!(
+            "content-encoding {coding}"
+        ))));
+    }
+    let format = declared.as_deref().and_then(Format::of_media_type);
+    format.ok_or(ApiError::BatchMediaType(declared))
+}
+
+/// What stands beside the items, wherever in the file it stands.
+pub(super) async fn head_of_json(file: Arc<File>, limits: Limits) -> Result<BatchHead, ApiError> {
+    let read = tokio::task::spawn_blocking(move || suite::envelope(file, limits)).await;
+    let envelope = read
+        .map_err(|_| ApiError::Internal("reading a batch broke off".to_owned()))?
+        .map_err(|error| item_faults(vec![item_fault(error)], Format::Json))?;
+    if envelope.list.as_deref() != Some("items") {
+        let fault =
+            "must be a JSON object with the kind as `kind` and the list of payloads as `items`";
+        return Err(ApiError::fault(Refusal::Unprocessable, "/items", fault));
+    }
+    serde_path_to_error::deserialize(Value::Object(envelope.fields)).map_err(|error| {
+        let path = error.path().to_string();
+        let pointer = match path.as_str() {
+            "." => String::new(),
+            path => format!("/{}", path.replace('.', "/")),
+        };
+        ApiError::fault(Refusal::Unprocessable, pointer, error.inner().to_string())
+    })
+}
+
+/// What the query string says of a file of items.
+pub(super) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
+    let kind = params.take::<Kind>("kind");
+    let head = BatchHead {
+        kind: kind.unwrap_or(Kind::Query),
+        name: params.text("name"),
+        threshold: params.take("threshold"),
+        budget_usd: params.take("budget_usd"),
+        criteria_hash: params.text("criteria_hash"),
+        priority: params.take("priority"),
+        force_rescore: params.flag("force_rescore"),
+    };
+    if kind.is_none() && !params.is_faulty("kind") {
+        params.fault(
+            "kind",
+            "is missing: say in the query string what is scored, for example ?kind=query"
+                .to_owned(),
+        );
+    }
+    params.finish()?;
+    Ok(head)
+}
+
+/// Checks what stands beside the items.
+pub(super) fn check(head: &BatchHead) -> Result<(), ApiError> {
+    let fault = |pointer: &str, message: String| {
+        Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
+    };
+    if head.budget_usd.is_some() {
+        let message = "is not taken yet: leave it out, watch the batch's cost_usd, and pause it";
+        return fault("/budget_usd", message.to_owned());
+    }
+    if let Some(name) = &head.name {
+        let length = name.chars().count();
+        if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
+            let message = format!("must be 1-{MAX_NAME} printable characters");
+            return fault("/name", message);
+        }
+    }
+    let Some(threshold) = head.threshold else {
+        return Ok(());
+    };
+    match head.kind {
+        Kind::Query | Kind::Qas if (0.0..=1.0).contains(&threshold) => Ok(()),
+        Kind::Query | Kind::Qas => fault("/threshold", "must be between 0 and 1".to_owned()),
+        Kind::Session | Kind::SqlMetrics => {
+            fault("/threshold", format!("kind {} has no threshold", head.kind))
+        }
+    }
+}
+
+/// Opens the file anew each time.
+pub(super) fn opener(file: Arc<File>, reading: Reading<'static>) -> OpenItems {
+    Arc::new(move || {
+        let rows = suite::read(file.clone(), &reading).map_err(item_fault)?;
+        let items = rows.map(|row| match row {
+            Ok(row) => Ok(Item {
+                line: row.line,
+                payload: Value::Object(row.fields),
+            }),
+            Err(error) => Err(item_fault(error)),
+        });
+        Ok(Box::new(items) as Items)
+    })
+}
+
+fn item_fault(error: SuiteError) -> ItemFault {
+    ItemFault {
+        line: error.line,
+        field: error.column,
+        message: error.message,
+    }
+}
+
+/// Why a batch wasn't taken, to its client.
+pub(super) fn refused(error: BatchError, format: Format) -> ApiError {
+    match error {
+        BatchError::Items(faults) => item_faults(faults, format),
+        BatchError::Enqueue(error) => error.into(),
+        BatchError::Broken(why) => ApiError::BatchGivenUp(why),
+    }
+}
+
+/// Faults of items: in JSON by a pointer into the body, else by row and column.
+fn item_faults(faults: Vec<ItemFault>, format: Format) -> ApiError {
+    let fault = |fault: ItemFault| {
+        let field = fault.field;
+        let (pointer, place) = match (fault.line, format) {
+            (None, _) => (String::new(), String::new()),
+            (Some(line), Format::Json) => {
+                (format!("/items/{}", line.saturating_sub(1)), String::new())
+            }
+            (Some(line), Format::Jsonl | Format::Csv | Format::Xlsx) => (
+                format!("/rows/{line}"),
+                match &field {
+                    Some(field) => format!("row {line}, column {field}: "),
+                    None => format!("row {line}: "),
+                },
+            ),
+        };
+        Fault {
+            pointer: match field {
+                Some(field) => format!("{pointer}/{field}"),
+                None => pointer,
+            },
+            message: format!("{place}{}", fault.message),
+        }
+    };
+    ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults: faults.into_iter().map(fault).collect(),
+    }
+}

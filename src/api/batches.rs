@@ -1,0 +1,338 @@
+//! Batches: many items of one kind, from a file or a list. Make one, read them, pause, resume, cancel, retry what failed.
+//!
+//! A batch is taken whole or not at all: every item is checked before the first is stored.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::ApiState;
+use super::auth::Caller;
+use super::batch_body::{
+    BatchRequest, check, format_of, head_of_json, head_of_query, opener, refused,
+};
+use super::batch_view::BatchView;
+use super::etag::json_or_unchanged;
+use super::idempotency::Effect;
+use super::params::{Params, Segment, uuid};
+use super::problem::{ApiError, Problem, Refusal};
+use super::spool::Spooled;
+use crate::enqueue::ScoreBatch;
+use crate::events::EventType;
+use crate::job::{Kind, Priority};
+use crate::store::{BatchFilter, BatchRow, BatchState, Force, Moved};
+use crate::suite::{Format, Limits, Reading};
+
+/// When a client should look at a batch again, seconds.
+const RETRY_AFTER_S: u64 = 2;
+
+/// The route whose bodies are kept in files.
+pub(super) const PATH: &str = "/api/v1/batches";
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(post_batch, list_batches))
+        .routes(routes!(get_batch))
+        .routes(routes!(pause_batch))
+        .routes(routes!(resume_batch))
+        .routes(routes!(cancel_batch))
+        .routes(routes!(retry_errors))
+}
+
+/// A page of batches, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct BatchList {
+    /// The batches.
+    pub(super) items: Vec<BatchView>,
+    /// Where the next page begins; null on the last.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// What queueing a batch's failed items again did.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct BatchRetried {
+    /// How many items were queued again.
+    pub(super) queued_again: u64,
+    /// The batch now.
+    pub(super) batch: BatchView,
+}
+
+/// Asks for the scores of many items of one kind.
+///
+/// All items are checked first; if one can't be taken, nothing is stored, and `errors` names the rows and columns of the first
+/// 20 faults. JSON holds `items` beside the other fields; of JSONL (`application/x-ndjson`), CSV (`text/csv`) and XLSX the
+/// other fields stand in the query string. In tables a column is a field of the payload, and lists and objects are JSON in
+/// the cell. A 202 means that all items are stored and will run. Sessions are scored anew, whether or not they have a score.
+#[utoipa::path(
+    post, path = "/api/v1/batches", tag = "batches",
+    params(
+        ("kind" = Option<Kind>, Query, description = "JSONL, CSV, XLSX: the kind; required there"),
+        ("name" = Option<String>, Query, description = "JSONL, CSV, XLSX: what you call it"),
+        ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: what items are held against that name no threshold"),
+        ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
+        ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
+        ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are passed over"),
+    ),
+    request_body(content(
+        (BatchRequest = "application/json", example = json!({"kind": "sql_metrics", "name": "nightly", "items": [
+            {"id": "q1", "generated_sql": "select name from users", "expected_sql": "SELECT name FROM users;"}]})),
+        (String = "application/x-ndjson"),
+        (String = "text/csv"),
+        (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    )),
+    responses(
+        (status = 202, description = "The batch: all items are stored", body = BatchView, headers(
+            ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "judge-not-configured, scoring-disabled, batch-given-up, database-unavailable", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn post_batch(
+    State(state): State<ApiState>,
+    caller: Caller,
+    effect: Effect,
+    params: Params,
+    headers: HeaderMap,
+    body: Spooled,
+) -> Result<Response, ApiError> {
+    let format = format_of(&headers)?;
+    let limits = Limits {
+        file_bytes: state.http.max_batch_bytes as u64,
+        depth: state.http.max_json_depth,
+        ..Limits::default()
+    };
+    let head = match format {
+        Format::Json => {
+            params.finish()?;
+            head_of_json(body.file.clone(), limits).await?
+        }
+        Format::Jsonl | Format::Csv | Format::Xlsx => head_of_query(params)?,
+    };
+    check(&head)?;
+    let request = ScoreBatch {
+        kind: head.kind,
+        name: head.name,
+        threshold: head.threshold,
+        criteria_hash: head.criteria_hash,
+        priority: head.priority.unwrap_or(Priority::Bulk),
+        force: match head.force_rescore {
+            true => Force::Yes,
+            false => Force::AsIs,
+        },
+        triggered_by: caller.name(Refusal::Unprocessable)?,
+        new_id: effect.new_id(),
+    };
+    let reading = Reading {
+        limits,
+        ..Reading::of(format, head.kind)
+    };
+    let batch = state
+        .enqueue
+        .batch(request, opener(body.file, reading))
+        .await
+        .map_err(|error| refused(error, format))?;
+    let view = BatchView::load(&state, batch).await?;
+    let location = view.location();
+    let mut response = (StatusCode::ACCEPTED, Json(view)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    if let Some(location) = location {
+        headers.insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// Lists batches, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/batches", tag = "batches",
+    params(
+        ("kind" = Option<Kind>, Query, description = "By kind"),
+        ("state" = Option<BatchState>, Query, description = "By state"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The batches", body = BatchList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn list_batches(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<BatchList>, ApiError> {
+    let filter = BatchFilter {
+        kind: params.take("kind"),
+        state: params.take("state"),
+    };
+    let (limit, cursor) = (params.limit(), params.cursor());
+    params.finish()?;
+    let page = state.store.batches(filter, cursor.as_ref(), limit).await?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for batch in page.items {
+        items.push(BatchView::load(&state, batch).await?);
+    }
+    Ok(Json(BatchList {
+        items,
+        next_cursor: page.next_cursor.map(|cursor| cursor.0),
+    }))
+}
+
+/// Reads a batch: how far it is, and what it came to.
+#[utoipa::path(
+    get, path = "/api/v1/batches/{batch_id}", tag = "batches",
+    params(
+        ("batch_id" = Uuid, Path, description = "The batch"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
+    ),
+    responses(
+        (status = 200, description = "The batch", body = BatchView, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let batch = state.store.batch(id).await?;
+    let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
+    json_or_unchanged(&headers, &BatchView::load(&state, batch).await?)
+}
+
+/// Stops a batch: none of its items begins, those that run end. Pausing twice is well.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/pause", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "The batch, paused now or before", body = BatchView),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn pause_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let moved = state.store.pause_batch(id).await?;
+    let batch = done(&state, id, moved, (EventType::BatchPaused, "pause"))?;
+    Ok(Json(BatchView::load(&state, batch).await?))
+}
+
+/// Lets a paused batch go on. Resuming a running one is well.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/resume", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "The batch, running", body = BatchView),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn resume_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let moved = state.store.resume_batch(id, state.clock.now()).await?;
+    let batch = done(&state, id, moved, (EventType::BatchResumed, "resume"))?;
+    state.enqueue.push_batch(id).await;
+    Ok(Json(BatchView::load(&state, batch).await?))
+}
+
+/// Cancels a batch with all its items that haven't ended. What it came to until then stays. Cancelling twice is well.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/cancel", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "The batch, cancelled now or before", body = BatchView),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn cancel_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let moved = state.store.cancel_batch(id, state.clock.now()).await?;
+    let batch = done(&state, id, moved, (EventType::BatchCancelled, "cancel"))?;
+    Ok(Json(BatchView::load(&state, batch).await?))
+}
+
+/// Queues the failed items of a batch again, with their counters reset; a completed batch runs again.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/retry-errors", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "How many items were queued again, and the batch", body = BatchRetried),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn retry_errors(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<BatchRetried>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let (moved, queued_again) = state.enqueue.retry_batch(id).await?;
+    let batch = match moved {
+        Moved::Now(batch) | Moved::Already(batch) => batch,
+        Moved::Refused(batch) => return Err(conflict(&batch, "retry-errors")),
+        Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
+    };
+    Ok(Json(BatchRetried {
+        queued_again,
+        batch: BatchView::load(&state, batch).await?,
+    }))
+}
+
+fn batch_id_of(text: &str, params: Params) -> Result<Uuid, ApiError> {
+    let id = uuid(text, "batch_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    Ok(id)
+}
+
+/// The batch that a move led to; what was done now is told.
+fn done(
+    state: &ApiState,
+    id: Uuid,
+    moved: Moved,
+    (event, verb): (EventType, &'static str),
+) -> Result<BatchRow, ApiError> {
+    match moved {
+        Moved::Now(batch) => {
+            state.enqueue.tell_batch(event, &batch);
+            Ok(batch)
+        }
+        Moved::Already(batch) => Ok(batch),
+        Moved::Refused(batch) => Err(conflict(&batch, verb)),
+        Moved::Unknown => Err(ApiError::BatchNotFound(id)),
+    }
+}
+
+fn conflict(batch: &BatchRow, verb: &'static str) -> ApiError {
+    ApiError::BatchState {
+        batch_id: batch.batch_id,
+        state: batch.state,
+        verb,
+    }
+}

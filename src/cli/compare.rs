@@ -1,0 +1,173 @@
+//! `gavel compare`: two runs of a suite side by side.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::evaluate::{mixed, parse_share};
+use super::outcome::{CliError, Exit};
+use super::output;
+use crate::report::{Lines, ReportError};
+use crate::suite::run::RunFolder;
+use crate::suite::run::compare::{Change, Comparison};
+use crate::suite::run::folder::RESULTS;
+use crate::suite::run::gate::{Decision, decide_comparison};
+
+/// Items of a list that are printed; `--json` has all.
+const LISTED: usize = 50;
+
+/// Compare two runs of `gavel evaluate`: what turned, and by how much the mean moved
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). Printed \
+                  first is what passed in A and misses in B, then the other way round, then what lost or gained a whole \
+                  score. Means are made of the items that have a whole score in both runs; the interval is a bootstrap \
+                  over the pairs (95 %, the same every time).\n\nExit codes: 0 compared, 1 the mean fell by more than \
+                  --max-regression, 2 a folder is no run, or only one of the two was judged by a simulated judge, 3 \
+                  nothing has a whole score in both.",
+    after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \
+                  reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
+)]
+pub(super) struct Compare {
+    /// Folder of the earlier run
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// Folder of the later run
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Most that the mean of B may fall below that of A, as 0.02 or 2%
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    max_regression: Option<f64>,
+    /// Compare a simulated run with a real one
+    #[arg(long)]
+    allow_simulated: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compare {
+    pub(super) fn run(&self) -> Result<Exit, CliError> {
+        let (a, b) = (open(&self.a)?, open(&self.b)?);
+        self.of_one_kind()?;
+        let found = Comparison::of(&a, &b).map_err(unreadable)?;
+        if found.mixes_simulated() && !self.allow_simulated {
+            return Err(CliError::usage(mixed("gavel compare")));
+        }
+        let judgement = decide_comparison(&found, self.max_regression);
+        let exit = match judgement.decision {
+            Decision::Passed | Decision::Nothing => Exit::Done,
+            Decision::Failed => Exit::GateFailed,
+            Decision::Incomplete => Exit::Incomplete,
+        };
+        if self.json {
+            output::json(&json!({
+                "a": self.a, "b": self.b, "comparison": found, "decision": judgement.decision,
+                "reasons": judgement.reasons, "exit_code": exit.code(),
+            }))?;
+            return Ok(exit);
+        }
+        print(&found)?;
+        if self.max_regression.is_some() {
+            output::line(&format!("\n{}", judgement.decision.as_str()))?;
+            for reason in &judgement.reasons {
+                output::line(&format!("  {reason}"))?;
+            }
+        }
+        Ok(exit)
+    }
+
+    /// Totals of two kinds are not of one measure. A folder from elsewhere has no header, and is taken as it is.
+    fn of_one_kind(&self) -> Result<(), CliError> {
+        let (Ok(a), Ok(b)) = (RunFolder::header_of(&self.a), RunFolder::header_of(&self.b)) else {
+            return Ok(());
+        };
+        if a.kind == b.kind {
+            return Ok(());
+        }
+        Err(CliError::usage(format!(
+            "{} is a run of kind {}, {} one of kind {}: their scores don't measure the same",
+            self.a.display(),
+            a.kind,
+            self.b.display(),
+            b.kind
+        )))
+    }
+}
+
+fn open(dir: &Path) -> Result<Lines, CliError> {
+    Lines::open(&dir.join(RESULTS)).map_err(unreadable)
+}
+
+fn unreadable(error: ReportError) -> CliError {
+    CliError::usage(format!(
+        "{error}; name the folders of two runs of `gavel evaluate`"
+    ))
+}
+
+/// Prints a comparison for people.
+pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
+    for (title, changes) in [
+        ("passed, and misses now", &found.pass_to_fail),
+        ("missed, and passes now", &found.fail_to_pass),
+        ("has no whole score any more", &found.lost_score),
+        ("has a whole score now", &found.gained_score),
+    ] {
+        if changes.is_empty() {
+            continue;
+        }
+        output::line(&format!("{title}: {}", changes.len()))?;
+        for change in changes.iter().take(LISTED) {
+            output::line(&output::clean(&line_of(change)))?;
+        }
+        rest(changes.len())?;
+    }
+    for (title, ids) in [("only in B", &found.new), ("only in A", &found.gone)] {
+        if ids.is_empty() {
+            continue;
+        }
+        let listed: Vec<&str> = ids.iter().take(LISTED).map(String::as_str).collect();
+        output::line(&output::clean(&format!(
+            "{title}: {} ({})",
+            ids.len(),
+            listed.join(", ")
+        )))?;
+        rest(ids.len())?;
+    }
+    let (Some(a), Some(b), Some(difference)) = (found.mean_a, found.mean_b, found.difference)
+    else {
+        output::line("no item has a whole score in both runs")?;
+        return Ok(());
+    };
+    let interval = found.interval.map_or(String::new(), |(low, high)| {
+        format!(", 95 % interval {low:+.3} to {high:+.3}")
+    });
+    output::line(&format!(
+        "mean     {a:.3} -> {b:.3} ({difference:+.3}{interval}) over {} of {} common items",
+        found.compared, found.common
+    ))?;
+    if found.mixes_simulated() {
+        output::line("SIMULATED: only one of the two runs was scored by a real judge")?;
+    } else if found.simulated_a > 0 {
+        output::line("SIMULATED: both runs were scored by a simulated judge")?;
+    }
+    Ok(())
+}
+
+fn line_of(change: &Change) -> String {
+    let share = |total: Option<f64>| total.map_or("-".to_owned(), |total| format!("{total:.3}"));
+    format!(
+        "  {}  {} -> {}",
+        change.id,
+        share(change.before),
+        share(change.after)
+    )
+}
+
+fn rest(n: usize) -> Result<(), CliError> {
+    if n > LISTED {
+        output::line(&format!("  and {} more; --json lists them all", n - LISTED))?;
+    }
+    Ok(())
+}

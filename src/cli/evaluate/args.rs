@@ -1,0 +1,172 @@
+//! The flags of `gavel evaluate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::reach::ReachArgs;
+use crate::job::Kind;
+
+/// Run a suite against agents and a judge, and gate on the result
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Run the items of a suite, write each result down as it comes, and end with an exit code that a pipeline \
+                  can gate on.\n\nA suite is a .json, .jsonl, .csv or .xlsx file: queries with their expected ones (kind \
+                  query), generated SQL (kind sql_metrics), or questions for agents (kind qas), which are answered over \
+                  HTTP by the agents that the settings name (agents.sql.url, agents.docking.url), by --agent-command, or \
+                  from the file of --agent-results. It is checked whole before anything is run.\n\nWithout --server and \
+                  without a database the jobs run in this process, over the data folder. A run that was stopped, even \
+                  killed, goes on with --resume: no item is scored twice.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
+                  usage or settings, 3 incomplete (an agent, the judge or the service is down, scores are simulated, or \
+                  --no-judge), 4 nothing to run, 130 interrupted. Without a gate flag every scored item must pass.",
+    after_help = "Examples:\n  gavel evaluate examples/queries/kql-suite.jsonl\n  gavel evaluate questions.json \
+                  --agent-command 'python3 agent.py' --min-pass-rate 0.9\n  gavel evaluate --resume \
+                  reports/evaluation-runs/run-20260101T120000Z --retry-errors\n  gavel evaluate suite.jsonl --baseline \
+                  reports/evaluation-runs/run-20260101T120000Z --max-regression 0.02"
+)]
+pub(in crate::cli) struct Evaluate {
+    /// The suite: a .json, .jsonl, .csv or .xlsx file. With --resume it is the run's own, unless it has moved
+    #[arg(value_name = "SUITE", required_unless_present = "resume")]
+    pub(super) suite: Option<PathBuf>,
+    /// The kind of its items: query, qas or sql_metrics [default: guessed from their fields]
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    pub(super) kind: Option<Kind>,
+    /// Only the first N items
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<u64>,
+    /// Items worked on at once
+    #[arg(long, value_name = "N", default_value = "32", value_parser = at_once)]
+    pub(super) concurrency: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Say what each item came to
+    #[arg(long, short)]
+    pub(super) verbose: bool,
+
+    /// Take the answers to questions from this file, such as a run's test-results.jsonl
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Agents",
+        conflicts_with = "agent_command"
+    )]
+    pub(super) agent_results: Option<PathBuf>,
+    /// Answer each question by this shell command: the question on its stdin, JSON with sql, results, success on its stdout
+    #[arg(long, value_name = "CMD", help_heading = "Agents")]
+    pub(super) agent_command: Option<String>,
+
+    /// Folder of the run; it must be empty [default: reports/evaluation-runs/run-{timestamp}]
+    #[arg(
+        long,
+        value_name = "DIR",
+        help_heading = "Run",
+        conflicts_with = "resume"
+    )]
+    pub(super) output: Option<PathBuf>,
+    /// Go on with the run in this folder: items that have a result are not run again
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    pub(super) resume: Option<PathBuf>,
+    /// With --resume: try items again that have no whole score
+    #[arg(long, help_heading = "Run", requires = "resume")]
+    pub(super) retry_errors: bool,
+    /// Run only what did not pass in the run of this folder
+    #[arg(
+        long,
+        value_name = "DIR",
+        help_heading = "Run",
+        conflicts_with = "resume"
+    )]
+    pub(super) only_failed: Option<PathBuf>,
+
+    /// Ask no judge: what can be computed is, the rest is not run, and the run is incomplete. Needs no service
+    #[arg(long, help_heading = "Judge")]
+    pub(super) no_judge: bool,
+    /// Let the scores of a simulated judge pass gates
+    #[arg(long, help_heading = "Judge")]
+    pub(super) allow_simulated: bool,
+    /// Judge by other criteria than the current ones (see `gavel criteria list`)
+    #[arg(long, value_name = "HASH", help_heading = "Judge")]
+    pub(super) criteria_hash: Option<String>,
+    /// Ask the judge again where its reply is cached
+    #[arg(long, help_heading = "Judge")]
+    pub(super) force: bool,
+    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be computed
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        help_heading = "Judge",
+        default_value = "300"
+    )]
+    pub(super) max_wait: u64,
+
+    /// Least share of scored items that pass: 0.9 or 90%
+    #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
+    pub(super) min_pass_rate: Option<f64>,
+    /// Least mean of the totals: 0.85 or 85%
+    #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
+    pub(super) min_mean: Option<f64>,
+    /// Most items that may have no whole score
+    #[arg(long, value_name = "N", help_heading = "Gates", default_value = "0")]
+    pub(super) max_errors: u64,
+    /// Compare with the run of this folder
+    #[arg(long, value_name = "DIR", help_heading = "Gates")]
+    pub(super) baseline: Option<PathBuf>,
+    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%
+    #[arg(long, value_name = "SHARE", help_heading = "Gates", requires = "baseline", value_parser = share)]
+    pub(super) max_regression: Option<f64>,
+
+    #[command(flatten)]
+    pub(super) reach: ReachArgs,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    match text.parse::<Kind>() {
+        Ok(kind @ (Kind::Query | Kind::Qas | Kind::SqlMetrics)) => Ok(kind),
+        Ok(Kind::Session) => Err("sessions are scored by `gavel score`".to_owned()),
+        Err(_) => Err("give query, qas or sql_metrics".to_owned()),
+    }
+}
+
+fn at_once(text: &str) -> Result<usize, String> {
+    let given = text.parse::<usize>().ok();
+    given
+        .filter(|n| (1..=1_000).contains(n))
+        .ok_or_else(|| "give a whole number from 1 to 1000".to_owned())
+}
+
+/// A share of one: `0.9` or `90%`.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let number = match text.trim().strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|number| number / 100.0),
+        None => text.trim().parse::<f64>(),
+    };
+    number
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| {
+            "give a share from 0 to 1, such as 0.9, or a percentage, such as 90%".to_owned()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_number_or_a_percentage() {
+        assert_eq!(share("0.9"), Ok(0.9));
+        assert_eq!(share("90%"), Ok(0.9));
+        assert_eq!(share(" 100 %"), Ok(1.0));
+        for bad in ["90", "-0.1", "nan", "", "ninety", "101%"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_no_kind_of_a_suite() {
+        assert_eq!(kind("qas"), Ok(Kind::Qas));
+        assert!(kind("session").unwrap_err().contains("gavel score"));
+        assert!(kind("kql").unwrap_err().contains("sql_metrics"));
+    }
+}

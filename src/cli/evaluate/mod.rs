@@ -1,0 +1,297 @@
+//! `gavel evaluate`: runs a suite against its agents and a service, writes the run down, and says whether it is good enough.
+
+mod args;
+mod prepare;
+mod service;
+mod show;
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::args::share;
+use self::prepare::{Prepared, folder_fault};
+use self::service::Service;
+use super::Global;
+use super::context::{Context, Voice};
+use super::daemon::ending;
+use super::outcome::{CliError, Exit};
+use super::output;
+use super::progress::Progress;
+use super::reach::{Needs, Reached};
+use crate::app::{Stop, criteria_of};
+use crate::client::Client;
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::Settings;
+use crate::lifecycle::Signals;
+use crate::report::{Item, ItemError, Lines, Meta, Outcome, Simulated, write_all};
+use crate::suite::run::agents::Agents;
+use crate::suite::run::compare::Comparison;
+use crate::suite::run::folder::RESULTS;
+use crate::suite::run::gate::{self, Decision, Judging};
+use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
+
+pub(super) use self::args::Evaluate;
+
+/// How long what runs may finish after Ctrl-C, where no service is.
+const DRAIN: Duration = Duration::from_secs(1);
+
+impl Evaluate {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let prepared = self.prepare()?;
+        if prepared.header.suite.items == 0 {
+            output::note("nothing to run: the suite has no items");
+            return Ok(Exit::Nothing);
+        }
+        if prepared
+            .header
+            .only
+            .as_ref()
+            .is_some_and(|only| only.is_empty())
+        {
+            output::note("nothing to run: every item of that run passed");
+            return Ok(Exit::Nothing);
+        }
+        let opened = OnceCell::new();
+        let ended = if prepared.header.options.no_judge {
+            self.alone(global, &prepared, &opened).await
+        } else {
+            self.reach
+                .run(global, Needs::Worker, async |reached: Reached<'_>| {
+                    let settings = &reached.context.settings;
+                    let with = Some(reached.client);
+                    self.go(settings, with, &prepared, &opened).await
+                })
+                .await
+        };
+        match opened.into_inner() {
+            Some(folder) => self.finish(folder, ended).await,
+            None => ended.map(|()| Exit::Nothing),
+        }
+    }
+
+    /// Runs without any service, until it is done or a signal comes.
+    async fn alone(
+        &self,
+        global: &Global,
+        prepared: &Prepared,
+        opened: &OnceCell<RunFolder>,
+    ) -> Result<(), CliError> {
+        let context = Context::new(global, Vec::new(), Voice::Results)?;
+        let mut signals = Signals::listen()?;
+        let stop = Stop::default();
+        let work = async {
+            tokio::select! {
+                done = self.go(&context.settings, None, prepared, opened) => done,
+                () = stop.soft.cancelled() => Err(CliError::interrupted()),
+            }
+        };
+        let ended = signals.guard(ending(&stop, DRAIN), work).await;
+        ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
+    }
+
+    /// Runs what is still to be run, with `client`'s service or, without one, by what can be computed.
+    async fn go(
+        &self,
+        settings: &Settings,
+        client: Option<&Client>,
+        prepared: &Prepared,
+        opened: &OnceCell<RunFolder>,
+    ) -> Result<(), CliError> {
+        let header = &prepared.header;
+        let agents = Agents::new(
+            prepared.answers_from(),
+            &prepared.agents_needed(self.again()),
+            &settings.agents,
+        );
+        let agents = agents.map_err(stopped)?;
+        agents.probe().await.map_err(stopped)?;
+        let criteria = criteria_of(settings, header.kind)?;
+        let folder = prepared.open()?;
+        let folder = opened.get_or_init(|| folder);
+        let todo = prepared.todo(folder, self.again());
+        output::note(&format!(
+            "{}: {todo} of {} items to run, into {}",
+            header.suite.path.display(),
+            header.suite.items,
+            folder.path().display()
+        ));
+        let progress = Progress::new("items", todo);
+        let not_run = ItemError {
+            class: "not_run".to_owned(),
+            message: "no judge was asked (--no-judge)".to_owned(),
+        };
+        let computed = Computed::new(Arc::new(criteria), not_run);
+        let service = client.map(|client| {
+            Service::new(client, header, &computed, &progress).patient(self.patience())
+        });
+        let scorer: &dyn Scorer = match &service {
+            Some(service) => service,
+            None => &computed,
+        };
+        let seen = |item: &Item| {
+            if self.verbose {
+                progress.say(&output::clean(&show::live(item)));
+            }
+            progress.one(item.outcome == Outcome::Scored);
+        };
+        let parts = Run {
+            folder,
+            agents: &agents,
+            scorer,
+            at_once: self.concurrency,
+            again: self.again(),
+        };
+        run(&parts, &seen).await.map_err(|error| match error {
+            RunError::Stopped(why) => stopped(why),
+            RunError::Suite(fault) => CliError::usage(format!(
+                "{}: the suite has changed while it was run: {fault}",
+                header.suite.path.display()
+            )),
+            RunError::Folder(fault) => folder_fault(fault),
+            RunError::Report(fault) => CliError::incomplete(fault.to_string()),
+        })
+    }
+
+    /// Makes the reports of what there is, prints the summary, and answers how it went.
+    async fn finish(
+        &self,
+        folder: RunFolder,
+        ended: Result<(), CliError>,
+    ) -> Result<Exit, CliError> {
+        let asked = self.asked(&folder);
+        let gates = self.gates();
+        let baseline = self.baseline.clone();
+        let meta = Meta {
+            name: folder.header().suite.path.display().to_string(),
+            run: Some(folder.path().display().to_string()),
+            made_at: SystemClock.now(),
+            unfinished: asked.saturating_sub(folder.lines()),
+            simulated: gates.simulated,
+        };
+        let path = folder.path().to_owned();
+        let reports = tokio::task::spawn_blocking(move || {
+            let lines = Lines::open(&path.join(RESULTS))?;
+            let figures = write_all(&path, &lines, &meta)?;
+            let against = baseline
+                .map(|dir| Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines))
+                .transpose()?;
+            Ok::<_, crate::report::ReportError>((figures, against))
+        });
+        let made = reports
+            .await
+            .map_err(|error| {
+                CliError::incomplete(format!("writing the reports broke off: {error}"))
+            })?
+            .map_err(|error| CliError::incomplete(error.to_string()));
+        let (figures, against) = match (made, &ended) {
+            (Ok(made), _) => made,
+            (Err(error), Ok(())) => return Err(error),
+            // What ended the run comes first.
+            (Err(_), Err(_)) => return ended.map(|()| Exit::Incomplete),
+        };
+        if let Some(against) = &against {
+            self.check_mix(against)?;
+        }
+        let judging = match folder.header().options.no_judge {
+            true => Judging::NotRun,
+            false => Judging::Asked,
+        };
+        let judgement = gate::decide(&figures, &gates, judging, against.as_ref());
+        let exit = match (&ended, judgement.decision) {
+            (Err(error), _) => error.exit,
+            (Ok(()), Decision::Passed) => Exit::Done,
+            (Ok(()), Decision::Failed) => Exit::GateFailed,
+            (Ok(()), Decision::Incomplete) => Exit::Incomplete,
+            (Ok(()), Decision::Nothing) => Exit::Nothing,
+        };
+        let shown = show::Shown {
+            header: folder.header(),
+            path: folder.path(),
+            figures: &figures,
+            judgement: &judgement,
+            against: against.as_ref(),
+            exit,
+        };
+        if self.json {
+            output::json(&shown.to_json())?;
+        } else {
+            shown.print()?;
+        }
+        if let Err(error) = &ended {
+            output::error(error);
+        }
+        if let Some(hint) = hint(&figures, &folder) {
+            output::note(&hint);
+        }
+        Ok(exit)
+    }
+
+    /// How many items the run is to have in the end.
+    fn asked(&self, folder: &RunFolder) -> u64 {
+        let header = folder.header();
+        match &header.only {
+            Some(only) => only.len() as u64,
+            None => header.suite.items,
+        }
+    }
+
+    fn check_mix(&self, against: &Comparison) -> Result<(), CliError> {
+        if !against.mixes_simulated() || self.allow_simulated {
+            return Ok(());
+        }
+        Err(CliError::usage(mixed("--baseline")))
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.max_wait)
+    }
+
+    fn gates(&self) -> gate::Gates {
+        gate::Gates {
+            min_pass_rate: self.min_pass_rate,
+            min_mean: self.min_mean,
+            max_regression: self.max_regression,
+            max_errors: self.max_errors,
+            simulated: if self.allow_simulated {
+                Simulated::Allowed
+            } else {
+                Simulated::Refused
+            },
+        }
+    }
+}
+
+/// Why a real and a simulated run are not held against each other.
+pub(super) fn mixed(what: &str) -> String {
+    format!(
+        "{what}: one of the two runs has scores of a simulated judge and the other has none, so their difference says \
+         nothing of the agents; --allow-simulated compares them all the same"
+    )
+}
+
+/// How to go on where something is missing.
+fn hint(figures: &crate::report::summary::Figures, folder: &RunFolder) -> Option<String> {
+    let path = folder.path().display();
+    if figures.unfinished > 0 {
+        Some(format!("go on with: gavel evaluate --resume {path}"))
+    } else if figures.unscored() > 0 && !folder.header().options.no_judge {
+        Some(format!(
+            "try those without a whole score again with: gavel evaluate --resume {path} --retry-errors"
+        ))
+    } else {
+        None
+    }
+}
+
+fn stopped(why: Stopped) -> CliError {
+    match why.fault {
+        StopFault::Usage => CliError::usage(why.message),
+        StopFault::Down => CliError::incomplete(why.message),
+    }
+}
+
+/// A share as flags take it, shared with `compare`.
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+    share(text)
+}

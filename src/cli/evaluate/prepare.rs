@@ -1,0 +1,242 @@
+//! What a run will be, before anything is opened: the suite checked, its header made or read back, its folder chosen.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use super::args::Evaluate;
+use crate::cli::outcome::CliError;
+use crate::clock::{Clock as _, SystemClock};
+use crate::report::Lines;
+use crate::suite::run::agents::{AgentName, AnswersFrom};
+use crate::suite::run::folder::{
+    FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, new_path, passed_items,
+};
+use crate::suite::run::{Again, Plan, wanted};
+
+/// Where runs are kept unless told otherwise.
+const RUNS: &str = "reports/evaluation-runs";
+
+/// A run that may begin, or go on.
+pub(super) struct Prepared {
+    /// What it is.
+    pub(super) header: RunHeader,
+    plan: Plan,
+    place: Place,
+}
+
+/// Where its folder is.
+enum Place {
+    /// To be made.
+    New(PathBuf),
+    /// There already, and held.
+    Resumed(std::cell::RefCell<Option<RunFolder>>),
+}
+
+impl Evaluate {
+    /// What is tried again.
+    pub(super) fn again(&self) -> Again {
+        if self.retry_errors {
+            Again::Errors
+        } else {
+            Again::Never
+        }
+    }
+
+    /// Checks the arguments and the suite.
+    pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
+        if let Some(dir) = &self.baseline {
+            // Before hours are spent on the run.
+            Lines::open(&dir.join(RESULTS))
+                .map_err(|error| CliError::usage(format!("--baseline: {error}")))?;
+        }
+        match &self.resume {
+            Some(dir) => self.resumed(dir),
+            None => self.new_run(),
+        }
+    }
+
+    fn new_run(&self) -> Result<Prepared, CliError> {
+        let Some(path) = self.suite.clone() else {
+            return Err(CliError::usage("name the suite that is to be run"));
+        };
+        let plan = plan(&path, self, self.limit)?;
+        let only = match &self.only_failed {
+            None => None,
+            Some(dir) => Some(not_passed(dir, &plan)?),
+        };
+        let now = SystemClock.now();
+        let folder = match &self.output {
+            Some(dir) => dir.clone(),
+            None => new_path(Path::new(RUNS), now),
+        };
+        let header = RunHeader {
+            run_id: Uuid::now_v7(),
+            gavel: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: now,
+            suite: SuiteRef {
+                path,
+                sha256: plan.sha256.clone(),
+                items: plan.items,
+            },
+            kind: plan.kind,
+            options: self.options(),
+            only,
+        };
+        Ok(Prepared {
+            header,
+            plan,
+            place: Place::New(folder),
+        })
+    }
+
+    fn resumed(&self, dir: &Path) -> Result<Prepared, CliError> {
+        let folder = RunFolder::open(dir).map_err(folder_fault)?;
+        let mut header = folder.header().clone();
+        self.agrees_with(&header)?;
+        let path = self.suite.clone().unwrap_or(header.suite.path.clone());
+        let plan = plan(&path, self, header.options.limit)?;
+        if plan.sha256 != header.suite.sha256 {
+            return Err(CliError::usage(format!(
+                "--resume {}: that run is of another suite: {} has the digest {}, the run's suite {} had {}; restore the \
+                 file, or begin a new run",
+                dir.display(),
+                path.display(),
+                short(&plan.sha256),
+                header.suite.path.display(),
+                short(&header.suite.sha256)
+            )));
+        }
+        header.suite.path = path;
+        Ok(Prepared {
+            header,
+            plan,
+            place: Place::Resumed(std::cell::RefCell::new(Some(folder))),
+        })
+    }
+
+    /// What changes results is part of a run: given again, it must be the same.
+    fn agrees_with(&self, header: &RunHeader) -> Result<(), CliError> {
+        let was = &header.options;
+        let differs = [
+            ("--kind", self.kind.is_some_and(|kind| kind != header.kind)),
+            ("--limit", self.limit.is_some() && self.limit != was.limit),
+            (
+                "--agent-results",
+                self.agent_results.is_some() && self.agent_results != was.agent_results,
+            ),
+            (
+                "--agent-command",
+                self.agent_command.is_some() && self.agent_command != was.agent_command,
+            ),
+            (
+                "--criteria-hash",
+                self.criteria_hash.is_some() && self.criteria_hash != was.criteria_hash,
+            ),
+            ("--force", self.force && !was.force),
+            ("--no-judge", self.no_judge && !was.no_judge),
+        ];
+        match differs.iter().find(|(_, differs)| *differs) {
+            None => Ok(()),
+            Some((flag, _)) => Err(CliError::usage(format!(
+                "{flag} differs from what the run began with; leave it out, or begin a new run"
+            ))),
+        }
+    }
+
+    fn options(&self) -> RunOptions {
+        RunOptions {
+            limit: self.limit,
+            agent_results: self.agent_results.clone(),
+            agent_command: self.agent_command.clone(),
+            criteria_hash: self.criteria_hash.clone(),
+            force: self.force,
+            no_judge: self.no_judge,
+        }
+    }
+}
+
+impl Prepared {
+    /// Makes the folder of a new run, or gives that of one that goes on.
+    pub(super) fn open(&self) -> Result<RunFolder, CliError> {
+        let resumed = match &self.place {
+            Place::New(path) => {
+                return RunFolder::create(path, self.header.clone()).map_err(folder_fault);
+            }
+            Place::Resumed(folder) => folder.take(),
+        };
+        let folder = resumed.ok_or_else(|| CliError::incomplete("the run was opened twice"))?;
+        Ok(folder.moved(self.header.suite.path.clone()))
+    }
+
+    /// Who answers its questions.
+    pub(super) fn answers_from(&self) -> AnswersFrom<'_> {
+        let options = &self.header.options;
+        match (&options.agent_command, &options.agent_results) {
+            (Some(command), _) => AnswersFrom::Command(command),
+            (None, Some(file)) => AnswersFrom::File(file),
+            (None, None) => AnswersFrom::Http,
+        }
+    }
+
+    /// The agents of the questions that are still to be answered.
+    pub(super) fn agents_needed(&self, again: Again) -> BTreeSet<AgentName> {
+        match &self.place {
+            Place::New(_) => {
+                let only = self.header.only.as_ref();
+                self.plan
+                    .agents(|item_no| only.is_none_or(|only| only.contains(&item_no)))
+            }
+            Place::Resumed(folder) => {
+                let folder = folder.borrow();
+                self.plan.agents(|item_no| {
+                    folder.as_ref().is_none_or(|folder| {
+                        wanted(folder, again, item_no) && !folder.has_answer(item_no)
+                    })
+                })
+            }
+        }
+    }
+
+    /// How many items are still to be run.
+    pub(super) fn todo(&self, folder: &RunFolder, again: Again) -> usize {
+        (0..self.header.suite.items)
+            .filter(|item_no| wanted(folder, again, *item_no))
+            .count()
+    }
+}
+
+fn plan(path: &Path, evaluate: &Evaluate, limit: Option<u64>) -> Result<Plan, CliError> {
+    Plan::of(path, evaluate.kind, limit)
+        .map_err(|bad| CliError::usage(format!("{}: {bad}", path.display())))
+}
+
+/// The items of a suite that did not pass in an earlier run of it.
+fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
+    let earlier = RunFolder::header_of(dir).map_err(folder_fault)?;
+    if earlier.suite.sha256 != plan.sha256 {
+        return Err(CliError::usage(format!(
+            "--only-failed {}: that run is of another suite, or of an earlier state of it: its digest is {}, that of this one {}",
+            dir.display(),
+            short(&earlier.suite.sha256),
+            short(&plan.sha256)
+        )));
+    }
+    let passed = passed_items(dir).map_err(folder_fault)?;
+    Ok((0..plan.items)
+        .filter(|item_no| !passed.contains(item_no))
+        .collect())
+}
+
+/// The beginning of a digest.
+fn short(sha256: &str) -> &str {
+    sha256.get(..12).unwrap_or(sha256)
+}
+
+pub(super) fn folder_fault(error: FolderError) -> CliError {
+    match error {
+        FolderError::Unfit(message) => CliError::usage(message),
+        error @ FolderError::Io { .. } => CliError::incomplete(error.to_string()),
+    }
+}

@@ -1,0 +1,442 @@
+//! Scoring by the service: each case a job, asked for once whatever breaks in between, and waited for until it has ended.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::cli::outcome::{Exit, exit_of};
+use crate::cli::progress::Progress;
+use crate::cli::scoring::waiting;
+use crate::client::{Client, ClientError, Problem, list, text};
+use crate::job::{JobId, Kind, Usage};
+use crate::report::{Item, ItemError, Outcome};
+use crate::suite::run::folder::RunHeader;
+use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
+
+/// How long the service may be away before a run stops.
+const OUTAGE: Duration = Duration::from_secs(60);
+/// Between two tries while it is away, and between two looks at a job where the server doesn't hold its answer back.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a case waits for a judge that can't be asked, unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The longest look at a job, seconds.
+const LOOK_S: u64 = 20;
+
+/// The service as a scorer.
+pub(super) struct Service<'a> {
+    client: &'a Client,
+    header: &'a RunHeader,
+    computed: &'a Computed,
+    progress: &'a Progress,
+    /// How long a case may wait for a judge that can't be asked.
+    patience: Duration,
+    /// Why no judge is waited for any longer.
+    given_up: OnceLock<String>,
+    /// Reasons that were told already.
+    told: Mutex<BTreeSet<String>>,
+}
+
+/// What came of asking for a case.
+enum Asked {
+    /// A job to wait for.
+    Job(JobId),
+    /// The case is refused as it is.
+    Refused(Box<Problem>),
+}
+
+impl<'a> Service<'a> {
+    /// A scorer for a run; `computed` scores what no judge can be asked for.
+    pub(super) fn new(
+        client: &'a Client,
+        header: &'a RunHeader,
+        computed: &'a Computed,
+        progress: &'a Progress,
+    ) -> Self {
+        Self {
+            client,
+            header,
+            computed,
+            progress,
+            patience: PATIENCE,
+            given_up: OnceLock::new(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// The same, with another time that a case may wait for a judge that can't be asked.
+    pub(super) fn patient(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Asks for the case. Its key makes a run that was killed find its job again.
+    async fn ask(&self, case: &CaseToScore) -> Result<Asked, Stopped> {
+        let options = &self.header.options;
+        let mut body = json!({
+            "kind": case.kind, "payload": case.payload, "priority": "bulk", "force_rescore": options.force,
+        });
+        if let Some(hash) = &options.criteria_hash {
+            body["criteria_hash"] = json!(hash);
+        }
+        let key = key(&self.header.run_id.to_string(), case, &body);
+        match self.patiently(|| self.client.post_job(&body, &key)).await {
+            Ok(job) => Ok(Asked::Job(job)),
+            Err(ClientError::Refused(problem)) if is_of_the_case(&problem) => {
+                Ok(Asked::Refused(problem))
+            }
+            Err(error) => Err(stopped(&error)),
+        }
+    }
+
+    /// The job when it has ended; `None`: its judge could not be asked for too long.
+    async fn ended(&self, id: JobId) -> Result<Option<Value>, Stopped> {
+        let look_s = self.patience.as_secs().clamp(1, LOOK_S);
+        let mut closed_since: Option<Instant> = None;
+        loop {
+            let begun = Instant::now();
+            let look = || self.client.job_ended_within(id, look_s);
+            let job = self
+                .patiently(look)
+                .await
+                .map_err(|error| stopped(&error))?;
+            if has_ended(&job) {
+                return Ok(Some(job));
+            }
+            match text(&job, "/wait/reason") {
+                "" | "queued" | "paced" => closed_since = None,
+                reason => {
+                    self.tell(reason, &job);
+                    let since = *closed_since.get_or_insert(begun);
+                    if since.elapsed() >= self.patience || self.given_up.get().is_some() {
+                        return self.give_up(id, &job).await;
+                    }
+                }
+            }
+            self.progress.still();
+            if begun.elapsed() < PAUSE {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Cancels a job whose judge can't be asked; it may have ended meanwhile.
+    async fn give_up(&self, id: JobId, waits: &Value) -> Result<Option<Value>, Stopped> {
+        let why = waiting(waits);
+        if self.given_up.set(why.clone()).is_ok() {
+            self.progress.say(&format!(
+                "no judge could be asked for {} s ({why}): what can be computed is, the rest stays incomplete",
+                self.patience.as_secs()
+            ));
+        }
+        let cancelled = self.client.cancel(id).await;
+        let look = || self.client.job(id);
+        let job = self
+            .patiently(look)
+            .await
+            .map_err(|error| stopped(&error))?;
+        match (text(&job, "/state"), cancelled) {
+            ("succeeded" | "failed", _) => Ok(Some(job)),
+            (_, Ok(_) | Err(_)) => Ok(None),
+        }
+    }
+
+    /// Says once why jobs wait.
+    fn tell(&self, reason: &str, job: &Value) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(reason.to_owned()) {
+            self.progress.say(&format!("items wait: {}", waiting(job)));
+        }
+    }
+
+    /// What can be computed of a case that no judge is waited for.
+    async fn computed(&self, case: CaseToScore) -> Result<Item, Stopped> {
+        let why = self.given_up.get().map_or("", String::as_str);
+        let error = ItemError {
+            class: "wait_expired".to_owned(),
+            message: format!("no judge could be asked: {why}"),
+        };
+        self.computed.because(error).score(case).await
+    }
+
+    /// Sends a request again while the service is away, for a minute.
+    async fn patiently<T>(
+        &self,
+        send: impl AsyncFn() -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let begun = Instant::now();
+        loop {
+            match send().await {
+                Err(error) if is_passing(&error) && begun.elapsed() < OUTAGE => {
+                    self.progress.still();
+                    tokio::time::sleep(PAUSE).await;
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+#[async_trait(?Send)]
+impl Scorer for Service<'_> {
+    async fn score(&self, case: CaseToScore) -> Result<Item, Stopped> {
+        if self.given_up.get().is_some() {
+            return self.computed(case).await;
+        }
+        let id = match self.ask(&case).await? {
+            Asked::Job(id) => id,
+            Asked::Refused(problem) => return Ok(refused(case, &problem)),
+        };
+        match self.ended(id).await? {
+            Some(job) => Ok(item(case, &job)),
+            None => self.computed(case).await,
+        }
+    }
+}
+
+/// The request's key: the run, the item, its try, and what is asked, so that no key ever stands for two requests.
+fn key(run: &str, case: &CaseToScore, body: &Value) -> String {
+    let digest = Sha256::digest(body.to_string());
+    let digest: String = digest
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{run}-{}-{}-{digest}", case.item_no, case.attempt)
+}
+
+fn has_ended(job: &Value) -> bool {
+    matches!(text(job, "/state"), "succeeded" | "failed" | "cancelled")
+}
+
+/// Whether a refusal says something of this case, and nothing of the service or of the whole run.
+fn is_of_the_case(problem: &Problem) -> bool {
+    let faults = list(&problem.body, "/errors");
+    problem.name() == "invalid-request"
+        && !faults.is_empty()
+        && faults
+            .iter()
+            .all(|fault| text(fault, "/pointer").starts_with("/payload"))
+}
+
+/// Whether the same request may go well in a moment.
+fn is_passing(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } => true,
+        ClientError::Refused(problem) => match problem.name() {
+            "judge-not-configured" | "scoring-disabled" => false,
+            "idempotency-key-in-use" => true,
+            _ => matches!(problem.status, 429 | 500 | 502 | 503 | 504),
+        },
+        ClientError::Address(_) | ClientError::Unexpected { .. } => false,
+    }
+}
+
+fn stopped(error: &ClientError) -> Stopped {
+    let mut message = error.to_string();
+    match error.problem() {
+        Some("unauthorized") => {
+            message.push_str("\n  give the token with --token (GAVEL_TOKEN)");
+        }
+        Some("judge-not-configured") => {
+            message.push_str("\n  --no-judge evaluates what can be computed");
+        }
+        Some(_) | None => {}
+    }
+    match exit_of(error) {
+        Exit::Usage => Stopped::usage(message),
+        Exit::Done | Exit::GateFailed | Exit::Incomplete | Exit::Nothing | Exit::Interrupted => {
+            Stopped::down(message)
+        }
+    }
+}
+
+/// The item of a case that the service refuses as it is.
+fn refused(case: CaseToScore, problem: &Problem) -> Item {
+    let error = ItemError {
+        class: "bad_input".to_owned(),
+        message: problem.to_string(),
+    };
+    Item {
+        error: Some(error),
+        ..unscored(case)
+    }
+}
+
+/// The item that a job which has ended makes.
+fn item(case: CaseToScore, job: &Value) -> Item {
+    let kind = case.kind;
+    let result = job
+        .get("result")
+        .filter(|result| result.is_object())
+        .cloned();
+    let (total, passed) = result
+        .as_ref()
+        .map_or((None, None), |result| verdict(kind, result));
+    let error = match (text(job, "/state"), text(job, "/error/class")) {
+        ("cancelled", _) => Some(ItemError {
+            class: "cancelled".to_owned(),
+            message: "its job was cancelled".to_owned(),
+        }),
+        (_, "") => None,
+        (_, class) => Some(ItemError {
+            class: class.to_owned(),
+            message: text(job, "/error/message").to_owned(),
+        }),
+    };
+    let outcome = match (&result, &error, total) {
+        (Some(_), None, Some(_)) => Outcome::Scored,
+        (Some(_), _, _) => Outcome::Incomplete,
+        (None, _, _) => Outcome::Failed,
+    };
+    Item {
+        outcome,
+        total: total.filter(|_| outcome == Outcome::Scored),
+        passed,
+        result,
+        error,
+        simulated: job["simulated"] == json!(true),
+        usage: Usage {
+            tokens_in: job["usage"]["tokens_in"].as_i64().unwrap_or(0),
+            tokens_out: job["usage"]["tokens_out"].as_i64().unwrap_or(0),
+            cost_usd: job["usage"]["cost_usd"].as_f64(),
+        },
+        job_id: text(job, "/job_id").parse().ok(),
+        ..unscored(case)
+    }
+}
+
+/// Total and verdict, where the kind's body has them.
+fn verdict(kind: Kind, result: &Value) -> (Option<f64>, Option<bool>) {
+    let (total, passed) = match kind {
+        Kind::Query => ("/total_score", "/is_successful"),
+        Kind::Qas => ("/final_score", "/passed"),
+        Kind::SqlMetrics | Kind::Session => ("/total", "/passed"),
+    };
+    let total = result.pointer(total).and_then(Value::as_f64);
+    let passed = result.pointer(passed).and_then(Value::as_bool);
+    match kind {
+        // A query is "not successful" as long as its judge's part is missing, whatever the rest.
+        Kind::Query => (total, passed.filter(|_| total.is_some())),
+        Kind::Qas | Kind::SqlMetrics | Kind::Session => (total, passed),
+    }
+}
+
+/// An item without any score yet.
+fn unscored(case: CaseToScore) -> Item {
+    Item {
+        item_no: case.item_no,
+        kind: case.kind,
+        id: case.id,
+        payload: case.payload,
+        outcome: Outcome::Failed,
+        total: None,
+        passed: None,
+        result: None,
+        error: None,
+        simulated: false,
+        usage: Usage::default(),
+        job_id: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(kind: Kind) -> CaseToScore {
+        CaseToScore {
+            item_no: 3,
+            kind,
+            id: Some("a".to_owned()),
+            payload: json!({"id": "a"}),
+            attempt: 0,
+        }
+    }
+
+    #[test]
+    fn a_key_stands_for_one_try_of_one_request() {
+        let body = json!({"payload": 1});
+        let first = key("run", &case(Kind::Query), &body);
+        assert_eq!(first, key("run", &case(Kind::Query), &body));
+        let mut again = case(Kind::Query);
+        again.attempt = 1;
+        for other in [
+            key("run", &again, &body),
+            key("other", &case(Kind::Query), &body),
+            key("run", &case(Kind::Query), &json!({"payload": 2})),
+        ] {
+            assert_ne!(first, other);
+        }
+        assert!(first.len() < 100, "{first}");
+    }
+
+    #[test]
+    fn a_job_becomes_an_item_by_what_its_kind_says() {
+        for (kind, result, expected) in [
+            (
+                Kind::Query,
+                json!({"total_score": 0.95, "is_successful": true}),
+                (Some(0.95), Some(true)),
+            ),
+            (
+                Kind::Qas,
+                json!({"final_score": 0.4, "passed": false}),
+                (Some(0.4), Some(false)),
+            ),
+            (
+                Kind::SqlMetrics,
+                json!({"total": 1.0, "passed": true}),
+                (Some(1.0), Some(true)),
+            ),
+        ] {
+            let job = json!({"state": "succeeded", "result": result, "simulated": true});
+            let item = item(case(kind), &job);
+            assert_eq!((item.total, item.passed), expected, "{kind}");
+            assert_eq!((item.outcome, item.simulated), (Outcome::Scored, true));
+        }
+    }
+
+    #[test]
+    fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
+        let error = json!({"class": "transient", "message": "503"});
+        let job = json!({
+            "state": "failed", "error": error, "result": {"total_score": null, "is_successful": false},
+        });
+        let incomplete = item(case(Kind::Query), &job);
+        assert_eq!(incomplete.outcome, Outcome::Incomplete);
+        assert_eq!((incomplete.total, incomplete.passed), (None, None));
+        assert_eq!(incomplete.error.unwrap().class, "transient");
+        let failed = item(
+            case(Kind::Query),
+            &json!({"state": "failed", "error": error, "result": null}),
+        );
+        assert_eq!(failed.outcome, Outcome::Failed);
+        let cancelled = item(case(Kind::Query), &json!({"state": "cancelled"}));
+        assert_eq!(cancelled.error.unwrap().class, "cancelled");
+    }
+
+    #[test]
+    fn only_faults_of_the_payload_are_of_the_case() {
+        let problem = |name: &str, pointer: &str| Problem {
+            status: 422,
+            body: json!({"type": format!("urn:gavel:problem:{name}"), "errors": [{"pointer": pointer}]}),
+        };
+        assert!(is_of_the_case(&problem(
+            "invalid-request",
+            "/payload/model"
+        )));
+        assert!(!is_of_the_case(&problem(
+            "invalid-request",
+            "/criteria_hash"
+        )));
+        assert!(!is_of_the_case(&problem(
+            "judge-not-configured",
+            "/payload"
+        )));
+    }
+}

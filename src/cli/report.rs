@@ -1,0 +1,203 @@
+//! `gavel report`: the report of a run or of a batch, in any format.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Seek as _, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use uuid::Uuid;
+
+use super::Global;
+use super::outcome::{CliError, Exit};
+use super::output;
+use super::reach::{Needs, ReachArgs, Reached};
+use crate::client::Client;
+use crate::clock::{Clock as _, SystemClock};
+use crate::report::{self, Format, Lines, Meta, ReportError, Simulated};
+
+/// The file of a run's folder that reports are made from.
+const RESULTS: &str = "evaluation-results.jsonl";
+
+/// Write the report of a run or of a batch
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102-030405\n  gavel report reports/evaluation-runs/run-20260102-030405 --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080",
+    after_long_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102-030405\n  gavel report reports/evaluation-runs/run-20260102-030405 --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080\n\n\
+        The report goes to stdout, or whole or not at all to --output. A report has no gate: exit 0 says that\n\
+        it was written, not that anything passed. Simulated scores never count as passed unless\n\
+        --allow-simulated says so."
+)]
+pub(super) struct Report {
+    /// A run's folder, its evaluation-results.jsonl, or the id of a batch
+    #[arg(value_name = "RUN_DIR|BATCH_ID")]
+    of: String,
+    /// json, jsonl, csv, xlsx, junit.xml or md [default: what --output ends with, else md]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Write to this file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Let scores of a simulated judge pass
+    #[arg(long)]
+    allow_simulated: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// What a report is of.
+enum Subject {
+    /// A run's results, and the folder's name.
+    Run { results: PathBuf, name: String },
+    /// A batch of the service.
+    Batch(Uuid),
+}
+
+impl From<ReportError> for CliError {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Read { .. } | ReportError::Line { .. } => Self::usage(error.to_string()),
+            ReportError::Write { .. } => Self::incomplete(error.to_string()),
+            ReportError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl Report {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let format = self.format()?;
+        if format == Format::Xlsx && self.output.is_none() && io::stdout().is_terminal() {
+            return Err(CliError::usage(
+                "a workbook is no text: name a file with --output, or send stdout to one",
+            ));
+        }
+        match self.subject()? {
+            Subject::Run { results, name } => self.of_run(&results, name, format).await?,
+            Subject::Batch(id) => {
+                let command =
+                    async |reached: Reached<'_>| self.of_batch(reached.client, id, format).await;
+                self.reach.run(global, Needs::Existing, command).await?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The format that was named, else the one that the output's name ends with, else Markdown.
+    fn format(&self) -> Result<Format, CliError> {
+        let Some(output) = &self.output else {
+            return Ok(self.format.unwrap_or(Format::Markdown));
+        };
+        let name = output.file_name().unwrap_or_default().to_string_lossy();
+        let by_name = Format::ALL
+            .into_iter()
+            .find(|format| name.ends_with(&format!(".{format}")));
+        let xml = name.ends_with(".xml").then_some(Format::Junit);
+        self.format.or(by_name).or(xml).ok_or_else(|| {
+            CliError::usage(format!(
+                "{name} names no format: end it with .json, .jsonl, .csv, .xlsx, .xml or .md, or give --format"
+            ))
+        })
+    }
+
+    /// What is there under the argument: a folder, a file, else a batch.
+    fn subject(&self) -> Result<Subject, CliError> {
+        let path = Path::new(&self.of);
+        let name_of = |path: &Path| {
+            let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            name.to_string_lossy().into_owned()
+        };
+        if path.is_dir() {
+            return Ok(Subject::Run {
+                results: path.join(RESULTS),
+                name: name_of(path),
+            });
+        }
+        if path.is_file() {
+            let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+            return Ok(Subject::Run {
+                results: path.to_owned(),
+                name: name_of(folder.unwrap_or(Path::new("."))),
+            });
+        }
+        self.of.parse().map(Subject::Batch).map_err(|_| {
+            CliError::usage(format!(
+                "{:?} is neither a run's folder nor the id of a batch: give a folder under reports/evaluation-runs, or a UUID",
+                self.of
+            ))
+        })
+    }
+
+    async fn of_run(&self, results: &Path, name: String, format: Format) -> Result<(), CliError> {
+        let meta = Meta {
+            run: Some(name.clone()),
+            name,
+            made_at: SystemClock.now(),
+            unfinished: 0,
+            simulated: if self.allow_simulated {
+                Simulated::Allowed
+            } else {
+                Simulated::Refused
+            },
+        };
+        let (results, output) = (results.to_owned(), self.output.clone());
+        let written = tokio::task::spawn_blocking(move || {
+            let items = Lines::open(&results)?;
+            match output {
+                Some(path) => {
+                    report::write_file(format, &items, &meta, &path)?;
+                    said(&path);
+                }
+                None => {
+                    let mut file = tempfile::tempfile()?;
+                    report::write(format, &items, &meta, &mut io::BufWriter::new(&mut file))?;
+                    print(file)?;
+                }
+            }
+            Ok(())
+        });
+        written
+            .await
+            .map_err(|error| CliError::incomplete(format!("writing the report: {error}")))?
+    }
+
+    async fn of_batch(&self, client: &Client, id: Uuid, format: Format) -> Result<(), CliError> {
+        let allow = if self.allow_simulated {
+            "?allow_simulated=true"
+        } else {
+            ""
+        };
+        let mut report = client
+            .report(id, &format!("report.{format}{allow}"))
+            .await?;
+        let Some(path) = &self.output else {
+            let mut out = io::stdout().lock();
+            while let Some(chunk) = report.chunk().await? {
+                out.write_all(&chunk)?;
+            }
+            out.flush()?;
+            return Ok(());
+        };
+        let failed = |error: &dyn std::fmt::Display| {
+            CliError::incomplete(format!("writing {}: {error}", path.display()))
+        };
+        let mut file = report::beside(path).map_err(|e| failed(&e))?;
+        while let Some(chunk) = report.chunk().await? {
+            file.write_all(&chunk).map_err(|e| failed(&e))?;
+        }
+        file.persist(path).map_err(|e| failed(&e.error))?;
+        said(path);
+        Ok(())
+    }
+}
+
+fn said(path: &Path) {
+    output::note(&format!("wrote {}", path.display()));
+}
+
+/// Copies a file to stdout.
+fn print(mut file: File) -> io::Result<()> {
+    file.rewind()?;
+    let mut out = io::stdout().lock();
+    io::copy(&mut file, &mut out)?;
+    out.flush()
+}

@@ -1,0 +1,319 @@
+//! The items of a batch on their way from the file to the store: read on a thread of their own, in chunks, twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
+use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
+use crate::job::{BatchPlace, JobId, Kind, NewJob, Purpose};
+use crate::store::{Added, BatchRow, Force, Moved};
+
+/// How many items are stored in one transaction, at most.
+const CHUNK: usize = 500;
+/// How many bytes of payloads are stored in one transaction, about.
+const CHUNK_BYTES: usize = 4 << 20;
+/// How many chunks are read ahead.
+const AHEAD: usize = 2;
+/// How many faults are told at once.
+const FAULTS: usize = 20;
+
+/// The payload of kind `session`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionItem {
+    session_id: Uuid,
+    #[serde(default)]
+    force_rescore: bool,
+}
+
+/// One item, ready to be stored.
+pub(super) struct Ready {
+    pub(super) line: u64,
+    pub(super) job: NewJob,
+}
+
+/// What the reading task hands on.
+type Chunk = Result<Vec<Ready>, Trouble>;
+
+/// Why an item isn't ready.
+enum Trouble {
+    /// It is the item's fault.
+    Fault(ItemFault),
+    /// Its judge can't be asked: no item's fault.
+    Judge(JudgeProblem),
+}
+
+/// What all items of a batch have in common.
+pub(super) struct Plan {
+    pub(super) request: ScoreBatch,
+    pub(super) batch_id: Uuid,
+    pub(super) pinned: Pinned,
+    pub(super) enqueue: Arc<Enqueue>,
+    pub(super) open: OpenItems,
+}
+
+impl Plan {
+    /// Reads the whole file and stores nothing.
+    pub(super) async fn check(self: &Arc<Self>) -> Result<(), BatchError> {
+        let (mut chunks, reader) = self.read();
+        let (mut faults, mut items, mut lines) = (Vec::new(), 0_usize, HashMap::new());
+        while let Some(chunk) = chunks.recv().await {
+            match chunk {
+                Err(Trouble::Fault(fault)) => faults.push(fault),
+                Err(Trouble::Judge(problem)) => {
+                    return Err(EnqueueError::JudgeNotConfigured(problem).into());
+                }
+                Ok(ready) => {
+                    items += ready.len();
+                    faults.extend(twice_named(&ready, &mut lines));
+                    faults.extend(self.enqueue.session_faults(&ready).await?);
+                }
+            }
+            if faults.len() >= FAULTS {
+                break;
+            }
+        }
+        drop(chunks);
+        ended(reader).await?;
+        if faults.is_empty() && items == 0 {
+            faults.push(ItemFault {
+                line: None,
+                field: None,
+                message: "there are no items: send at least one".to_owned(),
+            });
+        }
+        if faults.is_empty() {
+            return Ok(());
+        }
+        faults.sort_by_key(|fault| fault.line);
+        faults.truncate(FAULTS);
+        Err(BatchError::Items(faults))
+    }
+
+    /// Reads it again, stores the items, and lets the batch run.
+    pub(super) async fn store(self: &Arc<Self>) -> Result<BatchRow, BatchError> {
+        let (mut chunks, reader) = self.read();
+        let store = &self.enqueue.store;
+        while let Some(chunk) = chunks.recv().await {
+            let ready = chunk.map_err(|trouble| match trouble {
+                Trouble::Fault(fault) => BatchError::Items(vec![fault]),
+                Trouble::Judge(problem) => EnqueueError::JudgeNotConfigured(problem).into(),
+            })?;
+            let lines: HashMap<Uuid, u64> = ready
+                .iter()
+                .filter_map(|ready| Some((ready.job.subject_id?, ready.line)))
+                .collect();
+            let jobs: Vec<NewJob> = ready.into_iter().map(|ready| ready.job).collect();
+            match store.add_items(self.batch_id, &jobs).await? {
+                Added::All => {}
+                Added::Gone => return Err(BatchError::Broken(TOO_SLOW)),
+                Added::Active(subjects) => {
+                    let fault = |session_id: Uuid| ItemFault {
+                        line: lines.get(&session_id).copied(),
+                        field: Some("session_id".to_owned()),
+                        message: format!("a job is active for session {session_id} by now"),
+                    };
+                    let faults = subjects.into_iter().take(FAULTS).map(fault);
+                    return Err(BatchError::Items(faults.collect()));
+                }
+            }
+        }
+        ended(reader).await?;
+        match store.start_batch(self.batch_id).await? {
+            Moved::Now(batch) | Moved::Already(batch) => Ok(batch),
+            Moved::Refused(_) | Moved::Unknown => Err(BatchError::Broken(TOO_SLOW)),
+        }
+    }
+
+    /// Reads the file on a thread that may block; the task ends when nobody receives any more.
+    fn read(self: &Arc<Self>) -> (mpsc::Receiver<Chunk>, JoinHandle<()>) {
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let plan = self.clone();
+        (
+            receiver,
+            tokio::task::spawn_blocking(move || plan.send(&sender)),
+        )
+    }
+
+    fn send(&self, chunks: &mpsc::Sender<Chunk>) {
+        let items = match (self.open)() {
+            Ok(items) => items,
+            Err(fault) => {
+                // Whoever receives may be gone, and needs no fault then.
+                let _ = chunks.blocking_send(Err(Trouble::Fault(fault)));
+                return;
+            }
+        };
+        let (mut ready, mut bytes) = (Vec::with_capacity(CHUNK), 0);
+        for (item_no, item) in (0_i64..).zip(items) {
+            let read = match item {
+                Ok(item) => {
+                    bytes += rough_size(&item.payload);
+                    self.ready(item, item_no)
+                }
+                Err(fault) => Err(vec![Trouble::Fault(fault)]),
+            };
+            match read {
+                Ok(one) => ready.push(one),
+                Err(troubles) => {
+                    for trouble in troubles {
+                        if chunks.blocking_send(Err(trouble)).is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+            if ready.len() == CHUNK || bytes >= CHUNK_BYTES {
+                bytes = 0;
+                if chunks
+                    .blocking_send(Ok(std::mem::take(&mut ready)))
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        }
+        if !ready.is_empty() {
+            let _ = chunks.blocking_send(Ok(ready));
+        }
+    }
+
+    fn ready(&self, item: Item, item_no: i64) -> Result<Ready, Vec<Trouble>> {
+        let line = item.line;
+        let fault = |field: Option<String>, message: String| {
+            Trouble::Fault(ItemFault {
+                line: Some(line),
+                field,
+                message,
+            })
+        };
+        let place = BatchPlace {
+            batch_id: self.batch_id,
+            item_no,
+        };
+        let job = match self.request.kind {
+            Kind::Session => self.session_job(item.payload, place).map_err(|error| {
+                let field = error.path().to_string();
+                let field = (field != ".").then_some(field);
+                vec![fault(field, error.inner().to_string())]
+            })?,
+            Kind::Query | Kind::Qas | Kind::SqlMetrics => {
+                let job = self.case_job(item.payload, place);
+                job.map_err(|error| troubles_of(error, &fault))?
+            }
+        };
+        Ok(Ready { line, job })
+    }
+
+    fn case_job(&self, mut payload: Value, place: BatchPlace) -> Result<NewJob, EnqueueError> {
+        if let (Some(threshold), Value::Object(fields)) = (self.request.threshold, &mut payload) {
+            let own = fields.entry("threshold").or_insert(Value::Null);
+            if own.is_null() {
+                *own = Value::from(threshold);
+            }
+        }
+        let request = ScoreCase {
+            kind: self.request.kind,
+            payload,
+            force: self.request.force,
+            triggered_by: self.request.triggered_by.clone(),
+            priority: self.request.priority,
+            new_id: NewId::Any,
+            batch: Some(place),
+        };
+        self.enqueue.case_job(request, &self.pinned)
+    }
+
+    fn session_job(
+        &self,
+        payload: Value,
+        place: BatchPlace,
+    ) -> Result<NewJob, serde_path_to_error::Error<serde_json::Error>> {
+        let item: SessionItem = serde_path_to_error::deserialize(payload)?;
+        let force_rescore = item.force_rescore || self.request.force == Force::Yes;
+        Ok(NewJob {
+            job_id: JobId::new(),
+            kind: Kind::Session,
+            subject_id: Some(item.session_id),
+            purpose: Purpose::Score,
+            payload: serde_json::json!({
+                "session_id": item.session_id,
+                "force_rescore": force_rescore,
+            }),
+            judge: Some(self.pinned.judge.clone()),
+            priority: self.request.priority,
+            criteria_hash: self.pinned.hash.clone(),
+            force_rescore,
+            triggered_by: self.request.triggered_by.clone(),
+            batch: Some(place),
+            created_at: self.enqueue.clock.now(),
+        })
+    }
+}
+
+const TOO_SLOW: &str =
+    "storing the items took so long that the batch was given up; send it again, in smaller parts";
+
+/// What is wrong with a payload: each of its faults, or its judge.
+fn troubles_of(
+    error: EnqueueError,
+    fault: &impl Fn(Option<String>, String) -> Trouble,
+) -> Vec<Trouble> {
+    if let EnqueueError::JudgeNotConfigured(problem) = error {
+        return vec![Trouble::Judge(problem)];
+    }
+    if let EnqueueError::BadPayload(faults) = error {
+        let field = |pointer: &str| pointer.strip_prefix('/').map(str::to_owned);
+        let faults = faults.into_iter();
+        return faults
+            .map(|found| fault(field(&found.pointer), found.message))
+            .collect();
+    }
+    vec![fault(None, error.to_string())]
+}
+
+/// Sessions that an earlier item names too.
+fn twice_named(items: &[Ready], lines: &mut HashMap<Uuid, u64>) -> Vec<ItemFault> {
+    let mut faults = Vec::new();
+    for item in items {
+        let Some(session_id) = item.job.subject_id else {
+            continue;
+        };
+        if let Some(first) = lines.get(&session_id) {
+            faults.push(ItemFault {
+                line: Some(item.line),
+                field: Some("session_id".to_owned()),
+                message: format!("names the session of row {first} again"),
+            });
+        } else {
+            lines.insert(session_id, item.line);
+        }
+    }
+    faults
+}
+
+/// The reader's end; a reader that panicked has read nothing to its end.
+async fn ended(reader: JoinHandle<()>) -> Result<(), BatchError> {
+    reader
+        .await
+        .map_err(|_| BatchError::Broken("reading the items broke off"))
+}
+
+/// About how many bytes a payload takes, without writing it out.
+fn rough_size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(rough_size).sum::<usize>(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| name.len() + 4 + rough_size(value))
+            .sum(),
+    }
+}

@@ -1,0 +1,174 @@
+//! A batch's items out of the store: read once, a page at a time, into a temporary file that reports are made from.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
+use uuid::Uuid;
+
+use super::{Item, ItemError, Lines, Outcome, ReportError, line};
+use crate::job::{Job, JobState, Kind};
+use crate::store::{BatchItem, Store};
+
+/// The first page; the next ones are as long as their items are short.
+const FIRST_PAGE: u32 = 16;
+/// The longest page.
+const LONGEST_PAGE: u32 = 500;
+/// What a page should weigh at most, bytes of lines.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The items of a batch that have ended, as they were when they were read.
+#[derive(Debug)]
+pub struct Batch {
+    /// What a report is made of.
+    pub items: Lines,
+    /// Those that have not ended.
+    pub unfinished: u64,
+}
+
+impl Batch {
+    /// Reads a batch; one without items is empty.
+    ///
+    /// # Errors
+    /// `Store` where the store can't be read, `Write` where the temporary file takes no more.
+    pub async fn read(store: &Store, id: Uuid) -> Result<Self, ReportError> {
+        let failed = |error: &dyn std::fmt::Display| {
+            ReportError::writing("a batch's items into the temporary folder", error)
+        };
+        let file = tempfile::tempfile().map_err(|e| failed(&e))?;
+        let mut spool = tokio::fs::File::from_std(file);
+        let (mut after, mut limit, mut unfinished) = (None, FIRST_PAGE, 0);
+        loop {
+            let page = store.batch_items(id, after, limit).await?;
+            let Some(last) = page.last() else { break };
+            after = last.job.batch.map(|place| place.item_no);
+            let mut lines = String::new();
+            for row in page {
+                match item(row) {
+                    Some(item) => {
+                        lines.push_str(&line::write(&item));
+                        lines.push('\n');
+                    }
+                    None => unfinished += 1,
+                }
+            }
+            spool
+                .write_all(lines.as_bytes())
+                .await
+                .map_err(|e| failed(&e))?;
+            limit = next_limit(limit, lines.len());
+        }
+        spool.flush().await.map_err(|e| failed(&e))?;
+        spool.rewind().await.map_err(|e| failed(&e))?;
+        let file = spool.into_std().await;
+        let lines =
+            tokio::task::spawn_blocking(move || Lines::of(file, "the batch's items".to_owned()));
+        let items = lines.await.map_err(|e| failed(&e))??;
+        Ok(Self { items, unfinished })
+    }
+}
+
+/// Twice as many items while pages are light, half as many once one was heavy.
+fn next_limit(limit: u32, bytes: usize) -> u32 {
+    if bytes > PAGE_BYTES {
+        (limit / 2).max(1)
+    } else if bytes * 2 <= PAGE_BYTES {
+        (limit * 2).min(LONGEST_PAGE)
+    } else {
+        limit
+    }
+}
+
+/// What an item came to; none while it hasn't ended.
+fn item(row: BatchItem) -> Option<Item> {
+    let BatchItem { job, .. } = &row;
+    let outcome = match job.state {
+        JobState::Queued | JobState::Running | JobState::Waiting => return None,
+        JobState::Cancelled => Outcome::Failed,
+        JobState::Failed if job.kind != Kind::Session && job.result.is_some() => {
+            Outcome::Incomplete
+        }
+        JobState::Failed => Outcome::Failed,
+        // A case whose metrics all failed has no total, and is known to have failed.
+        JobState::Succeeded
+            if job.kind == Kind::Session || row.total.is_some() || row.passed.is_some() =>
+        {
+            Outcome::Scored
+        }
+        JobState::Succeeded => Outcome::Incomplete,
+    };
+    let error = error(job);
+    let item_no = job.batch.map_or(0, |place| place.item_no);
+    let BatchItem {
+        job,
+        total,
+        passed,
+        reasoning,
+    } = row;
+    let id = id_of(job.kind, &job.payload);
+    Some(Item {
+        item_no: u64::try_from(item_no).unwrap_or_default(),
+        kind: job.kind,
+        id,
+        outcome,
+        total,
+        passed,
+        result: job.result.map(|result| with_reasoning(result, reasoning)),
+        payload: match (job.kind, job.subject_id) {
+            (Kind::Session, Some(id)) => json!({ "session_id": id }),
+            (Kind::Session | Kind::Query | Kind::Qas | Kind::SqlMetrics, _) => job.payload,
+        },
+        error,
+        simulated: job.simulated,
+        usage: job.usage,
+        job_id: Some(job.job_id.0),
+    })
+}
+
+/// What a case calls itself, without reading it whole: it was checked when it was taken.
+fn id_of(kind: Kind, payload: &Value) -> Option<String> {
+    let field = match kind {
+        Kind::Query | Kind::SqlMetrics => "id",
+        Kind::Qas => "test_id",
+        Kind::Session => return None,
+    };
+    match payload.get(field)? {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn error(job: &Job) -> Option<ItemError> {
+    if job.state == JobState::Cancelled {
+        return Some(ItemError {
+            class: "cancelled".to_owned(),
+            message: "the job was cancelled".to_owned(),
+        });
+    }
+    let failure = job.failure.as_ref()?;
+    Some(ItemError {
+        class: failure.class.as_str().to_owned(),
+        message: failure.message.clone(),
+    })
+}
+
+/// A session's result with its judge's words, which are kept with its score.
+fn with_reasoning(mut result: Value, reasoning: Option<String>) -> Value {
+    if let (Value::Object(body), Some(words)) = (&mut result, reasoning) {
+        body.entry("score_reasoning").or_insert(words.into());
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_as_long_as_their_items_are_short() {
+        assert_eq!(next_limit(16, 1_000), 32);
+        assert_eq!(next_limit(400, 1_000), LONGEST_PAGE);
+        assert_eq!(next_limit(64, PAGE_BYTES * 3 / 4), 64);
+        assert_eq!(next_limit(64, PAGE_BYTES + 1), 32);
+        assert_eq!(next_limit(1, usize::MAX), 1);
+    }
+}

@@ -1,0 +1,334 @@
+//! The columns of a report's rows: the same names in JSON, CSV and XLSX.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::Item;
+use super::body::{self, Status};
+use crate::job::Kind;
+
+/// What stands in one cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell<'a> {
+    Empty,
+    Text(Cow<'a, str>),
+    /// A list or an object of the payload; its JSON in a table.
+    Json(&'a Value),
+    /// A score, a share, an amount.
+    Number(f64),
+    Count(i64),
+    Flag(bool),
+}
+
+impl<'a> Cell<'a> {
+    /// Text, or nothing.
+    pub(super) fn text(text: Option<&'a str>) -> Self {
+        text.map_or(Self::Empty, |text| Self::Text(Cow::Borrowed(text)))
+    }
+
+    /// A number, or nothing.
+    pub(super) fn number(number: Option<f64>) -> Self {
+        number
+            .filter(|number| number.is_finite())
+            .map_or(Self::Empty, Self::Number)
+    }
+
+    /// A count, or nothing where it is beyond what any suite has.
+    pub(super) fn count(count: u64) -> Self {
+        i64::try_from(count).map_or(Self::Empty, Self::Count)
+    }
+
+    /// The value in a report.json.
+    pub(super) fn json(&self) -> Value {
+        match self {
+            Self::Empty => Value::Null,
+            Self::Text(text) => Value::from(text.as_ref()),
+            Self::Json(value) => (*value).clone(),
+            Self::Number(number) => Value::from(*number),
+            Self::Count(count) => Value::from(*count),
+            Self::Flag(flag) => Value::from(*flag),
+        }
+    }
+}
+
+/// A column: its name, how wide a sheet shows it (characters), and what stands in it.
+#[derive(Debug, Clone, Copy)]
+struct Column(&'static str, u16, Origin);
+
+/// Where a column's value comes from.
+#[derive(Debug, Clone, Copy)]
+enum Origin {
+    ItemNo,
+    Id,
+    /// The first of these fields of the payload that is there.
+    Payload(&'static [&'static str]),
+    Total,
+    Status,
+    Threshold,
+    /// The nth component's score.
+    Score(usize),
+    /// What was said of the nth component.
+    Words(usize),
+    Reasoning,
+    /// Which metrics couldn't be computed, and why.
+    Faults,
+    Safety,
+    Outcome,
+    ErrorClass,
+    ErrorMessage,
+    Simulated,
+    TokensIn,
+    TokensOut,
+    Cost,
+    JobId,
+}
+
+/// How the status column is called: sheets colour its cells.
+pub(super) const STATUS: &str = "Score Status";
+
+const HEAD: [Column; 1] = [Column("Item No", 8, Origin::ItemNo)];
+const QUERY: [Column; 13] = [
+    Column("ID", 16, Origin::Id),
+    Column("Prompt", 40, Origin::Payload(&["prompt"])),
+    Column("Generated KQL", 50, Origin::Payload(&["generated_kql"])),
+    Column("Expected KQL", 50, Origin::Payload(&["expected_kql"])),
+    Column("Execution Error", 24, Origin::Payload(&["generated_error"])),
+    Column("Total Score", 11, Origin::Total),
+    Column(STATUS, 13, Origin::Status),
+    Column("Schema Match Score", 12, Origin::Score(0)),
+    Column("Semantic Similarity Score", 12, Origin::Score(1)),
+    Column("Results Match Score", 12, Origin::Score(2)),
+    Column("LLM Grading Score", 12, Origin::Score(3)),
+    Column("LLM Reasoning", 60, Origin::Reasoning),
+    Column("Threshold", 10, Origin::Threshold),
+];
+const QAS: [Column; 20] = [
+    Column("Test ID", 16, Origin::Id),
+    Column("Question", 40, Origin::Payload(&["question"])),
+    Column("Agent Used", 11, Origin::Payload(&["agent_used"])),
+    Column("Category", 14, Origin::Payload(&["category"])),
+    Column("Difficulty", 10, Origin::Payload(&["difficulty"])),
+    Column(
+        "Answer Type",
+        12,
+        Origin::Payload(&["expected_answer_type"]),
+    ),
+    Column("Expected SQL", 50, Origin::Payload(&["expected_sql"])),
+    Column("Generated SQL", 50, Origin::Payload(&["generated_sql"])),
+    Column(
+        "Expected Results",
+        30,
+        Origin::Payload(&["expected_results"]),
+    ),
+    Column("Actual Results", 30, Origin::Payload(&["actual_results"])),
+    Column("Execution Error", 24, Origin::Payload(&["error"])),
+    Column("Total Score", 11, Origin::Total),
+    Column(STATUS, 13, Origin::Status),
+    Column("Semantic Score", 12, Origin::Score(0)),
+    Column("Execution Score", 12, Origin::Score(1)),
+    Column("Datatype Score", 12, Origin::Score(2)),
+    Column("Semantic Explanation", 60, Origin::Words(0)),
+    Column("Execution Explanation", 40, Origin::Words(1)),
+    Column("Datatype Explanation", 40, Origin::Words(2)),
+    Column("Threshold", 10, Origin::Threshold),
+];
+const SQL_METRICS: [Column; 15] = [
+    Column("ID", 16, Origin::Id),
+    Column(
+        "Generated SQL",
+        50,
+        Origin::Payload(&["generated_sql", "generatedSql"]),
+    ),
+    Column(
+        "Expected SQL",
+        50,
+        Origin::Payload(&["expected_sql", "expectedSql"]),
+    ),
+    Column(
+        "Expected Tables",
+        24,
+        Origin::Payload(&["expected_tables", "expectedTables"]),
+    ),
+    Column("Dialect", 11, Origin::Payload(&["dialect"])),
+    Column("Confidence", 11, Origin::Payload(&["confidence"])),
+    Column("Total Score", 11, Origin::Total),
+    Column(STATUS, 13, Origin::Status),
+    Column("Query Correctness Score", 12, Origin::Score(0)),
+    Column("Table Accuracy Score", 12, Origin::Score(1)),
+    Column("Safety Validation Score", 12, Origin::Score(2)),
+    Column("Validation Accuracy Score", 12, Origin::Score(3)),
+    Column("LLM Reasoning", 60, Origin::Reasoning),
+    Column("Safety Outcome", 14, Origin::Safety),
+    Column("Metric Errors", 40, Origin::Faults),
+];
+const SESSION: [Column; 4] = [
+    Column("Session ID", 38, Origin::Payload(&["session_id"])),
+    Column("Session Score", 11, Origin::Score(0)),
+    Column(STATUS, 13, Origin::Status),
+    Column("LLM Reasoning", 60, Origin::Reasoning),
+];
+const TAIL: [Column; 8] = [
+    Column("Outcome", 11, Origin::Outcome),
+    Column("Error Class", 14, Origin::ErrorClass),
+    Column("Error Message", 40, Origin::ErrorMessage),
+    Column("Simulated", 10, Origin::Simulated),
+    Column("Tokens In", 10, Origin::TokensIn),
+    Column("Tokens Out", 10, Origin::TokensOut),
+    Column("Cost USD", 10, Origin::Cost),
+    Column("Job ID", 38, Origin::JobId),
+];
+
+fn of_kind(kind: Kind) -> impl Iterator<Item = Column> {
+    let own: &[Column] = match kind {
+        Kind::Query => &QUERY,
+        Kind::Qas => &QAS,
+        Kind::SqlMetrics => &SQL_METRICS,
+        Kind::Session => &SESSION,
+    };
+    HEAD.iter().chain(own).chain(&TAIL).copied()
+}
+
+/// The columns of a table.
+#[derive(Debug)]
+pub(super) struct Columns {
+    /// Their names, with the widths of a sheet.
+    pub(super) heads: Vec<(&'static str, u16)>,
+    /// Of each kind: where each column's value comes from; none where the kind hasn't that column.
+    kinds: Vec<(Kind, Vec<Option<Origin>>)>,
+}
+
+impl Columns {
+    /// The columns that items of these kinds need: those of the first kind, then what others add.
+    pub(super) fn of(kinds: &[Kind]) -> Self {
+        let mut heads: Vec<(&'static str, u16)> = Vec::new();
+        let all = kinds.iter().flat_map(|kind| of_kind(*kind));
+        for Column(name, width, _) in all.chain(HEAD).chain(TAIL) {
+            if heads.iter().all(|(known, _)| *known != name) {
+                heads.push((name, width));
+            }
+        }
+        let found = |kind: Kind, name: &str| of_kind(kind).find(|column| column.0 == name);
+        let origins = |kind: &Kind| {
+            let origin = |(name, _): &(&str, u16)| found(*kind, name).map(|column| column.2);
+            (*kind, heads.iter().map(origin).collect())
+        };
+        let kinds = kinds.iter().map(origins).collect();
+        Self { heads, kinds }
+    }
+
+    /// An item's cells, one for each column.
+    pub(super) fn row<'a>(&self, item: &'a Item) -> impl Iterator<Item = Cell<'a>> {
+        let own = self.kinds.iter().find(|(kind, _)| *kind == item.kind);
+        let cell = |origin: &Option<Origin>| origin.map_or(Cell::Empty, |origin| origin.cell(item));
+        own.into_iter().flat_map(|(_, origins)| origins).map(cell)
+    }
+
+    /// Where a column stands.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.heads.iter().position(|(known, _)| *known == name)
+    }
+}
+
+impl Origin {
+    fn cell(self, item: &Item) -> Cell<'_> {
+        let component = |nth: usize| body::components(item.kind).get(nth);
+        match self {
+            Self::ItemNo => Cell::count(item.item_no),
+            Self::Id => Cell::text(item.id.as_deref()),
+            Self::Payload(names) => payload(item, names),
+            Self::Total => Cell::number(item.total),
+            Self::Status => Cell::text(Some(Status::of(item).as_str())),
+            Self::Threshold => Cell::number(body::threshold(item)),
+            Self::Score(nth) => Cell::number(component(nth).and_then(|part| part.score(item))),
+            Self::Words(nth) => Cell::text(component(nth).and_then(|part| part.words(item))),
+            Self::Reasoning => Cell::text(body::reasoning(item)),
+            Self::Faults => faults(item),
+            Self::Safety => Cell::text(body::safety(item).map(body::safety_name)),
+            Self::Outcome => Cell::text(Some(item.outcome.as_str())),
+            Self::ErrorClass => Cell::text(item.error.as_ref().map(|error| error.class.as_str())),
+            Self::ErrorMessage => {
+                Cell::text(item.error.as_ref().map(|error| error.message.as_str()))
+            }
+            Self::Simulated => Cell::Flag(item.simulated),
+            Self::TokensIn => Cell::Count(item.usage.tokens_in),
+            Self::TokensOut => Cell::Count(item.usage.tokens_out),
+            Self::Cost => Cell::number(item.usage.cost_usd),
+            Self::JobId => item
+                .job_id
+                .map_or(Cell::Empty, |id| Cell::Text(Cow::Owned(id.to_string()))),
+        }
+    }
+}
+
+fn payload<'a>(item: &'a Item, names: &[&str]) -> Cell<'a> {
+    match names.iter().find_map(|name| item.payload.get(name)) {
+        None | Some(Value::Null) => Cell::Empty,
+        Some(Value::String(text)) => Cell::Text(Cow::Borrowed(text)),
+        Some(Value::Bool(flag)) => Cell::Flag(*flag),
+        Some(other @ (Value::Number(_) | Value::Array(_) | Value::Object(_))) => Cell::Json(other),
+    }
+}
+
+fn faults(item: &Item) -> Cell<'_> {
+    let fault = |part: &body::Component| Some(format!("{}: {}", part.name, part.fault(item)?));
+    let faults: Vec<String> = body::components(item.kind)
+        .iter()
+        .filter_map(fault)
+        .collect();
+    if faults.is_empty() {
+        Cell::Empty
+    } else {
+        Cell::Text(Cow::Owned(faults.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::source::tests::any_item;
+    use proptest::prelude::*;
+
+    fn names(kinds: &[Kind]) -> Vec<&'static str> {
+        Columns::of(kinds).heads.iter().map(|head| head.0).collect()
+    }
+
+    #[test]
+    fn the_columns_of_a_query_are_those_of_its_rules_in_their_order() {
+        let names = names(&[Kind::Query]);
+        let rules = [
+            "Total Score",
+            "Score Status",
+            "Schema Match Score",
+            "Semantic Similarity Score",
+            "Results Match Score",
+            "LLM Grading Score",
+            "LLM Reasoning",
+        ];
+        let at = names.iter().position(|name| *name == rules[0]).unwrap();
+        assert_eq!(names[at..at + rules.len()], rules);
+        assert_eq!(names[..2], ["Item No", "ID"]);
+        assert_eq!(names.last(), Some(&"Job ID"));
+    }
+
+    #[test]
+    fn kinds_share_the_columns_that_have_one_name() {
+        for kinds in [&[][..], Kind::ALL] {
+            let mut names = names(kinds);
+            let all = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), all, "{names:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_has_a_cell_for_each_column(item in any_item()) {
+            for kinds in [vec![item.kind], Kind::ALL.to_vec()] {
+                let columns = Columns::of(&kinds);
+                prop_assert_eq!(columns.row(&item).count(), columns.heads.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The report as CSV (RFC 4180, UTF-8): what [`super::plain`] says of cells holds here.
+
+use std::io::Write;
+
+use super::columns::Columns;
+use super::plain::Plain;
+use super::summary::Figures;
+use super::{ReportError, Source};
+
+/// Writes a header, then a row for each item.
+pub(super) fn write(
+    out: &mut dyn Write,
+    source: &(impl Source + ?Sized),
+    figures: &Figures,
+) -> Result<(), ReportError> {
+    let failed = |error: &dyn std::fmt::Display| ReportError::writing("the CSV report", error);
+    let columns = Columns::of(&figures.kinds);
+    let mut csv = csv::Writer::from_writer(out);
+    let heads = columns.heads.iter().map(|(name, _)| name);
+    csv.write_record(heads).map_err(|e| failed(&e))?;
+    source.each(&mut |item| {
+        let cells = columns.row(item).map(|cell| Plain::of(&cell).csv());
+        csv.write_record(cells).map_err(|e| failed(&e))
+    })?;
+    csv.flush().map_err(|e| failed(&e))
+}

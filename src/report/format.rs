@@ -1,0 +1,111 @@
+//! What a report can be written as.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// The summary, then an object for each item.
+    Json,
+    /// A line for each item: what can be read back, see [`super::line`].
+    Jsonl,
+    /// A header, then a row for each item.
+    Csv,
+    /// A sheet with the summary, and one with a row for each item.
+    Xlsx,
+    /// For CI servers.
+    Junit,
+    /// A summary for people, at most 900 KB.
+    Markdown,
+}
+
+impl Format {
+    /// Every format, in the order of texts.
+    pub const ALL: [Self; 6] = [
+        Self::Json,
+        Self::Jsonl,
+        Self::Csv,
+        Self::Xlsx,
+        Self::Junit,
+        Self::Markdown,
+    ];
+
+    /// Its name: what stands behind `report.` in the API's path and behind `--format`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Xlsx => "xlsx",
+            Self::Junit => "junit.xml",
+            Self::Markdown => "md",
+        }
+    }
+
+    /// The media type of its files.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Jsonl => "application/x-ndjson",
+            Self::Csv => "text/csv; charset=utf-8",
+            Self::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            Self::Junit => "application/xml",
+            Self::Markdown => "text/markdown; charset=utf-8",
+        }
+    }
+
+    /// The name of its file in a run's folder.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Json => "report.json",
+            Self::Jsonl => "evaluation-results.jsonl",
+            Self::Csv => "report.csv",
+            Self::Xlsx => "report.xlsx",
+            Self::Junit => "junit.xml",
+            Self::Markdown => "summary.md",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names no format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no format of a report: use json, jsonl, csv, xlsx, junit.xml or md")]
+pub struct UnknownFormat(String);
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    /// By name; `junit` and `markdown` are known too.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|format| format.as_str() == text);
+        known
+            .or(match text {
+                "junit" => Some(Self::Junit),
+                "markdown" => Some(Self::Markdown),
+                _ => None,
+            })
+            .ok_or_else(|| UnknownFormat(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_known_by_its_name_and_no_other() {
+        for format in Format::ALL {
+            assert_eq!(format.as_str().parse(), Ok(format));
+        }
+        assert_eq!("junit".parse(), Ok(Format::Junit));
+        let error = "pdf".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("junit.xml or md"), "{error}");
+    }
+}

@@ -1,0 +1,63 @@
+//! The reports for programs: JSON with a summary, and the lines that can be read back.
+
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::columns::Columns;
+use super::summary::Figures;
+use super::{Item, Meta, ReportError, Source, line};
+
+/// Beside the columns: the kind's body, whole.
+const RESULT: &str = "Result";
+
+/// The head of a report.json.
+#[derive(Serialize)]
+struct Head<'a> {
+    #[serde(flatten)]
+    meta: &'a Meta,
+    summary: &'a Figures,
+}
+
+/// Writes `{name, run, made_at, unfinished, simulated, summary, items}`; an item has the columns of the tables, unrounded, and `Result`.
+pub(super) fn write(
+    out: &mut dyn Write,
+    source: &(impl Source + ?Sized),
+    (figures, meta): (&Figures, &Meta),
+) -> Result<(), ReportError> {
+    let failed = |error: &dyn std::fmt::Display| ReportError::writing("the JSON report", error);
+    let summary = figures;
+    let head = serde_json::to_string(&Head { meta, summary }).map_err(|e| failed(&e))?;
+    let open = head.strip_suffix('}').unwrap_or(&head);
+    write!(out, "{open},\"items\":[").map_err(|e| failed(&e))?;
+    let columns = Columns::of(&figures.kinds);
+    let mut before = "\n";
+    source.each(&mut |item| {
+        out.write_all(before.as_bytes()).map_err(|e| failed(&e))?;
+        before = ",\n";
+        serde_json::to_writer(&mut *out, &object(&columns, item)).map_err(|e| failed(&e))
+    })?;
+    out.write_all(b"\n]}\n").map_err(|e| failed(&e))
+}
+
+fn object(columns: &Columns, item: &Item) -> Value {
+    let cells = columns.heads.iter().zip(columns.row(item));
+    let mut object: Map<String, Value> = cells
+        .map(|((name, _), cell)| ((*name).to_owned(), cell.json()))
+        .collect();
+    let result = item.result.clone().unwrap_or(Value::Null);
+    object.insert(RESULT.to_owned(), result);
+    Value::Object(object)
+}
+
+/// Writes a line for each item.
+pub(super) fn write_lines(
+    out: &mut dyn Write,
+    source: &(impl Source + ?Sized),
+) -> Result<(), ReportError> {
+    source.each(&mut |item| {
+        writeln!(out, "{}", line::write(item))
+            .map_err(|error| ReportError::writing("the lines", error))
+    })
+}

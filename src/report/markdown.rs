@@ -1,0 +1,237 @@
+//! The report for people: Markdown of at most 900 KB, as much as comments and job summaries of CI servers take.
+//!
+//! The summary, then what passed, then what missed or was not executed, with its breakdown and the judge's reasoning, then, apart from both, what
+//! has no whole score because of its judge. Each part has its share of the room; a part that is cut says how much was left out. Text of items is
+//! escaped or fenced: it is from outside.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use super::body::{self, Status};
+use super::columns::Cell;
+use super::overview::{self, Section};
+use super::plain::{Plain, cut, markdown, markdown_block};
+use super::summary::Figures;
+use super::{Item, Meta, ReportError, Source};
+
+/// The most of the whole document, bytes.
+pub(super) const LONGEST: usize = 900_000;
+/// What the summary may take at most; it has at most 100 groups.
+const SUMMARY: usize = 100_000;
+/// What misses may take at most.
+const MISSES: usize = 500_000;
+/// What judge errors may take at most.
+const JUDGE: usize = 150_000;
+/// The most of one text, characters.
+const TEXT: usize = 4_000;
+/// The most of a text in a table, characters.
+const IN_TABLE: usize = 120;
+
+/// A part of the document in the making: takes items until it is full, then counts.
+struct Part {
+    title: &'static str,
+    text: String,
+    room: usize,
+    items: u64,
+    left_out: u64,
+}
+
+impl Part {
+    fn new(title: &'static str, room: usize) -> Self {
+        Self {
+            title,
+            text: String::new(),
+            room,
+            items: 0,
+            left_out: 0,
+        }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.items += 1;
+        if self.left_out == 0 && self.text.len() + text.len() <= self.room {
+            self.text.push_str(text);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn finish(&self, empty: &str) -> String {
+        let mut out = format!("\n## {} ({})\n\n", self.title, self.items);
+        if self.items == 0 {
+            let _ = writeln!(out, "{empty}");
+        }
+        out.push_str(&self.text);
+        if self.left_out > 0 {
+            let _ = writeln!(
+                out,
+                "\n_{} more left out for length: report.json and report.csv have them all._",
+                self.left_out
+            );
+        }
+        out
+    }
+}
+
+/// Writes the document.
+pub(super) fn write(
+    out: &mut dyn Write,
+    source: &(impl Source + ?Sized),
+    (figures, meta): (&Figures, &Meta),
+) -> Result<(), ReportError> {
+    let mut misses = Part::new("Missed or not executed", MISSES);
+    let mut judge = Part::new("Without the judge's part", JUDGE);
+    source.each(&mut |item| {
+        match Status::of(item) {
+            Status::Pass | Status::Scored => {}
+            Status::Incomplete if is_judges(item) => judge.add(&judge_row(item)),
+            Status::Fail | Status::Incomplete => misses.add(&miss(item)),
+        }
+        Ok(())
+    })?;
+    if judge.items > 0 {
+        judge
+            .text
+            .insert_str(0, "| Item | Class | What happened |\n| --- | --- | --- |\n");
+    }
+    let head = head(figures, meta);
+    let misses = misses.finish("Nothing missed.");
+    let judge = judge.finish("The judge answered wherever it was asked.");
+    let room = LONGEST.saturating_sub(head.len() + misses.len() + judge.len() + 1_000);
+    let mut passed = Part::new("Passed", room);
+    source.each(&mut |item| {
+        match Status::of(item) {
+            Status::Pass | Status::Scored => passed.add(&passed_row(item)),
+            Status::Fail | Status::Incomplete => {}
+        }
+        Ok(())
+    })?;
+    if passed.items > 0 {
+        passed.text.insert_str(
+            0,
+            "| Item | Asked | Score | Components |\n| --- | --- | --- | --- |\n",
+        );
+    }
+    let passed = passed.finish("Nothing passed.");
+    for part in [head, passed, misses, judge] {
+        out.write_all(part.as_bytes())
+            .map_err(|error| ReportError::writing("the Markdown report", error))?;
+    }
+    Ok(())
+}
+
+/// Whether an item lacks its judge's part and nothing else: the judge failed, or was not asked (`--no-judge`).
+fn is_judges(item: &Item) -> bool {
+    let not_run = item
+        .error
+        .as_ref()
+        .is_some_and(|error| error.class == "not_run");
+    not_run || item.error.is_none() || body::is_judge_error(item)
+}
+
+fn head(figures: &Figures, meta: &Meta) -> String {
+    let mut out = format!("# {}\n\n", markdown(&cut(&meta.name, IN_TABLE)));
+    let _ = writeln!(out, "**{}**\n", overview::verdict(figures.verdict));
+    for note in overview::notes(figures, meta) {
+        let _ = writeln!(out, "> {}\n", markdown(&note));
+    }
+    for section in overview::sections(figures, meta) {
+        let text = table(&section);
+        if out.len() + text.len() <= SUMMARY {
+            out.push_str(&text);
+        }
+    }
+    out
+}
+
+fn table(section: &Section) -> String {
+    let head = if section.head.is_empty() {
+        vec!["", ""]
+    } else {
+        section.head.clone()
+    };
+    let mut out = format!("\n## {}\n\n| {} |\n|", section.title, head.join(" | "));
+    out.push_str(&" --- |".repeat(head.len()));
+    out.push('\n');
+    for row in &section.rows {
+        let cells: Vec<String> = row.iter().map(in_table).collect();
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out
+}
+
+fn in_table(cell: &Cell<'_>) -> String {
+    match Plain::of(cell) {
+        Plain::Text(text) => markdown(&cut(&text, 1_000)),
+        Plain::Number(number) => format!("{}", (number * 1e4).round() / 1e4),
+        Plain::Flag(flag) => flag.to_string(),
+    }
+}
+
+fn name(item: &Item) -> String {
+    markdown(&cut(&body::name(item), IN_TABLE))
+}
+
+fn mark(item: &Item) -> &'static str {
+    if item.simulated { " (simulated)" } else { "" }
+}
+
+fn passed_row(item: &Item) -> String {
+    let parts: Vec<String> = body::breakdown(item)
+        .map(|(title, score, _)| format!("{title} {score}"))
+        .collect();
+    let asked = markdown(&cut(body::question(item), IN_TABLE));
+    let score = body::total(item);
+    format!(
+        "| {} | {asked} | {score}{} | {} |\n",
+        name(item),
+        mark(item),
+        parts.join(", ")
+    )
+}
+
+fn judge_row(item: &Item) -> String {
+    let (class, message) = item.error.as_ref().map_or_else(
+        || ("incomplete", "it has no whole score"),
+        |error| (error.class.as_str(), error.message.as_str()),
+    );
+    format!(
+        "| {} | {} | {} |\n",
+        name(item),
+        markdown(&cut(class, IN_TABLE)),
+        markdown(&cut(message, 500))
+    )
+}
+
+/// A miss with what was asked, what each component is worth, and why.
+fn miss(item: &Item) -> String {
+    let mut out = format!(
+        "### {}: {}{}\n\n",
+        name(item),
+        body::total(item),
+        mark(item)
+    );
+    let asked = body::question(item);
+    if !asked.is_empty() {
+        let _ = writeln!(out, "{}", markdown_block(asked, TEXT));
+    }
+    if let Some(error) = &item.error {
+        let _ = writeln!(
+            out,
+            "Not executed or not scored ({}):\n\n{}",
+            markdown(&cut(&error.class, IN_TABLE)),
+            markdown_block(&error.message, TEXT)
+        );
+    }
+    if let Some(fault) = body::execution_error(item) {
+        let _ = writeln!(out, "Not executed:\n\n{}", markdown_block(fault, TEXT));
+    }
+    for (title, score, words) in body::breakdown(item) {
+        let _ = writeln!(out, "- {title}: {score}");
+        if !words.is_empty() {
+            let _ = writeln!(out, "\n{}", markdown_block(words, TEXT));
+        }
+    }
+    out.push('\n');
+    out
+}

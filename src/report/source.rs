@@ -1,0 +1,353 @@
+//! Where a report's items come from: a place that can be read again and again, in item order, one item at a time.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Item, ReportError, line};
+
+/// The longest line that is read: a body of 8 MiB is the most that a service takes, and its result comes on top.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// Items in their order, as often as they are wanted.
+pub trait Source {
+    /// Shows every item to `visit`, in item order; ends with its first error.
+    ///
+    /// # Errors
+    /// Those of reading, and those of `visit`.
+    fn each(
+        &self,
+        visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
+    ) -> Result<(), ReportError>;
+}
+
+impl Source for [Item] {
+    fn each(
+        &self,
+        visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
+    ) -> Result<(), ReportError> {
+        self.iter().try_for_each(visit)
+    }
+}
+
+/// The items of an `evaluation-results.jsonl`.
+///
+/// Holds 32 bytes an item: where its line is. Lines may stand in any order; where an item has several (it was tried again), the last one holds.
+/// A last line that a killed run left unfinished is passed over.
+#[derive(Debug)]
+pub struct Lines {
+    file: File,
+    path: String,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    item_no: u64,
+    /// Which line of the file, from 1.
+    line: u64,
+    offset: u64,
+    length: u64,
+}
+
+/// As much of a line as says which item it is.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    gavel: Option<HeadNo>,
+}
+
+#[derive(Deserialize)]
+struct HeadNo {
+    item_no: u64,
+}
+
+impl Lines {
+    /// Opens a file and finds its items.
+    ///
+    /// # Errors
+    /// `Read` where it can't be read, `Line` for a line that is no item.
+    pub fn open(path: &Path) -> Result<Self, ReportError> {
+        let file =
+            File::open(path).map_err(|error| reading(&path.display().to_string(), &error))?;
+        Self::of(file, path.display().to_string())
+    }
+
+    /// The items of a file that is open for reading; `path` is its name in errors.
+    pub(super) fn of(file: File, path: String) -> Result<Self, ReportError> {
+        let places = places(&file, &path)?;
+        Ok(Self { file, path, places })
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> u64 {
+        self.places.len() as u64
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+impl Source for Lines {
+    fn each(
+        &self,
+        visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
+    ) -> Result<(), ReportError> {
+        let failed = |error: std::io::Error| reading(&self.path, &error);
+        let mut reader = BufReader::new(&self.file);
+        reader.seek(SeekFrom::Start(0)).map_err(failed)?;
+        let (mut at, mut text) = (0_u64, Vec::new());
+        for place in &self.places {
+            // Lines mostly follow each other: a step within what is buffered costs no read.
+            let step = place.offset.cast_signed() - at.cast_signed();
+            reader.seek_relative(step).map_err(failed)?;
+            text.clear();
+            (&mut reader)
+                .take(place.length)
+                .read_to_end(&mut text)
+                .map_err(failed)?;
+            at = place.offset + text.len() as u64;
+            visit(&read(&text, place, &self.path)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn read(text: &[u8], place: &Place, path: &str) -> Result<Item, ReportError> {
+    std::str::from_utf8(text)
+        .map_err(|error| error.to_string())
+        .and_then(|text| line::read(text, place.item_no))
+        .map_err(|reason| bad_line(path, place.line, reason))
+}
+
+/// Where each item's last line is, by item.
+fn places(file: &File, path: &str) -> Result<Vec<Place>, ReportError> {
+    let failed = |error: std::io::Error| reading(path, &error);
+    let mut reader = BufReader::new(file);
+    reader.seek(SeekFrom::Start(0)).map_err(failed)?;
+    let mut places: Vec<Place> = Vec::new();
+    let (mut offset, mut number, mut text) = (0_u64, 0_u64, Vec::new());
+    loop {
+        text.clear();
+        let length = (&mut reader)
+            .take(LONGEST)
+            .read_until(b'\n', &mut text)
+            .map_err(failed)? as u64;
+        if length == 0 {
+            break;
+        }
+        number += 1;
+        let is_whole = text.last() == Some(&b'\n');
+        if !is_whole && length == LONGEST {
+            let reason = format!("it is longer than {} MiB", LONGEST >> 20);
+            return Err(bad_line(path, number, reason));
+        }
+        let place = Place {
+            item_no: places.len() as u64,
+            line: number,
+            offset,
+            length,
+        };
+        offset += length;
+        if text.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        match serde_json::from_slice::<Head>(&text) {
+            Ok(head) => places.push(Place {
+                item_no: head.gavel.map_or(place.item_no, |gavel| gavel.item_no),
+                ..place
+            }),
+            // Written when the run was killed: its item has no line yet.
+            Err(error) if !is_whole && error.is_eof() => break,
+            Err(error) => return Err(bad_line(path, number, error.to_string())),
+        }
+    }
+    places.sort_by_key(|place| (place.item_no, std::cmp::Reverse(place.line)));
+    places.dedup_by_key(|place| place.item_no);
+    Ok(places)
+}
+
+fn bad_line(path: &str, line: u64, reason: String) -> ReportError {
+    ReportError::Line {
+        path: path.to_owned(),
+        line,
+        reason,
+    }
+}
+
+fn reading(path: &str, error: &std::io::Error) -> ReportError {
+    let reason = if error.kind() == ErrorKind::NotFound {
+        "there is no such file".to_owned()
+    } else {
+        error.to_string()
+    };
+    ReportError::Read {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::job::{Kind, Usage};
+    use crate::report::{ItemError, Outcome};
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+    use std::io::Write as _;
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            (-100_000_i32..100_000).prop_map(|n| json!(f64::from(n) / 100.0)),
+            "\\PC{0,12}|[\\x00-\\x1f=+@-]{0,4}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-z_]{1,8}", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// A payload that has some of the fields that lines and columns know.
+    fn any_payload() -> impl Strategy<Value = Value> {
+        let names = prop::sample::subsequence(
+            vec![
+                "test_id",
+                "question",
+                "difficulty",
+                "generated_sql",
+                "actual_results",
+                "prompt",
+                "confidence",
+                "payload",
+                "gavel",
+                "qas_evaluation",
+            ],
+            0..10,
+        );
+        let fields = (names, prop::collection::vec(any_json(), 10)).prop_map(|(names, values)| {
+            let fields = names.into_iter().map(str::to_owned).zip(values);
+            Value::Object(fields.collect::<Map<_, _>>())
+        });
+        prop_oneof![4 => fields, 1 => any_json()]
+    }
+
+    /// Any item; numbers of few digits, which every reader of JSON reads alike.
+    pub(in crate::report) fn any_item() -> impl Strategy<Value = Item> {
+        let share = || prop::option::of((0_u32..=1000).prop_map(|n| f64::from(n) / 1000.0));
+        let outcome =
+            prop::sample::select(vec![Outcome::Scored, Outcome::Incomplete, Outcome::Failed]);
+        let error = prop::option::of(
+            ("[a-z_]{1,12}", "\\PC{0,20}")
+                .prop_map(|(class, message)| ItemError { class, message }),
+        );
+        let head = (
+            any::<u32>(),
+            prop::sample::select(Kind::ALL.to_vec()),
+            prop::option::of("\\PC{0,8}"),
+            any_payload(),
+            outcome,
+        );
+        let tail = (
+            share(),
+            any::<Option<bool>>(),
+            prop::option::of(any_json().prop_filter("null is none", |v| !v.is_null())),
+            error,
+            any::<bool>(),
+            (0_i64..1_000_000, 0_i64..1_000_000, share()),
+            prop::option::of(any::<u128>()),
+        );
+        (head, tail).prop_map(
+            |(
+                (item_no, kind, id, payload, outcome),
+                (total, passed, result, error, simulated, usage, job),
+            )| Item {
+                item_no: item_no.into(),
+                kind,
+                id,
+                payload,
+                outcome,
+                total,
+                passed,
+                result,
+                error,
+                simulated,
+                usage: Usage {
+                    tokens_in: usage.0,
+                    tokens_out: usage.1,
+                    cost_usd: usage.2,
+                },
+                job_id: job.map(uuid::Uuid::from_u128),
+            },
+        )
+    }
+
+    fn lines(text: &str) -> Result<Lines, ReportError> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        Lines::of(file, "results.jsonl".to_owned())
+    }
+
+    fn line(item_no: u64, id: &str) -> String {
+        format!(
+            "{{\"id\":\"{id}\",\"payload\":{{}},\"gavel\":{{\"item_no\":{item_no},\"kind\":\"query\",\"outcome\":\"failed\"}}}}\n"
+        )
+    }
+
+    fn ids(source: &Lines) -> Vec<String> {
+        let mut ids = Vec::new();
+        source
+            .each(&mut |item| {
+                ids.extend(item.id.clone());
+                Ok(())
+            })
+            .unwrap();
+        ids
+    }
+
+    #[test]
+    fn items_come_in_their_order_each_by_its_last_line_and_as_often_as_wanted() {
+        let text = [
+            line(2, "c"),
+            line(0, "old"),
+            "\n".to_owned(),
+            line(1, "b"),
+            line(0, "a"),
+        ];
+        let source = lines(&text.concat()).unwrap();
+        assert_eq!(source.len(), 3);
+        assert_eq!(ids(&source), ["a", "b", "c"]);
+        assert_eq!(ids(&source), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_line_that_a_killed_run_left_is_passed_over_and_a_broken_one_is_named() {
+        let torn = line(1, "b");
+        let whole = line(0, "a");
+        for length in 1..torn.len() - 1 {
+            let source = lines(&format!("{whole}{}", &torn[..length])).unwrap();
+            assert_eq!(ids(&source), ["a"], "{length}");
+        }
+        // Only its end of line is missing.
+        let source = lines(&format!("{whole}{}", torn.trim_end())).unwrap();
+        assert_eq!(ids(&source), ["a", "b"]);
+        let error = lines(&format!("{whole}{}\n{whole}", &torn[..20])).unwrap_err();
+        let words = error.to_string();
+        assert!(words.starts_with("results.jsonl, line 2: "), "{words}");
+    }
+
+    #[test]
+    fn an_empty_file_has_no_items() {
+        assert!(lines("").unwrap().is_empty());
+        assert!(ids(&lines("\n \n").unwrap()).is_empty());
+    }
+}

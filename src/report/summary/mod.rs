@@ -1,0 +1,349 @@
+//! What a suite amounts to: counts, means, errors, cost, and the verdict of the gate that holds without any gate flag.
+//!
+//! Items are added one by one and not kept. What has no score is left out of means, and the coverage says how much that is. Simulated scores
+//! never mix with real ones: where there are both, means are made of the real ones.
+
+mod tally;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::body::{self, Status};
+use super::{Item, Meta, Simulated};
+use crate::job::Kind;
+use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
+use crate::score::sql_metrics::safety::{SafetyOutcome, SafetySuite, suite};
+
+use tally::{Apart, Mean, Tally};
+pub use tally::{Basis, Share};
+
+/// The most groups that are told apart; what comes beyond is [`OTHERS`].
+const GROUPS: usize = 50;
+/// The group of what comes beyond the first 50 names.
+const OTHERS: &str = "(others)";
+/// The group of what has no name.
+const UNNAMED: &str = "(none)";
+
+/// What the gate says that holds without any gate flag: every scored item passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every item was scored, and passed.
+    Pass,
+    /// Every item was scored, and at least one missed.
+    Fail,
+    /// Something wasn't scored, has not ended, or was scored by a simulated judge that isn't allowed. Wins over `Fail`.
+    Incomplete,
+    /// There is no item.
+    Nothing,
+}
+
+impl Verdict {
+    /// The verdict in a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Incomplete => "INCOMPLETE",
+            Self::Nothing => "NOTHING",
+        }
+    }
+}
+
+/// A summary in the making.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    all: Tally,
+    kinds: BTreeMap<Kind, Apart<Vec<Mean>>>,
+    /// Items that are INCOMPLETE in reports.
+    open: u64,
+    missed: u64,
+    simulated_items: u64,
+    judge_errors: u64,
+    errors: BTreeMap<String, u64>,
+    by_difficulty: BTreeMap<String, Tally>,
+    by_agent: BTreeMap<String, Tally>,
+    usage: UsageSum,
+    safety: Safety,
+    calibration: Apart<Vec<(Confidence, f64)>>,
+}
+
+/// What the judge calls of a suite used.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct UsageSum {
+    /// Prompt tokens, cached ones included.
+    pub tokens_in: i64,
+    /// Tokens of the replies.
+    pub tokens_out: i64,
+    /// USD of the items whose cost is known.
+    pub cost_usd: f64,
+    /// Items whose judge calls have no price: their cost is not in `cost_usd`.
+    pub unpriced: u64,
+}
+
+/// The validator's outcomes; ids are kept only of cases where it was wrong.
+#[derive(Debug, Clone, Default)]
+struct Safety {
+    n: u64,
+    stopped: usize,
+    wrong: Vec<(String, SafetyOutcome)>,
+}
+
+/// The mean of one component.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComponentMean {
+    /// Its name in the kind's body.
+    pub name: &'static str,
+    /// Its name in texts.
+    #[serde(skip)]
+    pub title: &'static str,
+    /// How many items have it.
+    pub n: u64,
+    /// The mean, 0-1 (a session's 0-100); null without items.
+    pub mean: Option<f64>,
+}
+
+/// One group of a suite.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// The difficulty, or the agent.
+    pub name: String,
+    /// What it amounts to.
+    #[serde(flatten)]
+    pub share: Share,
+}
+
+/// The summary of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figures {
+    /// What the default gate says.
+    pub verdict: Verdict,
+    /// The kinds of the items.
+    pub kinds: Vec<Kind>,
+    /// Counts and means of the whole.
+    #[serde(flatten)]
+    pub all: Share,
+    /// Items that have not ended; not among `n`.
+    pub unfinished: u64,
+    /// Whose scores the means are made of.
+    pub basis: Basis,
+    /// The simulated scores by themselves, where there are real ones beside them.
+    pub simulated_apart: Option<Share>,
+    /// Items without a whole score because of their judge: no misses.
+    pub judge_errors: u64,
+    /// How many items have an error of each class.
+    pub errors: BTreeMap<String, u64>,
+    /// The components, in the order of the rules.
+    pub components: Vec<ComponentMean>,
+    /// Of `qas`, by difficulty: easy, medium, hard, then others by name.
+    pub by_difficulty: Vec<Group>,
+    /// Of `qas`, by agent, by name.
+    pub by_agent: Vec<Group>,
+    /// What the judge calls used.
+    pub usage: UsageSum,
+    /// Of `sql_metrics`: the validator over the suite; null where no case has its flag.
+    pub safety: Option<SafetySuite>,
+    /// Of `sql_metrics`: whether confidence says how often a query is right; null where no case has one.
+    pub calibration: Option<Calibration>,
+}
+
+impl Summary {
+    /// Adds one item.
+    pub fn add(&mut self, item: &Item) {
+        self.all.add(item);
+        self.simulated_items += u64::from(item.simulated);
+        match Status::of(item) {
+            Status::Incomplete => self.open += 1,
+            Status::Fail => self.missed += 1,
+            Status::Pass | Status::Scored => {}
+        }
+        self.judge_errors += u64::from(body::is_judge_error(item));
+        if let Some(error) = &item.error {
+            *group(&mut self.errors, &error.class) += 1;
+        }
+        let components = body::components(item.kind);
+        let means = self.kinds.entry(item.kind).or_default().of(item);
+        means.resize(components.len(), Mean::default());
+        for (component, mean) in components.iter().zip(means) {
+            mean.add(component.counted(item));
+        }
+        self.add_groups(item);
+        self.usage.add(item);
+        self.safety.add(item);
+        self.calibration.of(item).extend(body::calibration(item));
+    }
+
+    fn add_groups(&mut self, item: &Item) {
+        match item.kind {
+            Kind::Qas => {
+                for (groups, field) in [
+                    (&mut self.by_difficulty, "difficulty"),
+                    (&mut self.by_agent, "agent_used"),
+                ] {
+                    group(groups, group_name(item, field)).add(item);
+                }
+            }
+            Kind::Query | Kind::SqlMetrics | Kind::Session => {}
+        }
+    }
+
+    /// What the default gate says; `unfinished` items keep it from passing.
+    pub fn verdict(&self, unfinished: u64, simulated: Simulated) -> Verdict {
+        let Share { n, .. } = self.all.share(Basis::Real);
+        let is_refused = match simulated {
+            Simulated::Refused => self.simulated_items > 0,
+            Simulated::Allowed => false,
+        };
+        if n == 0 && unfinished == 0 {
+            Verdict::Nothing
+        } else if self.open > 0 || unfinished > 0 || is_refused {
+            Verdict::Incomplete
+        } else if self.missed > 0 {
+            Verdict::Fail
+        } else {
+            Verdict::Pass
+        }
+    }
+
+    /// The figures of what was added so far.
+    pub fn figures(&self, meta: &Meta) -> Figures {
+        let basis = self.all.basis();
+        let has_both = basis == Basis::Real && self.all.simulated().simulated > 0;
+        let calibrated = self.calibration.on(basis);
+        let mut by_difficulty = groups(&self.by_difficulty, basis);
+        by_difficulty.sort_by_key(|group| rank(&group.name));
+        Figures {
+            verdict: self.verdict(meta.unfinished, meta.simulated),
+            kinds: self.kinds.keys().copied().collect(),
+            all: self.all.share(basis),
+            unfinished: meta.unfinished,
+            basis,
+            simulated_apart: has_both.then(|| self.all.simulated()),
+            judge_errors: self.judge_errors,
+            errors: self.errors.clone(),
+            components: self.components(basis),
+            by_difficulty,
+            by_agent: groups(&self.by_agent, basis),
+            usage: self.usage,
+            safety: (self.safety.n > 0).then(|| self.safety.suite()),
+            calibration: (!calibrated.is_empty())
+                .then(|| calibrate(calibrated.iter().copied(), Promises::default())),
+        }
+    }
+
+    fn components(&self, basis: Basis) -> Vec<ComponentMean> {
+        let of_kind = |(kind, means): (&Kind, &Apart<Vec<Mean>>)| {
+            let means = means.on(basis).iter().copied();
+            let means = means.chain(std::iter::repeat(Mean::default()));
+            body::components(*kind)
+                .iter()
+                .zip(means)
+                .map(|(component, mean)| ComponentMean {
+                    name: component.name,
+                    title: component.title,
+                    n: mean.n,
+                    mean: mean.value(),
+                })
+                .collect::<Vec<_>>()
+        };
+        self.kinds.iter().flat_map(of_kind).collect()
+    }
+}
+
+impl UsageSum {
+    fn add(&mut self, item: &Item) {
+        let usage = item.usage;
+        self.tokens_in = self.tokens_in.saturating_add(usage.tokens_in);
+        self.tokens_out = self.tokens_out.saturating_add(usage.tokens_out);
+        match usage.cost_usd {
+            Some(cost) => self.cost_usd += cost,
+            None => self.unpriced += u64::from(usage.tokens_in + usage.tokens_out > 0),
+        }
+    }
+}
+
+impl Safety {
+    fn add(&mut self, item: &Item) {
+        let Some(outcome) = body::safety(item) else {
+            return;
+        };
+        self.n += 1;
+        match outcome {
+            SafetyOutcome::TrueNegative => {}
+            SafetyOutcome::TruePositive => self.stopped += 1,
+            SafetyOutcome::FalsePositive | SafetyOutcome::FalseNegative => {
+                self.wrong.push((body::name(item), outcome));
+            }
+        }
+    }
+
+    fn suite(&self) -> SafetySuite {
+        let stopped = std::iter::repeat_n(("", SafetyOutcome::TruePositive), self.stopped);
+        let wrong = self
+            .wrong
+            .iter()
+            .map(|(id, outcome)| (id.as_str(), *outcome));
+        suite(stopped.chain(wrong))
+    }
+}
+
+/// The name of the group that an item belongs to.
+pub(super) fn group_name<'a>(item: &'a Item, field: &str) -> &'a str {
+    body::text(&item.payload, field)
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .unwrap_or(UNNAMED)
+}
+
+/// The names of groups met so far; names come from outside, so only so many are told apart.
+#[derive(Debug, Default)]
+pub(super) struct GroupNames(BTreeMap<String, ()>);
+
+impl GroupNames {
+    /// The name that an item's group goes by: its own, if it is among the first.
+    pub(super) fn bounded<'a>(&mut self, name: &'a str) -> &'a str {
+        let bounded = bounded(&self.0, name);
+        self.0.entry(bounded.to_owned()).or_default();
+        bounded
+    }
+}
+
+fn bounded<'a, T>(groups: &BTreeMap<String, T>, name: &'a str) -> &'a str {
+    if groups.len() < GROUPS || groups.contains_key(name) {
+        name
+    } else {
+        OTHERS
+    }
+}
+
+/// The group of a name.
+fn group<'a, T: Default>(groups: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
+    let name = bounded(groups, name);
+    groups.entry(name.to_owned()).or_default()
+}
+
+fn groups(tallies: &BTreeMap<String, Tally>, basis: Basis) -> Vec<Group> {
+    let group = |(name, tally): (&String, &Tally)| Group {
+        name: name.clone(),
+        share: tally.share(basis),
+    };
+    tallies.iter().map(group).collect()
+}
+
+/// Where a difficulty stands in the list; a sort by it keeps the names in order.
+fn rank(difficulty: &str) -> usize {
+    let known = ["easy", "medium", "hard"];
+    let found = known.iter().position(|name| *name == difficulty);
+    found.unwrap_or(known.len())
+}
+
+impl Figures {
+    /// Items without any part of a score, or without their judge's part.
+    pub fn unscored(&self) -> u64 {
+        self.all.incomplete + self.all.failed
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Counting of items: a share of a suite, real and simulated scores apart.
+
+use serde::Serialize;
+
+use super::super::body::Status;
+use super::super::{Item, Outcome};
+
+/// What a suite, or a part of it, amounts to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Share {
+    /// Its items.
+    pub n: u64,
+    /// Those with a whole score.
+    pub scored: u64,
+    /// Those with what is computed, but without their judge's part.
+    pub incomplete: u64,
+    /// Those without any score.
+    pub failed: u64,
+    /// `scored / n`; null without items.
+    pub coverage: Option<f64>,
+    /// The scored items that mean and pass rate are made of: the real ones, or, where there are none, the simulated ones.
+    pub measured: u64,
+    /// Those of them that passed.
+    pub passed: u64,
+    /// Those of them that didn't.
+    pub missed: u64,
+    /// The mean of their totals, 0-1; null where none has one.
+    pub mean: Option<f64>,
+    /// `passed / (passed + missed)`; null where neither is known.
+    pub pass_rate: Option<f64>,
+    /// How many scored items a simulated judge had a part in.
+    pub simulated: u64,
+}
+
+/// A mean in the making.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mean {
+    pub(super) n: u64,
+    sum: f64,
+}
+
+impl Mean {
+    pub(super) fn add(&mut self, value: Option<f64>) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.n += 1;
+            self.sum += value;
+        }
+    }
+
+    pub(super) fn value(self) -> Option<f64> {
+        (self.n > 0).then(|| self.sum / self.n as f64)
+    }
+}
+
+/// Real and simulated scores, which are never mixed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Apart<T> {
+    pub(super) real: T,
+    pub(super) simulated: T,
+}
+
+impl<T> Apart<T> {
+    pub(super) fn of(&mut self, item: &Item) -> &mut T {
+        if item.simulated {
+            &mut self.simulated
+        } else {
+            &mut self.real
+        }
+    }
+
+    pub(super) fn on(&self, basis: Basis) -> &T {
+        match basis {
+            Basis::Real => &self.real,
+            Basis::Simulated => &self.simulated,
+        }
+    }
+}
+
+/// Whose scores the means are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Real ones: simulated ones, if any, are counted apart.
+    Real,
+    /// Simulated ones: there are no others.
+    Simulated,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Scores {
+    scored: u64,
+    passed: u64,
+    missed: u64,
+    total: Mean,
+}
+
+/// A share in the making.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    n: u64,
+    incomplete: u64,
+    failed: u64,
+    scores: Apart<Scores>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, item: &Item) {
+        self.n += 1;
+        match item.outcome {
+            Outcome::Incomplete => self.incomplete += 1,
+            Outcome::Failed => self.failed += 1,
+            Outcome::Scored => {
+                let scores = self.scores.of(item);
+                scores.scored += 1;
+                scores.total.add(item.total);
+                match Status::of(item) {
+                    Status::Pass => scores.passed += 1,
+                    Status::Fail => scores.missed += 1,
+                    Status::Incomplete | Status::Scored => {}
+                }
+            }
+        }
+    }
+
+    /// Whose scores its means are made of.
+    pub(super) fn basis(&self) -> Basis {
+        if self.scores.real.scored == 0 && self.scores.simulated.scored > 0 {
+            Basis::Simulated
+        } else {
+            Basis::Real
+        }
+    }
+
+    /// The share, its means on that basis.
+    pub(super) fn share(&self, basis: Basis) -> Share {
+        let scores = self.scores.on(basis);
+        let scored = self.scores.real.scored + self.scores.simulated.scored;
+        Share {
+            n: self.n,
+            scored,
+            incomplete: self.incomplete,
+            failed: self.failed,
+            coverage: ratio(scored, self.n),
+            measured: scores.scored,
+            passed: scores.passed,
+            missed: scores.missed,
+            mean: scores.total.value(),
+            pass_rate: ratio(scores.passed, scores.passed + scores.missed),
+            simulated: self.scores.simulated.scored,
+        }
+    }
+
+    /// The simulated scores by themselves.
+    pub(super) fn simulated(&self) -> Share {
+        self.share(Basis::Simulated)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

@@ -1,0 +1,342 @@
+//! What holds for all forms of a report together, over items of every kind.
+
+use std::io::Cursor;
+
+use calamine::{Data, Reader as _, Xlsx};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::source::tests::any_item;
+use super::*;
+use crate::job::Usage;
+
+fn meta() -> Meta {
+    Meta {
+        name: "A suite & its <name>".to_owned(),
+        run: Some("run-1".to_owned()),
+        made_at: DateTime::UNIX_EPOCH,
+        unfinished: 0,
+        simulated: Simulated::Refused,
+    }
+}
+
+fn written(format: Format, items: &[Item]) -> Vec<u8> {
+    written_as(format, items, &meta())
+}
+
+fn written_as(format: Format, items: &[Item], meta: &Meta) -> Vec<u8> {
+    let mut out = Cursor::new(Vec::new());
+    write(format, items, meta, &mut out).unwrap();
+    out.into_inner()
+}
+
+fn text(format: Format, items: &[Item]) -> String {
+    String::from_utf8(written(format, items)).unwrap()
+}
+
+/// The rows of a CSV report, its header first.
+fn csv_rows(bytes: &[u8]) -> Vec<Vec<String>> {
+    ::csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(bytes)
+        .records()
+        .map(|record| record.unwrap().iter().map(str::to_owned).collect())
+        .collect()
+}
+
+/// The rows of the sheet `Results`, as a CSV report would have them.
+fn sheet_rows(bytes: Vec<u8>, width: usize) -> Vec<Vec<String>> {
+    let mut book: Xlsx<_> = calamine::open_workbook_from_rs(Cursor::new(bytes)).unwrap();
+    assert_eq!(book.sheet_names(), ["Summary", "Results"]);
+    let range = book.worksheet_range("Results").unwrap();
+    let cell = |data: Option<&Data>| match data {
+        None | Some(Data::Empty) => String::new(),
+        Some(Data::Bool(flag)) => flag.to_string().to_uppercase(),
+        Some(other) => other.to_string(),
+    };
+    (0..range.height() as u32)
+        .map(|row| {
+            (0..width as u32)
+                .map(|column| cell(range.get_value((row, column))))
+                .collect()
+        })
+        .collect()
+}
+
+fn query(item_no: u64, total: f64) -> Item {
+    Item {
+        item_no,
+        kind: Kind::Query,
+        id: Some(format!("q-{item_no}")),
+        payload: json!({ "prompt": "Errors?", "generated_kql": "T | count", "expected_kql": "=T | count", "generated_results": [{ "n": 1 }] }),
+        outcome: Outcome::Scored,
+        total: Some(total),
+        passed: Some(total >= 0.9),
+        result: Some(
+            json!({ "total_score": total, "threshold": 0.9, "components": {
+                "schema_match": { "score": 1.0 }, "semantic_similarity": { "score": total }, "results_match": { "score": 0.5 },
+                "llm_grading": { "score": 0.25, "details": { "reasoning": "It counts the wrong table." } },
+            }}),
+        ),
+        error: None,
+        simulated: false,
+        usage: Usage {
+            tokens_in: 10,
+            tokens_out: 5,
+            cost_usd: Some(0.001),
+        },
+        job_id: Some(Uuid::nil()),
+    }
+}
+
+fn with_error(item: Item, outcome: Outcome, class: &str) -> Item {
+    Item {
+        outcome,
+        total: None,
+        passed: None,
+        error: Some(ItemError {
+            class: class.to_owned(),
+            message: format!("what {class} means"),
+        }),
+        ..item
+    }
+}
+
+/// One that passed, one that missed, one whose judge failed, one whose agent failed, one that was simulated.
+fn five() -> Vec<Item> {
+    vec![
+        query(0, 0.95),
+        query(1, 0.4),
+        with_error(query(2, 0.0), Outcome::Incomplete, "transient"),
+        with_error(query(3, 0.0), Outcome::Failed, "agent"),
+        Item {
+            simulated: true,
+            ..query(4, 1.0)
+        },
+    ]
+}
+
+#[test]
+fn the_names_of_columns_are_the_same_in_json_csv_and_xlsx() {
+    let items = five();
+    let json: Value = serde_json::from_slice(&written(Format::Json, &items)).unwrap();
+    let names: Vec<&String> = json["items"][0].as_object().unwrap().keys().collect();
+    let csv = csv_rows(&written(Format::Csv, &items));
+    let (result, columns) = names.split_last().unwrap();
+    assert_eq!(*result, "Result");
+    assert_eq!(columns, csv[0].iter().collect::<Vec<_>>());
+    assert_eq!(
+        sheet_rows(written(Format::Xlsx, &items), csv[0].len())[0],
+        csv[0]
+    );
+    assert_eq!(json["items"][0]["Total Score"], 0.95);
+    assert_eq!(
+        json["items"][0]["LLM Reasoning"],
+        "It counts the wrong table."
+    );
+    assert_eq!(json["items"][2]["Score Status"], "INCOMPLETE");
+    assert_eq!(json["summary"]["n"], 5);
+    assert_eq!(json["summary"]["verdict"], "incomplete");
+    assert_eq!(json["name"], "A suite & its <name>");
+}
+
+#[test]
+fn junit_tells_misses_errors_and_simulated_scores_apart() {
+    let xml = text(Format::Junit, &five());
+    let report = quick_junit::Report::deserialize_from_str(&xml).unwrap();
+    assert_eq!((report.tests, report.failures, report.errors), (5, 1, 2));
+    let [suite] = &report.test_suites[..] else {
+        panic!("{xml}");
+    };
+    assert_eq!((suite.name.as_str(), suite.tests), ("query", 5));
+    assert_eq!(xml.matches("<failure ").count(), 1);
+    assert_eq!(xml.matches("<error ").count(), 2);
+    assert_eq!(xml.matches("<skipped ").count(), 1);
+    assert!(
+        xml.contains("<error message=\"what transient means\" type=\"transient\">"),
+        "{xml}"
+    );
+    assert!(
+        xml.contains("LLM: 0.25 It counts the wrong table."),
+        "{xml}"
+    );
+    assert!(
+        xml.contains("<property name=\"verdict\" value=\"INCOMPLETE\"/>"),
+        "{xml}"
+    );
+    let allowed = Meta {
+        simulated: Simulated::Allowed,
+        ..meta()
+    };
+    let xml = String::from_utf8(written_as(Format::Junit, &five(), &allowed)).unwrap();
+    assert_eq!(xml.matches("<skipped ").count(), 0);
+}
+
+#[test]
+fn junit_has_a_suite_for_each_agent() {
+    let of = |item_no: u64, agent: &str| Item {
+        kind: Kind::Qas,
+        payload: json!({ "question": "How many?", "agent_used": agent }),
+        ..query(item_no, 1.0)
+    };
+    let xml = text(
+        Format::Junit,
+        &[of(0, "sql"), of(1, "docking"), of(2, "sql")],
+    );
+    let report = quick_junit::Report::deserialize_from_str(&xml).unwrap();
+    let suites: Vec<(&str, usize)> = report
+        .test_suites
+        .iter()
+        .map(|suite| (suite.name.as_str(), suite.tests))
+        .collect();
+    assert_eq!(suites, [("qas: docking", 1), ("qas: sql", 2)]);
+}
+
+#[test]
+fn markdown_keeps_what_passed_what_missed_and_the_judge_apart() {
+    let text = text(Format::Markdown, &five());
+    let part = |from: &str, to: &str| {
+        let begin = text.find(from).unwrap_or_else(|| panic!("{from}: {text}"));
+        let end = text[begin..].find(to).map_or(text.len(), |at| begin + at);
+        text[begin..end].to_owned()
+    };
+    let passed = part("## Passed (2)", "## Missed");
+    assert!(passed.contains("| q-0 | Errors? | 0.95 |"), "{passed}");
+    assert!(passed.contains("1 (simulated)"), "{passed}");
+    let missed = part("## Missed or not executed (2)", "## Without");
+    assert!(missed.contains("### q-1: 0.4"), "{missed}");
+    assert!(missed.contains("It counts the wrong table."), "{missed}");
+    assert!(
+        missed.contains("### q-3: no score") && missed.contains("what agent means"),
+        "{missed}"
+    );
+    let judge = part("## Without the judge's part (1)", "\u{0}");
+    assert!(
+        judge.contains("| q-2 | transient | what transient means |"),
+        "{judge}"
+    );
+    assert!(text.contains("**INCOMPLETE: "), "{text}");
+    assert!(
+        text.contains("1 scores are of a simulated judge: they are counted apart"),
+        "{text}"
+    );
+}
+
+#[test]
+fn markdown_is_cut_with_a_count_of_what_was_left_out() {
+    let long = "The join is wrong. ".repeat(300);
+    let missed = |item_no: u64| {
+        let mut item = query(item_no, 0.1);
+        item.result.as_mut().unwrap()["components"]["llm_grading"]["details"]["reasoning"] =
+            long.clone().into();
+        item
+    };
+    let items: Vec<Item> = (0..20_000)
+        .map(|n| {
+            if n % 10 == 0 {
+                missed(n)
+            } else {
+                query(n, 1.0)
+            }
+        })
+        .collect();
+    let text = text(Format::Markdown, &items);
+    assert!(text.len() <= 900_000, "{}", text.len());
+    assert!(text.len() > 700_000, "{}", text.len());
+    assert!(text.contains("## Missed or not executed (2000)"));
+    let shown = text.matches("\n### q-").count();
+    let left_out = format!("_{} more left out for length", 2_000 - shown);
+    assert!(shown > 50 && text.contains(&left_out), "{shown}");
+    assert_eq!(text.matches("more left out for length").count(), 2);
+}
+
+#[test]
+fn what_is_unfinished_is_said_and_keeps_the_verdict_open() {
+    let meta = Meta {
+        unfinished: 7,
+        ..meta()
+    };
+    let items = [query(0, 1.0)];
+    let text = |format| String::from_utf8(written_as(format, &items, &meta)).unwrap();
+    assert!(text(Format::Markdown).contains("7 items have not ended yet"));
+    let json: Value = serde_json::from_str(&text(Format::Json)).unwrap();
+    assert_eq!(json["summary"]["unfinished"], 7);
+    assert_eq!(json["summary"]["verdict"], "incomplete");
+    assert!(text(Format::Junit).contains("<property name=\"unfinished\" value=\"7\"/>"));
+}
+
+#[test]
+fn a_report_of_nothing_is_whole_in_every_form() {
+    for format in Format::ALL {
+        let bytes = written(format, &[]);
+        assert_eq!(bytes.is_empty(), format == Format::Jsonl, "{format}");
+    }
+    let json: Value = serde_json::from_slice(&written(Format::Json, &[])).unwrap();
+    assert_eq!(json["summary"]["verdict"], "nothing");
+    assert_eq!(json["items"], json!([]));
+}
+
+/// Items that can't be read beyond the first.
+struct Torn;
+
+impl Source for Torn {
+    fn each(
+        &self,
+        visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
+    ) -> Result<(), ReportError> {
+        visit(&query(0, 1.0))?;
+        Err(ReportError::writing("a test", "it breaks off"))
+    }
+}
+
+#[test]
+fn a_run_has_all_its_files_and_a_failure_leaves_those_that_were_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = || {
+        let mut names: Vec<String> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let figures = write_all(dir.path(), &five()[..], &meta()).unwrap();
+    assert_eq!(figures.all.n, 5);
+    let all = [
+        "junit.xml",
+        "report.csv",
+        "report.json",
+        "report.xlsx",
+        "summary.md",
+    ];
+    assert_eq!(names(), all);
+    let csv = std::fs::read(dir.path().join("report.csv")).unwrap();
+    write_all(dir.path(), &Torn, &meta()).unwrap_err();
+    write_file(Format::Csv, &Torn, &meta(), &dir.path().join("report.csv")).unwrap_err();
+    assert_eq!(names(), all, "nothing half is left");
+    assert_eq!(std::fs::read(dir.path().join("report.csv")).unwrap(), csv);
+    let error = write_all(&dir.path().join("none"), &five()[..], &meta()).unwrap_err();
+    assert!(error.to_string().contains("none/report.json"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn csv_and_xlsx_hold_the_same_values_and_every_form_is_well_formed(
+        items in prop::collection::vec(any_item(), 0..6)
+    ) {
+        let csv = csv_rows(&written(Format::Csv, &items));
+        prop_assert_eq!(csv.len(), items.len() + 1);
+        prop_assert_eq!(sheet_rows(written(Format::Xlsx, &items), csv[0].len()), csv);
+        let json: Value = serde_json::from_slice(&written(Format::Json, &items)).unwrap();
+        prop_assert_eq!(json["items"].as_array().unwrap().len(), items.len());
+        let junit = quick_junit::Report::deserialize_from_str(&text(Format::Junit, &items));
+        prop_assert_eq!(junit.unwrap().tests, items.len());
+        prop_assert_eq!(text(Format::Jsonl, &items).lines().count(), items.len());
+        for item in &items {
+            prop_assert!(live::lines(item).iter().all(|line| !line.contains(char::is_control)));
+        }
+        written(Format::Markdown, &items);
+    }
+}

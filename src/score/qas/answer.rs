@@ -1,0 +1,452 @@
+//! What kind of answer a question asks for, and an answer brought into that form. Never decides what a form is worth.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::score::rows::{Table, TableError};
+
+/// How many lists and objects of one element are opened around a single value.
+const WRAPPINGS: usize = 8;
+/// An error's text begins within so many bytes of where a text begins.
+const OPENING: usize = 200;
+
+/// `expected_answer_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerType {
+    /// One number.
+    Number,
+    /// One number that is watched.
+    Kpi,
+    /// Rows of columns.
+    Table,
+    /// Values.
+    List,
+    /// Rows or values in time.
+    Schedule,
+    /// Yes or no.
+    Boolean,
+    /// A sentence.
+    Text,
+    /// What follows from data, in prose or as an object.
+    Analysis,
+    /// Steps, in prose or as an object.
+    Plan,
+    /// Steps that make something better, in prose or as an object.
+    OptimizationPlan,
+}
+
+impl AnswerType {
+    /// Every type by its name in a payload.
+    pub const NAMES: [(&'static str, Self); 10] = [
+        ("number", Self::Number),
+        ("kpi", Self::Kpi),
+        ("table", Self::Table),
+        ("list", Self::List),
+        ("schedule", Self::Schedule),
+        ("boolean", Self::Boolean),
+        ("text", Self::Text),
+        ("analysis", Self::Analysis),
+        ("plan", Self::Plan),
+        ("optimization_plan", Self::OptimizationPlan),
+    ];
+
+    /// How two answers of the type are compared.
+    pub(super) fn comparison(self) -> Comparison {
+        match self {
+            Self::Number | Self::Kpi => Comparison::Numbers,
+            Self::Table | Self::List | Self::Schedule => Comparison::Tables,
+            Self::Boolean => Comparison::Booleans,
+            Self::Text | Self::Analysis | Self::Plan | Self::OptimizationPlan => Comparison::Texts,
+        }
+    }
+}
+
+/// How answers are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    /// By how far apart they are.
+    Numbers,
+    /// Row by row.
+    Tables,
+    /// Equal or not.
+    Booleans,
+    /// Equal, or else by a judge.
+    Texts,
+}
+
+/// What bringing an answer into its form cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// Nothing.
+    None,
+    /// Something that was there is left out.
+    Some,
+}
+
+/// Text that holds a list or an object as JSON, read; anything else as it is.
+pub(super) fn opened(value: &Value) -> Cow<'_, Value> {
+    if let Value::String(text) = value
+        && text.trim_start().starts_with(['[', '{'])
+        && let Ok(read) = serde_json::from_str(text)
+    {
+        return Cow::Owned(read);
+    }
+    Cow::Borrowed(value)
+}
+
+/// The one value within lists of one element, tables of one cell and objects of one member; the value itself if there is none.
+pub(super) fn single(value: &Value) -> &Value {
+    let mut value = value;
+    for _ in 0..WRAPPINGS {
+        let inner = match value {
+            Value::Array(entries) => match entries.as_slice() {
+                [one] => one,
+                _ => break,
+            },
+            Value::Object(members) => {
+                let rows = named_rows(value).map(|(_, rows)| rows);
+                match (rows, members.values().next()) {
+                    (Some(rows), _) => rows,
+                    (None, Some(one)) if members.len() == 1 => one,
+                    (None, Some(_) | None) => break,
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => break,
+        };
+        value = inner;
+    }
+    value
+}
+
+/// The number that an answer is.
+pub(super) fn number(value: &Value) -> Option<(f64, Loss)> {
+    match single(&opened(value)) {
+        Value::Number(number) => number.as_f64().map(|number| (number, Loss::None)),
+        Value::String(text) => number_of(text),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn number_of(text: &str) -> Option<(f64, Loss)> {
+    let text = text.trim();
+    let whole = text.parse().ok().or_else(|| without_groups(text));
+    whole
+        .map(|number| (number, Loss::None))
+        .or_else(|| number_in(text).map(|number| (number, Loss::Some)))
+}
+
+/// `1,234,567.8`, its thousands set apart.
+fn without_groups(text: &str) -> Option<f64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut groups = whole.strip_prefix(['-', '+']).unwrap_or(whole).split(',');
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let first = groups.next()?;
+    let mut others = groups.peekable();
+    others.peek()?;
+    let well_formed = (1..=3).contains(&first.len())
+        && is_digits(first)
+        && is_digits(fraction)
+        && others.all(|group| group.len() == 3 && is_digits(group));
+    well_formed.then(|| text.replace(',', "").parse().ok())?
+}
+
+/// The one number that stands in a text, whatever stands around it. None if there are several, or if a word behind it may change what it
+/// counts (`1.2 million`, `3k`).
+fn number_in(text: &str) -> Option<f64> {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let length = text[start..]
+        .find(|c| !is_part(c))
+        .unwrap_or(text.len() - start);
+    let (before, rest) = (&text[..start], &text[start + length..]);
+    let digits = text[start..start + length].trim_end_matches(['.', ',']);
+    let is_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let unit: String = rest
+        .trim_start()
+        .chars()
+        .take_while(|c| c.is_alphabetic())
+        .collect();
+    let scales = [
+        "k", "m", "mn", "mio", "b", "bn", "tn", "thousand", "million", "billion", "trillion", "e",
+    ];
+    let is_scaled = scales.iter().any(|scale| unit.eq_ignore_ascii_case(scale));
+    if is_name || is_scaled || rest.contains(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let number: f64 = digits.parse().ok().or_else(|| without_groups(digits))?;
+    let is_negative = before.ends_with('-') || before.ends_with('−');
+    Some(if is_negative { -number } else { number })
+}
+
+/// The boolean that an answer is: true, yes, 1, and false, no, 0 in any case.
+pub(super) fn boolean(value: &Value) -> Option<bool> {
+    match single(&opened(value)) {
+        Value::Bool(truth) => Some(*truth),
+        Value::Number(number) => match number.as_f64() {
+            Some(1.0) => Some(true),
+            Some(0.0) => Some(false),
+            Some(_) | None => None,
+        },
+        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" => Some(true),
+            "false" | "no" | "0" => Some(false),
+            _ => None,
+        },
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// The text that an answer is: trimmed; lists and objects as JSON.
+pub(super) fn text(value: &Value) -> String {
+    match single(value) {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            match value {
+                Value::Array(_) | Value::Object(_) => format!("{value:#}"),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                    value.to_string()
+                }
+            }
+        }
+    }
+}
+
+/// What an answer's rows look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowsForm {
+    /// No row.
+    Empty,
+    /// Objects.
+    Objects,
+    /// Columns and rows apart.
+    Named,
+    /// Lists of cells without names.
+    Lists,
+    /// Values that are no rows.
+    Values,
+    /// One object.
+    One,
+}
+
+/// The form of an answer's rows; none if it has none.
+pub(super) fn form(value: &Value) -> Option<RowsForm> {
+    match value {
+        Value::Array(entries) if entries.is_empty() => Some(RowsForm::Empty),
+        Value::Array(entries) if entries.iter().all(Value::is_object) => Some(RowsForm::Objects),
+        Value::Array(entries)
+            if entries
+                .iter()
+                .all(|entry| entry.is_object() || entry.is_array()) =>
+        {
+            Some(RowsForm::Lists)
+        }
+        Value::Array(_) => Some(RowsForm::Values),
+        Value::Object(_) => Some(match named_rows(value) {
+            Some((_, Value::Array(rows))) if rows.is_empty() => RowsForm::Empty,
+            Some(_) => RowsForm::Named,
+            None => RowsForm::One,
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// The rows of an answer as a table; values are rows of one cell. None if it has none.
+pub(super) fn table(value: &Value) -> Option<Result<Table, TableError>> {
+    let value = opened(value);
+    let form = form(&value)?;
+    let rows = |rows: &Value| rows.as_array().cloned().unwrap_or_default();
+    Some(match form {
+        RowsForm::Empty => Table::from_values(&[], None),
+        RowsForm::Objects | RowsForm::Lists => Table::from_values(&rows(&value), None),
+        RowsForm::One => Table::from_values(std::slice::from_ref(&value), None),
+        RowsForm::Named => {
+            let (columns, named) = named_rows(&value)?;
+            Table::from_values(&rows(named), Some(&columns))
+        }
+        RowsForm::Values => {
+            let cells = rows(&value).into_iter();
+            let rows: Vec<Value> = cells.map(|cell| Value::Array(vec![cell])).collect();
+            Table::from_values(&rows, None)
+        }
+    })
+}
+
+/// The columns and the rows of `{columns, rows}` or `{columns, data}`, where both are lists and the columns have names.
+pub(super) fn named_rows(value: &Value) -> Option<(Vec<String>, &Value)> {
+    let members = value.as_object().filter(|members| members.len() == 2)?;
+    let columns = members.get("columns")?.as_array()?.iter();
+    let columns: Option<Vec<String>> = columns
+        .map(|name| name.as_str().map(str::to_owned))
+        .collect();
+    let rows = members.get("rows").or_else(|| members.get("data"))?;
+    Some((columns?, rows.is_array().then_some(rows)?))
+}
+
+/// Whether an answer is an error rather than an answer: the case's own error, an object that holds an `error` and nothing else, or a text that
+/// begins as errors do.
+pub(super) fn is_error(value: &Value, error: Option<&str>) -> bool {
+    match value {
+        Value::Object(members) => members.len() == 1 && members.contains_key("error"),
+        Value::String(text) => {
+            let text = text.trim();
+            error.is_some_and(|error| !text.is_empty() && error.trim() == text)
+                || reads_as_error(text)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+    }
+}
+
+/// `Error: ..`, `ERROR 1064 ..`, `Error executing ..`, `psycopg2.errors.UndefinedTable: ..`, `Traceback (most recent ..`. Not `Errors rose`.
+fn reads_as_error(text: &str) -> bool {
+    let opening = text
+        .get(..text.floor_char_boundary(OPENING))
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    if opening.starts_with("traceback (most recent call last)") {
+        return true;
+    }
+    let (first, rest) = opening
+        .split_once(char::is_whitespace)
+        .unwrap_or((&opening, ""));
+    let is_label = first.strip_suffix(':').is_some_and(|name| {
+        ["error", "exception", "fatal", "failure"]
+            .iter()
+            .any(|word| name.ends_with(word))
+            || name.contains(".errors.")
+    });
+    let says_what = [
+        "executing ",
+        "running ",
+        "while ",
+        "in query",
+        "at line",
+        "code ",
+    ];
+    let is_said = first == "error"
+        && (rest.trim().is_empty()
+            || rest.starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == '[')
+            || says_what.iter().any(|words| rest.starts_with(words)));
+    is_label || is_said || opening.starts_with("sql error") || opening.starts_with("database error")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_in_what_is_wrapped_around_it() {
+        let whole = |number| Some((number, Loss::None));
+        let lossy = |number| Some((number, Loss::Some));
+        let cases = [
+            (json!(42), whole(42.0)),
+            (json!("42.5"), whole(42.5)),
+            (json!(" 1,234,567.8 "), whole(1_234_567.8)),
+            (json!([7]), whole(7.0)),
+            (json!([{ "count": 7 }]), whole(7.0)),
+            (json!([[7]]), whole(7.0)),
+            (json!({ "columns": ["n"], "rows": [["7"]] }), whole(7.0)),
+            (json!("[{\"n\": 7}]"), whole(7.0)),
+            (json!("1e3"), whole(1000.0)),
+            (json!("There are 42 orders."), lossy(42.0)),
+            (json!("45%"), lossy(45.0)),
+            (json!("$-1,200.50"), lossy(-1200.5)),
+            (json!("between 3 and 5"), None),
+            (json!("1.2 million"), None),
+            (json!("3k"), None),
+            (json!("Q3"), None),
+            (json!("1,23"), None),
+            (json!("none"), None),
+            (json!(true), None),
+            (json!([1, 2]), None),
+            (json!([]), None),
+            (json!(null), None),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(number(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_boolean_has_six_words() {
+        for value in [
+            json!(true),
+            json!("Yes"),
+            json!(1),
+            json!("1"),
+            json!([{ "ok": "TRUE" }]),
+            json!(1.0),
+        ] {
+            assert_eq!(boolean(&value), Some(true), "{value}");
+        }
+        for value in [
+            json!(false),
+            json!("no"),
+            json!(0),
+            json!("0"),
+            json!([false]),
+        ] {
+            assert_eq!(boolean(&value), Some(false), "{value}");
+        }
+        for value in [json!("maybe"), json!(2), json!(null), json!([]), json!("")] {
+            assert_eq!(boolean(&value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn errors_are_told_from_answers_about_errors() {
+        let errors = [
+            "Error: no such table: t",
+            "error",
+            "ERROR 1064 (42000): You have an error",
+            "Error executing query",
+            "psycopg2.errors.UndefinedTable: relation \"t\" does not exist",
+            "OperationalError: no such column",
+            "Traceback (most recent call last): ..",
+            "SQL error near x",
+        ];
+        for text in errors {
+            assert!(is_error(&json!(text), None), "{text}");
+        }
+        let answers = [
+            "Errors rose by 5 %",
+            "Error rates fell in May",
+            "No errors",
+            "",
+            "The error: none",
+        ];
+        for text in answers {
+            assert!(!is_error(&json!(text), None), "{text}");
+        }
+        assert!(is_error(&json!({ "error": "x" }), None));
+        assert!(!is_error(&json!({ "error": "x", "n": 1 }), None));
+        assert!(is_error(&json!(" timed out "), Some("timed out")));
+    }
+
+    #[test]
+    fn rows_come_in_many_forms() {
+        let cases = [
+            (json!([]), Some(RowsForm::Empty)),
+            (json!([{}]), Some(RowsForm::Objects)),
+            (json!([[1], { "a": 1 }]), Some(RowsForm::Lists)),
+            (json!([1, [2]]), Some(RowsForm::Values)),
+            (
+                json!({ "columns": ["a"], "data": [[1]] }),
+                Some(RowsForm::Named),
+            ),
+            (
+                json!({ "columns": ["a"], "rows": [] }),
+                Some(RowsForm::Empty),
+            ),
+            (json!({ "a": 1 }), Some(RowsForm::One)),
+            (json!("x"), None),
+            (json!(null), None),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(form(&value), expected, "{value}");
+            assert_eq!(table(&value).is_some(), expected.is_some(), "{value}");
+        }
+    }
+}

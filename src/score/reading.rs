@@ -1,0 +1,445 @@
+//! Reads the fields of a case's payload: every fault is told at once, each with its pointer. Knows no kind, and keeps nothing.
+
+use serde_json::{Map, Value};
+
+use super::Field;
+use super::tables::sql::Dialect;
+use crate::judge::Fault;
+
+/// The longest text of a field, in bytes.
+pub(super) const LONGEST_TEXT: usize = 64 * 1024;
+/// The longest name that a case has for itself, in characters.
+const LONGEST_NAME: usize = 255;
+/// The most entries of a list of texts.
+const MOST_TEXTS: usize = 1_000;
+/// The most faults that are told of one payload.
+const MOST_FAULTS: usize = 20;
+/// A longer key is nobody's typing error, and is shown cut.
+const LONGEST_KEY: usize = 64;
+/// How alike an unknown key must be to a known one to be taken for it.
+const LIKENESS: f64 = 0.6;
+
+/// How a payload may spell its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// `generated_sql`.
+    Snake,
+    /// `generated_sql` or `generatedSql`, one of the two.
+    SnakeOrCamel,
+}
+
+/// A payload that is being read. A field that is null counts as left out.
+pub(super) struct Reading<'a> {
+    map: &'a Map<String, Value>,
+    spelling: Spelling,
+    faults: Vec<Fault>,
+}
+
+/// A field's value and where it stands.
+pub(super) struct Found<'a> {
+    /// JSON pointer into the payload.
+    pub(super) pointer: String,
+    /// What is there; never null.
+    pub(super) value: &'a Value,
+}
+
+impl<'a> Reading<'a> {
+    /// Begins with a payload's names: unknown ones, and a field that is given in both spellings, are faults.
+    ///
+    /// # Errors
+    /// The payload is no object.
+    pub(super) fn of(
+        payload: &'a Value,
+        fields: &[Field],
+        spelling: Spelling,
+    ) -> Result<Self, Vec<Fault>> {
+        let Value::Object(map) = payload else {
+            return Err(vec![Fault {
+                pointer: String::new(),
+                message: format!(
+                    "is {}; an object with the case's fields is expected",
+                    kind(payload)
+                ),
+            }]);
+        };
+        let mut reading = Self {
+            map,
+            spelling,
+            faults: Vec::new(),
+        };
+        reading.check_names(fields);
+        Ok(reading)
+    }
+
+    fn check_names(&mut self, fields: &[Field]) {
+        let map = self.map;
+        for key in map.keys() {
+            let known = fields.iter().find(|field| {
+                field.name == key || self.other_spelling(field.name).as_ref() == Some(key)
+            });
+            match known {
+                None => self.fault(pointer(key), unknown(key, fields)),
+                Some(field) if field.name != key && map.contains_key(field.name) => {
+                    let message = format!(
+                        "is {} in another spelling, and both are given: leave one out",
+                        field.name
+                    );
+                    self.fault(pointer(key), message);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn other_spelling(&self, name: &str) -> Option<String> {
+        match self.spelling {
+            Spelling::Snake => None,
+            Spelling::SnakeOrCamel => Some(camel(name)),
+        }
+    }
+
+    /// A field's value, whatever it is.
+    pub(super) fn value(&self, name: &str) -> Option<Found<'a>> {
+        let (key, value) = self.map.get_key_value(name).or_else(|| {
+            let other = self.other_spelling(name)?;
+            self.map.get_key_value(&other)
+        })?;
+        (!value.is_null()).then(|| Found {
+            pointer: pointer(key),
+            value,
+        })
+    }
+
+    /// Text of at most [`LONGEST_TEXT`] bytes, as it stands.
+    pub(super) fn text(&mut self, name: &str) -> Option<String> {
+        let found = self.value(name)?;
+        let Value::String(text) = found.value else {
+            self.wrong(found, "text is expected");
+            return None;
+        };
+        if text.len() > LONGEST_TEXT {
+            let message = format!(
+                "is {} bytes long; at most {LONGEST_TEXT} are taken: shorten it",
+                text.len()
+            );
+            self.fault(found.pointer, message);
+            return None;
+        }
+        Some(text.clone())
+    }
+
+    /// Text that isn't blank; blank counts as left out.
+    pub(super) fn solid_text(&mut self, name: &str) -> Option<String> {
+        self.text(name).filter(|text| !text.trim().is_empty())
+    }
+
+    /// What a case calls itself: text of at most 255 characters, trimmed, or a number; blank counts as left out.
+    pub(super) fn name(&mut self, name: &str) -> Option<String> {
+        let found = self.value(name)?;
+        if let Value::Number(number) = found.value {
+            return Some(number.to_string());
+        }
+        let text = self.solid_text(name)?;
+        let text = text.trim();
+        if text.chars().count() > LONGEST_NAME {
+            let message = format!("is longer than {LONGEST_NAME} characters: shorten it");
+            self.fault(found.pointer, message);
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    /// true or false.
+    pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
+        let found = self.value(name)?;
+        if let Value::Bool(truth) = found.value {
+            return Some(*truth);
+        }
+        self.wrong(found, "true or false is expected");
+        None
+    }
+
+    /// A number from 0 to 1.
+    pub(super) fn share(&mut self, name: &str) -> Option<f64> {
+        let found = self.value(name)?;
+        let share = found
+            .value
+            .as_f64()
+            .filter(|share| (0.0..=1.0).contains(share));
+        if share.is_none() {
+            self.wrong(found, "a number from 0 to 1 is expected");
+        }
+        share
+    }
+
+    /// A list of texts, together of at most [`LONGEST_TEXT`] bytes.
+    pub(super) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
+        let found = self.value(name)?;
+        let Value::Array(entries) = found.value else {
+            self.wrong(found, "a list of texts is expected");
+            return None;
+        };
+        if entries.len() > MOST_TEXTS {
+            let message = format!(
+                "has {} entries; at most {MOST_TEXTS} are taken: leave some out",
+                entries.len()
+            );
+            self.fault(found.pointer, message);
+            return None;
+        }
+        let mut texts = Vec::with_capacity(entries.len());
+        for (at, entry) in entries.iter().enumerate() {
+            match entry {
+                Value::String(text) => texts.push(text.clone()),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
+                    let at = format!("{}/{at}", found.pointer);
+                    self.fault(at, format!("is {}; text is expected", shown(entry)));
+                }
+            }
+        }
+        let bytes: usize = texts.iter().map(String::len).sum();
+        if bytes > LONGEST_TEXT {
+            let message =
+                format!("holds {bytes} bytes; at most {LONGEST_TEXT} are taken: shorten it");
+            self.fault(found.pointer, message);
+            return None;
+        }
+        Some(texts)
+    }
+
+    /// One of some words, in any case.
+    pub(super) fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Option<T> {
+        let found = self.value(name)?;
+        let chosen = found.value.as_str().map(str::trim).and_then(|text| {
+            let mut choices = choices.iter();
+            choices.find(|(word, _)| word.eq_ignore_ascii_case(text))
+        });
+        if chosen.is_none() {
+            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+            self.wrong(found, &format!("one of {} is expected", words.join(", ")));
+        }
+        chosen.map(|(_, choice)| *choice)
+    }
+
+    /// The dialect of SQL that a field names, in any case; the generic one where it is left out.
+    pub(super) fn dialect(&mut self, name: &str) -> Dialect {
+        let Some(found) = self.value(name) else {
+            return Dialect::default();
+        };
+        let word = found
+            .value
+            .as_str()
+            .map(|text| text.trim().to_ascii_lowercase());
+        let dialect = word.and_then(|word| serde_json::from_value(Value::String(word)).ok());
+        dialect.unwrap_or_else(|| {
+            let words = Dialect::ALL.map(Dialect::name).join(", ");
+            self.wrong(found, &format!("one of {words} is expected"));
+            Dialect::default()
+        })
+    }
+
+    /// Tells that a field is left out which must be there, unless it is there and at fault already.
+    pub(super) fn missing(&mut self, name: &str, expected: &str) {
+        let pointer = self
+            .value(name)
+            .map_or_else(|| pointer(name), |found| found.pointer);
+        if !self.faults.iter().any(|fault| fault.pointer == pointer) {
+            self.fault(pointer, format!("is missing; {expected} is expected"));
+        }
+    }
+
+    /// Tells a value of the wrong kind, with what is expected.
+    pub(super) fn wrong(&mut self, found: Found<'_>, expected: &str) {
+        let message = format!("is {}; {expected}", shown(found.value));
+        self.fault(found.pointer, message);
+    }
+
+    /// Tells a fault.
+    pub(super) fn fault(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(Fault {
+                pointer: pointer.into(),
+                message: message.into(),
+            });
+        }
+    }
+
+    /// The faults, if there are any.
+    pub(super) fn finish(self) -> Result<(), Vec<Fault>> {
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(self.faults)
+        }
+    }
+}
+
+/// `generated_sql` as `generatedSql`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}
+
+fn unknown(key: &str, fields: &[Field]) -> String {
+    let near = fields
+        .iter()
+        // Nobody mistypes a name into a page of text, and comparing one takes its length in time and memory.
+        .filter(|_| key.len() <= LONGEST_KEY)
+        .map(|field| {
+            (
+                strsim::normalized_damerau_levenshtein(key, field.name),
+                field.name,
+            )
+        })
+        .filter(|(likeness, _)| *likeness >= LIKENESS)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match near {
+        Some((_, near)) => format!("is unknown; did you mean {near}?"),
+        None => {
+            let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
+            format!("is unknown; known: {}", known.join(", "))
+        }
+    }
+}
+
+/// A field's JSON pointer (RFC 6901).
+fn pointer(key: &str) -> String {
+    let key: String = key.chars().take(LONGEST_KEY).collect();
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// A value as a fault shows it: short ones as they are.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) if text.chars().count() <= LONGEST_KEY => format!("{text:?}"),
+        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+            kind(value).to_owned()
+        }
+    }
+}
+
+/// What a value is, in words.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FIELDS: &[Field] = &[
+        Field::text("id"),
+        Field::json("is_valid"),
+        Field::text("generated_sql"),
+    ];
+
+    fn faults_of(payload: &Value, read: impl Fn(&mut Reading<'_>)) -> Vec<String> {
+        let mut reading = Reading::of(payload, FIELDS, Spelling::SnakeOrCamel).unwrap();
+        read(&mut reading);
+        let told = reading.finish().err().unwrap_or_default();
+        told.iter()
+            .map(|fault| format!("{} {}", fault.pointer, fault.message))
+            .collect()
+    }
+
+    #[test]
+    fn names_are_known_in_both_spellings_and_given_once() {
+        let none = |_: &mut Reading<'_>| {};
+        assert!(faults_of(&json!({ "isValid": true, "generated_sql": "" }), none).is_empty());
+        let found = faults_of(
+            &json!({ "isValid": true, "is_valid": true, "generatedSqll": 1, "zzz/~": 1 }),
+            none,
+        );
+        assert_eq!(
+            found,
+            [
+                "/isValid is is_valid in another spelling, and both are given: leave one out",
+                "/generatedSqll is unknown; did you mean generated_sql?",
+                "/zzz~1~0 is unknown; known: id, is_valid, generated_sql",
+            ]
+        );
+        let payload = json!({ "isValid": true });
+        let snake = Reading::of(&payload, FIELDS, Spelling::Snake).unwrap();
+        assert_eq!(snake.finish().unwrap_err().len(), 1);
+    }
+
+    #[test]
+    fn a_fault_stands_where_its_field_does() {
+        let found = faults_of(&json!({ "isValid": "yes", "id": [1] }), |reading| {
+            assert_eq!(reading.boolean("is_valid"), None);
+            assert_eq!(reading.name("id"), None);
+            reading.missing("id", "a name");
+            reading.missing("generated_sql", "the query");
+        });
+        assert_eq!(
+            found,
+            [
+                "/isValid is \"yes\"; true or false is expected",
+                "/id is a list; text is expected",
+                "/generated_sql is missing; the query is expected",
+            ]
+        );
+    }
+
+    #[test]
+    fn lists_and_texts_are_bounded() {
+        let long = "x".repeat(LONGEST_TEXT + 1);
+        let found = faults_of(
+            &json!({ "id": [long], "generated_sql": long, "is_valid": [1, "a", null] }),
+            |reading| {
+                assert_eq!(reading.texts("id"), None);
+                assert_eq!(reading.text("generated_sql"), None);
+                let _ = reading.texts("is_valid");
+            },
+        );
+        assert_eq!(
+            found,
+            [
+                "/id holds 65537 bytes; at most 65536 are taken: shorten it",
+                "/generated_sql is 65537 bytes long; at most 65536 are taken: shorten it",
+                "/is_valid/0 is 1; text is expected",
+                "/is_valid/2 is null; text is expected",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_payload_is_an_object() {
+        let payload = json!([1]);
+        let faults = Reading::of(&payload, FIELDS, Spelling::Snake)
+            .err()
+            .unwrap();
+        assert_eq!(
+            faults[0].message,
+            "is a list; an object with the case's fields is expected"
+        );
+    }
+
+    #[test]
+    fn a_number_may_be_a_name() {
+        let payload = json!({ "id": 7 });
+        let mut reading = Reading::of(&payload, FIELDS, Spelling::Snake).unwrap();
+        assert_eq!(reading.name("id").as_deref(), Some("7"));
+    }
+}

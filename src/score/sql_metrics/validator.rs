@@ -1,0 +1,37 @@
+//! The words that a validator and a case have for one query: what was said of it, and what would have been right.
+
+/// What a validator said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// It let the query through.
+    Accepted,
+    /// It stopped the query.
+    Rejected,
+}
+
+/// What would have been right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// The query should pass.
+    Pass,
+    /// The query should be stopped.
+    Stop,
+}
+
+impl From<bool> for Said {
+    /// `safety_valid` and `is_valid` of a case.
+    fn from(valid: bool) -> Self {
+        if valid {
+            Self::Accepted
+        } else {
+            Self::Rejected
+        }
+    }
+}
+
+impl From<bool> for Right {
+    /// `should_pass` of a case.
+    fn from(should_pass: bool) -> Self {
+        if should_pass { Self::Pass } else { Self::Stop }
+    }
+}

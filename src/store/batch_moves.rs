@@ -1,0 +1,385 @@
+//! How a batch moves: items added, running, paused, resumed, cancelled, completed, its failures queued again.
+//!
+//! Each move is a compare-and-set on the batch's state. Those that look at the items hold the batch's row meanwhile, so that
+//! a batch isn't completed while some of its items are queued again.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::accept::insert_statement;
+use super::batches::{BatchRow, columns, ids_of, one};
+use super::db::{Conn, twice};
+use super::rescue::due_job;
+use super::sql::sql;
+use super::{DueJob, Store, StoreError};
+use crate::job::{JobId, NewJob};
+
+/// How many items one statement cancels, or queues again.
+const SLICE: i64 = 1_000;
+
+/// What adding items did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    /// All of them are stored.
+    All,
+    /// The batch isn't `expanding` any more: it was given up for its maker's silence.
+    Gone,
+    /// Nothing was stored: jobs are active for these subjects.
+    Active(Vec<Uuid>),
+}
+
+/// What a move did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Moved {
+    /// It is done now.
+    Now(BatchRow),
+    /// The batch is where the move leads, or nothing is to be done.
+    Already(BatchRow),
+    /// The batch is in a state that the move doesn't begin in.
+    Refused(BatchRow),
+    /// There is no such batch.
+    Unknown,
+}
+
+impl Store {
+    /// Adds items to a batch that is `expanding`: all of them or none. At most 1,000 at once. Adding the same ones twice
+    /// stores them once.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn add_items(&self, batch_id: Uuid, items: &[NewJob]) -> Result<Added, StoreError> {
+        const ATTEMPTED: &str = "adding items to a batch";
+        let jobs: Vec<&NewJob> = items.iter().collect();
+        let insert = insert_statement(&jobs);
+        let mut touch = sql!(
+            "update scoring_batches set total = total + $2, touched_at = ",
+            batch_id,
+            i64::try_from(items.len()).unwrap_or(i64::MAX)
+        );
+        touch.push(self.database_now()).push(
+            " where batch_id = $1 and state = 'expanding' and not abandoned returning batch_id",
+        );
+        let mut there = sql!("select count(*) as there from scoring_jobs where job_id in ");
+        there.push_list(items.iter().map(|job| job.job_id.0));
+        let mut active = sql!(
+            "select subject_id from scoring_jobs
+             where finished_at is null and purpose = 'score' and subject_id in "
+        );
+        active.push_list(items.iter().filter_map(|job| job.subject_id));
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.fetch(&touch).await?.is_empty() {
+                return Ok(Added::Gone);
+            }
+            if tx.fetch(&insert).await?.len() == items.len() {
+                tx.commit().await?;
+                return Ok(Added::All);
+            }
+            drop(tx);
+            // An earlier try was committed, and its answer lost.
+            let rows = conn.fetch(&there).await?;
+            let known: i64 = rows.first().map_or(Ok(0), |row| row.get("there"))?;
+            if usize::try_from(known).is_ok_and(|known| known == items.len()) {
+                return Ok(Added::All);
+            }
+            let rows = conn.fetch(&active).await?;
+            let subjects: sqlx::Result<Vec<Uuid>> =
+                rows.iter().map(|row| row.get("subject_id")).collect();
+            Ok(Added::Active(subjects?))
+        })
+    }
+
+    /// Lets a batch run that is `expanding`: from here on it exists.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn start_batch(&self, id: Uuid) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "starting a batch";
+        let statement = sql!(
+            concat!(
+                "update scoring_batches set state = 'running', halted = false
+                 where batch_id = $1 and state = 'expanding' and not abandoned returning ",
+                columns!()
+            ),
+            id
+        );
+        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let moved = one(ATTEMPTED, &rows)?;
+        self.moved(id, moved, super::BatchState::Running).await
+    }
+
+    /// Stops a running batch: none of its items begins, those that run end.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn pause_batch(&self, id: Uuid) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "pausing a batch";
+        let statement = sql!(
+            concat!(
+                "update scoring_batches set state = 'paused', halted = true
+                 where batch_id = $1 and state = 'running' returning ",
+                columns!()
+            ),
+            id
+        );
+        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let moved = one(ATTEMPTED, &rows)?;
+        self.moved(id, moved, super::BatchState::Paused).await
+    }
+
+    /// Lets a paused batch go on. The pause doesn't count as time that its items waited.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn resume_batch(&self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
+        let lock = sql!(
+            concat!(
+                "update scoring_batches set state = 'running', halted = false
+                 where batch_id = $1 and state = 'paused' returning ",
+                columns!()
+            ),
+            id
+        );
+        let forget = sql!(
+            "update scoring_jobs set waiting_since = $2
+             where batch_id = $1 and finished_at is null and waiting_since is not null",
+            id,
+            now
+        );
+        let resumed = self
+            .holding_batch("resuming a batch", &lock, &[forget])
+            .await?;
+        let moved = resumed.map(|(batch, _)| batch);
+        self.moved(id, moved, super::BatchState::Running).await
+    }
+
+    /// Cancels a batch that runs or is paused, with all its items that haven't ended. What it came to until then stays.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; if the batch is cancelled by then, its items are by
+    /// [`Store::cancel_items_left`].
+    pub async fn cancel_batch(&self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "cancelling a batch";
+        let statement = sql!(
+            concat!(
+                "update scoring_batches set state = 'cancelled', halted = true, finished_at = $2
+                 where batch_id = $1 and state in ('running', 'paused') returning ",
+                columns!()
+            ),
+            id,
+            now
+        );
+        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let moved = one(ATTEMPTED, &rows)?;
+        if moved.is_some() {
+            self.cancel_items(id, now).await?;
+        }
+        self.moved(id, moved, super::BatchState::Cancelled).await
+    }
+
+    /// Ends items of cancelled batches whose canceller died on the way.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn cancel_items_left(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "looking for cancelled batches with items left";
+        let statement =
+            sql!("select batch_id from scoring_batches where halted and state = 'cancelled'");
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        for id in ids_of(ATTEMPTED, &rows)? {
+            self.cancel_items(id, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn cancel_items(&self, id: Uuid, now: DateTime<Utc>) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "cancelling a batch's items";
+        let items = sql!(
+            "update scoring_jobs set state = 'cancelled', finished_at = $2, wait_reason = null, wait_until = null,
+                waiting_since = null
+             where state in ('queued', 'waiting', 'running') and job_id in (
+                select job_id from scoring_jobs where batch_id = $1 and finished_at is null limit $3)",
+            id,
+            now,
+            SLICE
+        );
+        while self.db.execute(ATTEMPTED, &items).await? > 0 {}
+        let done = sql!(
+            "update scoring_batches set halted = false
+             where batch_id = $1 and state = 'cancelled'
+               and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)",
+            id
+        );
+        self.db.execute(ATTEMPTED, &done).await.map(drop)
+    }
+
+    /// Completes a running batch if each of its items has ended. `None`: it isn't running, or some haven't.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn complete_batch(
+        &self,
+        id: Uuid,
+        now: DateTime<Utc>,
+    ) -> Result<Option<BatchRow>, StoreError> {
+        const ATTEMPTED: &str = "completing a batch";
+        // The row is held first: a statement that waited for it would look at the items as they were before.
+        let hold = sql!(
+            concat!(
+                "update scoring_batches set halted = halted where batch_id = $1 and state = 'running' returning ",
+                columns!()
+            ),
+            id
+        );
+        let complete = sql!(
+            concat!(
+                "update scoring_batches set state = 'completed', finished_at = $2
+                 where batch_id = $1 and state = 'running'
+                   and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)
+                 returning ",
+                columns!()
+            ),
+            id,
+            now
+        );
+        match self.holding_batch(ATTEMPTED, &hold, &[complete]).await? {
+            Some((_, rows)) => one(ATTEMPTED, &rows),
+            None => Ok(None),
+        }
+    }
+
+    /// Running batches without items left; at most 100.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batches_without_items_left(&self) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "looking for batches that are done";
+        let statement = sql!(
+            "select b.batch_id from scoring_batches b
+             where b.finished_at is null and b.state = 'running' and not exists (
+                select 1 from scoring_jobs j where j.batch_id = b.batch_id and j.finished_at is null)
+             limit 100"
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        ids_of(ATTEMPTED, &rows)
+    }
+
+    /// Queues up to 1,000 failed items of a batch again, as [`Store::retry`] does one, but for their priority; a completed
+    /// batch runs again. Failed ones whose subject has an active job stay as they are. Only items that failed before
+    /// `before`: so that this can be called until it answers none.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn retry_failed_items(
+        &self,
+        id: Uuid,
+        before: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Result<(Moved, Vec<DueJob>), StoreError> {
+        const ATTEMPTED: &str = "queueing a batch's failed items again";
+        let hold = sql!(
+            concat!(
+                "update scoring_batches set finished_at = null,
+                    state = case when state = 'completed' then 'running' else state end
+                 where batch_id = $1 and state in ('running', 'paused', 'completed')
+                   and exists (select 1 from scoring_jobs f where f.batch_id = $1 and f.state = 'failed') returning ",
+                columns!()
+            ),
+            id
+        );
+        let again = sql!(
+            "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
+                attempts = 0, losses = 0, retries = 0, due_at = $3, worker_id = null, wait_reason = null,
+                wait_until = null, waiting_since = null, error_class = null, error = null, result = null
+             where job_id in (
+                select f.job_id from scoring_jobs f
+                where f.batch_id = $1 and f.state = 'failed' and f.finished_at <= $2
+                  and not exists (select 1 from scoring_jobs a where a.kind = f.kind and a.subject_id = f.subject_id
+                        and a.finished_at is null and a.purpose = 'score')
+                order by f.item_no limit $4)
+             returning job_id, lane, priority, due_at",
+            id,
+            before,
+            now,
+            SLICE
+        );
+        let Some((batch, rows)) = self.holding_batch(ATTEMPTED, &hold, &[again]).await? else {
+            let moved = match self.batch(id).await? {
+                Some(batch) if batch.state.takes_retries() => Moved::Already(batch),
+                Some(batch) => Moved::Refused(batch),
+                None => Moved::Unknown,
+            };
+            return Ok((moved, Vec::new()));
+        };
+        let due = rows
+            .iter()
+            .map(due_job)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok((Moved::Now(batch), due))
+    }
+
+    /// The first items of a batch that are queued, to be pushed at once; `rescue` pushes the rest.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn first_items(&self, id: Uuid, limit: u32) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "reading a batch's first items";
+        let statement = sql!(
+            "select job_id, lane, priority, due_at from scoring_jobs
+             where batch_id = $1 and finished_at is null and state = 'queued' order by item_no limit $2",
+            id,
+            limit
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(due_job)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    async fn moved(
+        &self,
+        id: Uuid,
+        now: Option<BatchRow>,
+        aim: super::BatchState,
+    ) -> Result<Moved, StoreError> {
+        if let Some(batch) = now {
+            return Ok(Moved::Now(batch));
+        }
+        Ok(match self.batch(id).await? {
+            Some(batch) if batch.state == aim => Moved::Already(batch),
+            Some(batch) => Moved::Refused(batch),
+            None => Moved::Unknown,
+        })
+    }
+
+    /// The jobs of a batch by their places, for tests and reports: at most 500 from `from` on.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn item_ids(&self, id: Uuid, from: i64) -> Result<Vec<JobId>, StoreError> {
+        const ATTEMPTED: &str = "reading a batch's items";
+        let statement = sql!(
+            "select job_id from scoring_jobs where batch_id = $1 and item_no >= $2 order by item_no limit 500",
+            id,
+            from
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(|row| row.get("job_id").map(JobId))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+impl super::BatchState {
+    /// Whether failed items may be queued again.
+    fn takes_retries(self) -> bool {
+        match self {
+            Self::Running | Self::Paused | Self::Completed => true,
+            Self::Expanding | Self::Cancelled => false,
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! `scoring_batches`: which there are, and how one comes to be. Its items are rows of `scoring_jobs`.
+//!
+//! A batch is `expanding` while its items are inserted, in as many transactions as it takes, and none of them is claimed or
+//! pushed. One update to `running` is what makes it exist. One whose maker went silent before that is removed, items first.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::db::{Conn, twice};
+use super::page::{Cursor, Page, bounded};
+use super::sql::{Row, Sql, sql};
+use super::{Store, StoreError};
+use crate::job::{Kind, text_enum};
+
+/// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped. Postgres reads
+/// the few that are stopped once for the statement, and not at all if no row has a batch.
+macro_rules! not_halted {
+    () => {
+        "(batch_id is null or batch_id not in (select b.batch_id from scoring_batches b where b.halted))"
+    };
+}
+pub(super) use not_halted;
+
+text_enum! {
+    /// Where a batch stands.
+    pub enum BatchState {
+        /// Its items are being inserted; none of them runs.
+        Expanding = "expanding",
+        /// Its items run.
+        Running = "running",
+        /// Its items don't run, until somebody resumes it.
+        Paused = "paused",
+        /// Each item has ended.
+        Completed = "completed",
+        /// Somebody ended it; what ran until then stands.
+        Cancelled = "cancelled",
+    }
+}
+
+text_enum! {
+    /// What made a batch what it is.
+    pub enum BatchOrigin {
+        /// Its items were given.
+        Suite = "suite",
+        /// Its items were found by a filter.
+        Rescore = "rescore",
+    }
+}
+
+/// A batch to begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewBatch {
+    /// The batch's id, UUID v7.
+    pub batch_id: Uuid,
+    /// What its maker calls it.
+    pub name: Option<String>,
+    /// What is scored.
+    pub kind: Kind,
+    /// What made it what it is.
+    pub origin: BatchOrigin,
+    /// What its items are held against where they name nothing themselves.
+    pub threshold: Option<f64>,
+    /// Who asked.
+    pub created_by: String,
+    /// When.
+    pub created_at: DateTime<Utc>,
+}
+
+/// One batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchRow {
+    /// The batch's id.
+    pub batch_id: Uuid,
+    /// What its maker calls it.
+    pub name: Option<String>,
+    /// What is scored.
+    pub kind: Kind,
+    /// What made it what it is.
+    pub origin: BatchOrigin,
+    /// Where it stands.
+    pub state: BatchState,
+    /// What its items are held against where they name nothing themselves.
+    pub threshold: Option<f64>,
+    /// How many items it has; still rising while `expanding`.
+    pub total: i64,
+    /// Who asked.
+    pub created_by: String,
+    /// When it was asked for.
+    pub created_at: DateTime<Utc>,
+    /// When it was completed or cancelled.
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+/// Which batches; every field narrows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BatchFilter {
+    /// By kind.
+    pub kind: Option<Kind>,
+    /// By state.
+    pub state: Option<BatchState>,
+}
+
+macro_rules! columns {
+    () => {
+        "batch_id, name, kind, origin, state, threshold, total, created_by, created_at, finished_at"
+    };
+}
+pub(super) use columns;
+
+/// The list's name in its cursors.
+const LIST: char = 'b';
+/// How many rows one statement removes.
+const REMOVED: i64 = 2_000;
+
+impl Store {
+    /// Begins a batch, `expanding` and empty. Beginning the same one twice is well.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn begin_batch(&self, new: &NewBatch) -> Result<(), StoreError> {
+        let mut statement = sql!(
+            "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at, halted,
+                touched_at) values ($1, $2, $3, $4, 'expanding', $5, $6, $7, true, ",
+            new.batch_id,
+            new.name.as_deref(),
+            new.kind.as_str(),
+            new.origin.as_str(),
+            new.threshold,
+            &new.created_by,
+            new.created_at
+        );
+        statement
+            .push(self.database_now())
+            .push(") on conflict (batch_id) do nothing");
+        self.db
+            .execute("beginning a batch", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Reads a batch.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batch(&self, id: Uuid) -> Result<Option<BatchRow>, StoreError> {
+        const ATTEMPTED: &str = "reading a batch";
+        let statement = sql!(
+            concat!(
+                "select ",
+                columns!(),
+                " from scoring_batches where batch_id = $1 and not abandoned"
+            ),
+            id
+        );
+        one(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+    }
+
+    /// Lists batches, newest first. `limit` 1-500.
+    ///
+    /// # Errors
+    /// `BadCursor` for a position that this list didn't give.
+    pub async fn batches(
+        &self,
+        filter: BatchFilter,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<BatchRow>, StoreError> {
+        const ATTEMPTED: &str = "listing batches";
+        let limit = bounded(limit);
+        let mut statement = sql!(concat!(
+            "select ",
+            columns!(),
+            " from scoring_batches where not abandoned"
+        ));
+        if let Some(kind) = filter.kind {
+            statement.push(" and kind = ").push_arg(kind.as_str());
+        }
+        if let Some(state) = filter.state {
+            statement.push(" and state = ").push_arg(state.as_str());
+        }
+        if let Some(cursor) = after {
+            statement
+                .push(" and batch_id < ")
+                .push_arg(cursor.id(LIST)?);
+        }
+        statement
+            .push(" order by batch_id desc limit ")
+            .push_arg(i64::from(limit) + 1);
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let items = rows
+            .iter()
+            .map(batch)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(Page::of(items, limit, |row: &BatchRow| {
+            Cursor::of_id(LIST, row.batch_id)
+        }))
+    }
+
+    /// Which of these batches an operator has paused.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn paused_batches(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "reading which batches are paused";
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut statement =
+            sql!("select batch_id from scoring_batches where state = 'paused' and batch_id in ");
+        statement.push_list(ids.iter().copied());
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        ids_of(ATTEMPTED, &rows)
+    }
+
+    /// Removes a batch that is still `expanding`, whoever makes it, with its items. Its maker's next step finds it gone.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; what is left is removed by [`Store::remove_silent_batches`].
+    pub async fn remove_expanding(&self, id: Uuid) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update scoring_batches set abandoned = true where batch_id = $1 and state = 'expanding'
+             returning batch_id",
+            id
+        );
+        let rows = self.db.write(REMOVING, &statement).await?;
+        for id in ids_of(REMOVING, &rows)? {
+            self.remove_abandoned(id).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes batches whose maker wasn't heard for so long while `expanding`, by the database's clock. Answers their ids.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn remove_silent_batches(&self, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
+        let mut statement = sql!(
+            "update scoring_batches set abandoned = true where finished_at is null and state = 'expanding'
+               and (abandoned or touched_at < "
+        );
+        self.push_heard_before(&mut statement, silent);
+        statement.push(") returning batch_id");
+        let rows = self.db.write(REMOVING, &statement).await?;
+        let ids = ids_of(REMOVING, &rows)?;
+        for id in &ids {
+            self.remove_abandoned(*id).await?;
+        }
+        Ok(ids)
+    }
+
+    /// The items first: an item without its batch would be claimed.
+    async fn remove_abandoned(&self, id: Uuid) -> Result<(), StoreError> {
+        let items = sql!(
+            "delete from scoring_jobs where job_id in (
+                select job_id from scoring_jobs where batch_id = $1 limit $2)",
+            id,
+            REMOVED
+        );
+        while self.db.execute(REMOVING, &items).await? > 0 {}
+        // A step of its maker that came in between holds the row, and has seen that it is abandoned.
+        let batch = sql!(
+            "delete from scoring_batches where batch_id = $1 and abandoned
+               and not exists (select 1 from scoring_jobs where batch_id = $1)",
+            id
+        );
+        self.db.execute(REMOVING, &batch).await.map(drop)
+    }
+
+    /// A batch that was completed goes on when one of its jobs does.
+    pub(super) async fn reopen_batch_of(&self, job: crate::job::JobId) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "reopening a job's batch";
+        let statement = sql!(
+            "update scoring_batches set state = 'running', finished_at = null
+             where state = 'completed' and batch_id = (select batch_id from scoring_jobs where job_id = $1)",
+            job.0
+        );
+        self.db.execute(ATTEMPTED, &statement).await.map(drop)
+    }
+
+    /// Runs `steps` in one transaction that holds the batch's row, in the state that `lock` asks for. `None`: it isn't in
+    /// that state.
+    pub(super) async fn holding_batch(
+        &self,
+        attempted: &'static str,
+        lock: &Sql,
+        steps: &[Sql],
+    ) -> Result<Option<(BatchRow, Vec<Row>)>, StoreError> {
+        twice!(attempted, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let Some(row) = tx.fetch(lock).await?.pop() else {
+                return Ok(None);
+            };
+            let mut found = Vec::new();
+            for step in steps {
+                found = tx.fetch(step).await?;
+            }
+            tx.commit().await?;
+            Ok(Some((batch(&row)?, found)))
+        })
+    }
+}
+
+const REMOVING: &str = "removing a batch that was never whole";
+
+pub(super) fn ids_of(attempted: &'static str, rows: &[Row]) -> Result<Vec<Uuid>, StoreError> {
+    rows.iter()
+        .map(|row| row.get("batch_id"))
+        .collect::<sqlx::Result<_>>()
+        .map_err(|e| StoreError::of(attempted, &e))
+}
+
+pub(super) fn one(attempted: &'static str, rows: &[Row]) -> Result<Option<BatchRow>, StoreError> {
+    rows.first()
+        .map(batch)
+        .transpose()
+        .map_err(|e| StoreError::of(attempted, &e))
+}
+
+pub(super) fn batch(row: &Row) -> sqlx::Result<BatchRow> {
+    Ok(BatchRow {
+        batch_id: row.get("batch_id")?,
+        name: row.get("name")?,
+        kind: row.text_enum("kind")?,
+        origin: row.text_enum("origin")?,
+        state: row.text_enum("state")?,
+        threshold: row.get("threshold")?,
+        total: row.get("total")?,
+        created_by: row.get("created_by")?,
+        created_at: row.get("created_at")?,
+        finished_at: row.get("finished_at")?,
+    })
+}

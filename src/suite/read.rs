@@ -1,0 +1,198 @@
+//! Reads files of items: one row after the other, each checked for its form. What a payload means is its kind's to check.
+//!
+//! JSON, JSONL and CSV are streamed with one item in memory; of XLSX the shared texts and one row.
+
+mod csv;
+mod json;
+mod jsonl;
+mod table;
+mod xlsx;
+mod zip;
+
+use std::io::{Read, Seek, SeekFrom};
+
+use serde_json::{Map, Value};
+
+use super::{Format, Row, SuiteError};
+use crate::job::Kind;
+use crate::score::Field;
+
+/// How much is read at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Items of a file.
+    pub items: u64,
+    /// Bytes of an item.
+    pub item_bytes: u64,
+    /// Bytes of a file.
+    pub file_bytes: u64,
+    /// Levels of nesting of JSON.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    /// 1,000,000 items of 8 MiB, 256 MiB a file, 64 levels.
+    fn default() -> Self {
+        Self {
+            items: 1_000_000,
+            item_bytes: 8 << 20,
+            file_bytes: 256 << 20,
+            depth: 64,
+        }
+    }
+}
+
+/// How a file is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading<'a> {
+    /// What it is written in.
+    pub format: Format,
+    /// Whose fields its columns are.
+    pub kind: Kind,
+    /// Columns beside those of the kind that the reader of the rows knows; of objects in JSON any field is taken.
+    pub also: &'a [Field],
+    /// How much is read.
+    pub limits: Limits,
+}
+
+impl Reading<'static> {
+    /// A file of payloads of a kind, with the usual limits.
+    pub fn of(format: Format, kind: Kind) -> Self {
+        Self {
+            format,
+            kind,
+            also: &[],
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The rows of a file, in its order. After an error of the file's form there are no more; after one of a row's content
+/// (`SuiteError` with a `line`) the rest may still be read, so that all faults can be told at once.
+pub struct Rows<R>(Form<R>);
+
+enum Form<R> {
+    Json(json::Items<R>),
+    Jsonl(jsonl::Lines<R>),
+    Csv(csv::Records<R>),
+    Xlsx(xlsx::Sheet),
+}
+
+/// Opens a file, from its beginning, and reads its header if it is a table.
+///
+/// # Errors
+/// A file that is larger than it may be, is no file of its format, or whose header has a column that nobody knows.
+pub fn read<R: Read + Seek>(mut source: R, reading: &Reading<'_>) -> Result<Rows<R>, SuiteError> {
+    check_size(&mut source, reading.limits.file_bytes)?;
+    let form = match reading.format {
+        Format::Json => Form::Json(json::Items::open(source, reading.limits)?),
+        Format::Jsonl => Form::Jsonl(jsonl::Lines::open(source, reading.limits)),
+        Format::Csv => Form::Csv(csv::Records::open(source, reading)?),
+        Format::Xlsx => Form::Xlsx(xlsx::Sheet::open(source, reading)?),
+    };
+    Ok(Rows(form))
+}
+
+/// What a JSON object holds beside its list of items.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Envelope {
+    /// Its other fields, each at most 64 KiB.
+    pub fields: Map<String, Value>,
+    /// The name of the list's field; `None`: the file is a bare list.
+    pub list: Option<String>,
+}
+
+/// Reads what a JSON file holds beside its items, wherever it stands. Costs a walk through the file; the items are not kept.
+///
+/// # Errors
+/// A file that is no JSON of that form.
+pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
+    check_size(&mut source, limits.file_bytes)?;
+    json::Items::open(source, limits)?.into_envelope()
+}
+
+fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {
+    let size = source.seek(SeekFrom::End(0)).map_err(unreadable)?;
+    if size > max {
+        return Err(SuiteError::whole(format!(
+            "the file has {size} bytes; at most {max} are read: split it"
+        )));
+    }
+    source.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+    Ok(())
+}
+
+impl<R: Read> Iterator for Rows<R> {
+    type Item = Result<Row, SuiteError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Form::Json(items) => items.next(),
+            Form::Jsonl(lines) => lines.next(),
+            Form::Csv(records) => records.next(),
+            Form::Xlsx(sheet) => sheet.next(),
+        }
+    }
+}
+
+fn unreadable(error: std::io::Error) -> SuiteError {
+    SuiteError::whole(format!("the file can't be read: {error}"))
+}
+
+/// An item too many.
+fn too_many(limits: Limits) -> SuiteError {
+    let max = limits.items;
+    SuiteError::whole(format!("the file has more than {max} items: split it"))
+}
+
+/// An item that is larger than it may be.
+fn too_large(line: u64, limits: Limits) -> SuiteError {
+    let max = limits.item_bytes;
+    SuiteError::row(line, format!("the item has more than {max} bytes"))
+}
+
+/// Reads the bytes of one JSON value, whose nesting is counted before anything recursive sees it.
+fn parse(bytes: &[u8], depth: usize) -> Result<Value, String> {
+    let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                open += 1;
+                if open > depth {
+                    return Err(format!("is nested deeper than {depth} levels"));
+                }
+            }
+            b'}' | b']' if !in_string => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    serde_json::from_slice(bytes).map_err(|error| format!("is not JSON: {error}"))
+}
+
+/// Reads the bytes of one item: a JSON object.
+fn object(bytes: &[u8], line: u64, depth: usize) -> Result<Map<String, Value>, SuiteError> {
+    match parse(bytes, depth) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(other) => {
+            let form = match other {
+                Value::Null => "null",
+                Value::Bool(_) => "a boolean",
+                Value::Number(_) => "a number",
+                Value::String(_) => "text",
+                Value::Array(_) => "a list",
+                Value::Object(_) => "an object",
+            };
+            Err(SuiteError::row(
+                line,
+                format!("an item must be a JSON object, and this is {form}"),
+            ))
+        }
+        Err(fault) => Err(SuiteError::row(line, format!("the item {fault}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! What CSV and XLSX have in common: a header whose names are fields, and cells typed by them.
+
+use serde_json::{Map, Value};
+
+use super::{Reading, parse};
+use crate::score::{Field, FieldForm, fields};
+use crate::suite::SuiteError;
+
+/// The header of a table.
+pub(super) struct Header {
+    /// By place; `None`: a column without a name, where nothing may stand.
+    columns: Vec<Option<Field>>,
+    depth: usize,
+}
+
+/// A cell as its file has it.
+pub(super) enum Cell {
+    /// Text, as it stands.
+    Text(String),
+    /// A typed value: a number, a boolean.
+    Value(Value),
+}
+
+impl Header {
+    /// Reads the names of a header that stands in `line`.
+    ///
+    /// # Errors
+    /// A name that is empty (`None` is a column that isn't there), stands there twice, or is nobody's.
+    pub(super) fn read(
+        names: &[Option<String>],
+        line: u64,
+        reading: &Reading<'_>,
+    ) -> Result<Self, SuiteError> {
+        let known: Vec<Field> = fields(reading.kind)
+            .iter()
+            .chain(reading.also)
+            .copied()
+            .collect();
+        let mut columns: Vec<Option<Field>> = Vec::with_capacity(names.len());
+        for (n, name) in names.iter().enumerate() {
+            let Some(name) = name else {
+                columns.push(None);
+                continue;
+            };
+            let name = name.trim().trim_start_matches('\u{feff}').trim();
+            if name.is_empty() {
+                let fault = format!("column {} of the header has no name", n + 1);
+                return Err(SuiteError::row(line, fault));
+            }
+            let Some(field) = known.iter().find(|field| field.name == name) else {
+                return Err(unknown(name, names.len(), line, &known));
+            };
+            if columns.contains(&Some(*field)) {
+                let fault = "stands in the header twice";
+                return Err(SuiteError::cell(line, name, fault));
+            }
+            columns.push(Some(*field));
+        }
+        if columns.iter().all(Option::is_none) {
+            return Err(SuiteError::whole(
+                "the file has no header: its first row must name the fields of a payload",
+            ));
+        }
+        Ok(Self {
+            columns,
+            depth: reading.limits.depth,
+        })
+    }
+
+    /// How many columns it has.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The name of the column at a place, for errors.
+    pub(super) fn name(&self, place: usize) -> String {
+        match self.columns.get(place) {
+            Some(Some(field)) => field.name.to_owned(),
+            Some(None) | None => (place + 1).to_string(),
+        }
+    }
+
+    /// Puts a cell into a row's fields, typed by its column.
+    ///
+    /// # Errors
+    /// Something that stands under no name; a cell that is nested too deep.
+    pub(super) fn put(
+        &self,
+        row: &mut Map<String, Value>,
+        (line, place): (u64, usize),
+        cell: Cell,
+    ) -> Result<(), SuiteError> {
+        let Some(Some(field)) = self.columns.get(place) else {
+            return match cell {
+                Cell::Text(text) if text.is_empty() => Ok(()),
+                Cell::Text(_) | Cell::Value(_) => Err(SuiteError::cell(
+                    line,
+                    self.name(place),
+                    "holds something, and the header has no name for it",
+                )),
+            };
+        };
+        let value = match (field.form, cell) {
+            (FieldForm::Text, Cell::Text(text)) if text.is_empty() => return Ok(()),
+            (FieldForm::Text, Cell::Text(text)) => Value::String(text),
+            (FieldForm::Text, Cell::Value(value)) => Value::String(value.to_string()),
+            (FieldForm::Json, Cell::Value(value)) => value,
+            (FieldForm::Json, Cell::Text(text)) if text.trim().is_empty() => return Ok(()),
+            (FieldForm::Json, Cell::Text(text)) => match parse(text.as_bytes(), self.depth) {
+                Ok(value) => value,
+                Err(fault) if fault.starts_with("is nested") => {
+                    return Err(SuiteError::cell(line, field.name, fault));
+                }
+                Err(_) => Value::String(text),
+            },
+        };
+        row.insert(field.name.to_owned(), value);
+        Ok(())
+    }
+}
+
+fn unknown(name: &str, columns: usize, line: u64, known: &[Field]) -> SuiteError {
+    let shown: String = name.chars().take(80).collect();
+    let names: Vec<&str> = known.iter().map(|field| field.name).collect();
+    let message = if columns == 1 && (name.contains(';') || name.contains('\t')) {
+        "is no field: separate the columns by commas".to_owned()
+    } else {
+        match nearest(name, &names) {
+            Some(near) => format!("is no field; did you mean `{near}`?"),
+            None => format!("is no field; there are [{}]", names.join(", ")),
+        }
+    };
+    SuiteError::cell(line, shown, message)
+}
+
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let name = name.to_lowercase().replace([' ', '-'], "_");
+    known
+        .iter()
+        .map(|known| (strsim::jaro_winkler(&name, known), *known))
+        .filter(|(likeness, _)| *likeness >= 0.85)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}

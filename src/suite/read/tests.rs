@@ -1,0 +1,361 @@
+//! Files of every form, good and hostile.
+
+use std::io::{Cursor, Write as _};
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const SMALL: Limits = Limits {
+    items: 3,
+    item_bytes: 200,
+    file_bytes: 1 << 20,
+    depth: 4,
+};
+
+fn reading(format: Format) -> Reading<'static> {
+    Reading::of(format, Kind::Session)
+}
+
+fn rows_of(bytes: &[u8], reading: &Reading<'_>) -> Vec<Result<Row, SuiteError>> {
+    match read(Cursor::new(bytes), reading) {
+        Ok(rows) => rows.collect(),
+        Err(error) => vec![Err(error)],
+    }
+}
+
+fn payloads(bytes: &[u8], format: Format) -> Value {
+    let rows = rows_of(bytes, &reading(format));
+    let fields = rows
+        .into_iter()
+        .map(|row| Value::Object(row.unwrap().fields));
+    fields.collect()
+}
+
+fn faults(bytes: &[u8], format: Format) -> Vec<String> {
+    let reading = Reading {
+        limits: SMALL,
+        ..reading(format)
+    };
+    let rows = rows_of(bytes, &reading);
+    rows.into_iter()
+        .filter_map(|row| row.err().map(|error| error.to_string()))
+        .collect()
+}
+
+#[test]
+fn json_is_a_list_or_an_object_with_one() {
+    let items = json!([{"a": [1, "]}\\\""]}, {"b": null}]);
+    for text in [
+        format!("\u{feff} {items}\n"),
+        json!({ "name": "x", "items": items, "after": {"c": 1} }).to_string(),
+        json!({ "questions": items }).to_string(),
+    ] {
+        assert_eq!(payloads(text.as_bytes(), Format::Json), items, "{text}");
+    }
+    assert_eq!(payloads(b"[]", Format::Json), json!([]));
+    assert_eq!(payloads(b"{\"items\": [ ] }", Format::Json), json!([]));
+}
+
+#[test]
+fn what_stands_beside_the_items_is_found_on_either_side() {
+    let text = r#"{"kind":"query","items":[{"a":1},5,{"b":2}],"threshold":0.5}"#;
+    let found = envelope(Cursor::new(text), SMALL).unwrap();
+    assert_eq!(
+        Value::Object(found.fields),
+        json!({"kind": "query", "threshold": 0.5})
+    );
+    assert_eq!(found.list.as_deref(), Some("items"));
+    let bare = envelope(Cursor::new("[{}]"), SMALL).unwrap();
+    assert_eq!(bare, Envelope::default());
+}
+
+#[test]
+fn a_fault_of_json_names_its_item() {
+    let long = format!("[{{\"a\":\"{}\"}}]", "x".repeat(300));
+    for (text, fault) in [
+        ("", "the file is empty"),
+        ("7", "must be a JSON list of objects"),
+        ("[{},", "breaks off"),
+        ("[{}] x", "expected the end of the file"),
+        (
+            "[{},7]",
+            "row 2: an item must be a JSON object, and this is a number",
+        ),
+        ("[{},{\"a\":}]", "row 2: the item is not JSON"),
+        (
+            "[{} {}]",
+            "row 1: the file is not JSON: expected `,` or `]`",
+        ),
+        ("[,]", "expected a value"),
+        ("[{},{},{},{}]", "more than 3 items"),
+        (
+            "[{\"a\":[[[[1]]]]}]",
+            "row 1: the item is nested deeper than 4 levels",
+        ),
+        (long.as_str(), "row 1: the item has more than 200 bytes"),
+        ("{\"name\":1}", "no list `items`; its fields are [name]"),
+        ("{\"items\":7}", "`items` must be a list"),
+        ("{\"items\":[],\"questions\":[]}", "two lists"),
+        ("{\"a\":1,\"a\":2,\"items\":[]}", "`a` stands there twice"),
+        ("{7:1}", "expected the name of a field"),
+    ] {
+        let found = faults(text.as_bytes(), Format::Json);
+        assert!(
+            found.iter().any(|found| found.contains(fault)),
+            "{text}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_row_with_a_fault_does_not_hide_those_after_it() {
+    for (text, format) in [
+        ("[{}, 1, {}]", Format::Json),
+        ("{}\n1\n{}\n", Format::Jsonl),
+        ("session_id\na\nb,c\nd\n", Format::Csv),
+    ] {
+        let rows = rows_of(text.as_bytes(), &reading(format));
+        let good: Vec<bool> = rows.iter().map(Result::is_ok).collect();
+        assert_eq!(good, [true, false, true], "{text}: {rows:?}");
+    }
+}
+
+#[test]
+fn jsonl_passes_over_empty_lines_and_counts_them() {
+    let text = "\u{feff}{\"a\":1}\r\n\n  \n{\"b\":2}";
+    let rows = rows_of(text.as_bytes(), &reading(Format::Jsonl));
+    let lines: Vec<u64> = rows.iter().map(|row| row.as_ref().unwrap().line).collect();
+    assert_eq!(lines, [1, 4]);
+    let long = format!("{{}}\n{{\"a\":\"{}\"}}\n{{}}", "x".repeat(300));
+    assert_eq!(
+        faults(long.as_bytes(), Format::Jsonl),
+        ["row 2: the item has more than 200 bytes"]
+    );
+    assert_eq!(faults(b"{}\n{}\n{}\n{}\n", Format::Jsonl).len(), 1);
+}
+
+#[test]
+fn cells_of_csv_are_typed_by_their_columns() {
+    let text = "\u{feff} session_id , force_rescore\n\"a,\"\"b\nc\",true\n7,\n,\"[1, {\"\"a\"\": 2}]\"\nx,not json\n";
+    assert_eq!(
+        payloads(text.as_bytes(), Format::Csv),
+        json!([
+            {"session_id": "a,\"b\nc", "force_rescore": true},
+            {"session_id": "7"},
+            {"force_rescore": [1, {"a": 2}]},
+            {"session_id": "x", "force_rescore": "not json"},
+        ])
+    );
+}
+
+#[test]
+fn a_fault_of_csv_names_the_row_and_the_column() {
+    let unclosed = format!("session_id\n\"{}", "x".repeat(200_000));
+    for (text, fault) in [
+        ("", "the file is empty"),
+        (
+            "session_id,\na,b\n",
+            "row 1: column 2 of the header has no name",
+        ),
+        (
+            "session_id,session_id\n",
+            "column session_id: stands in the header twice",
+        ),
+        (
+            "session_ID\n",
+            "column session_ID: is no field; did you mean `session_id`?",
+        ),
+        (
+            "zzz\n",
+            "column zzz: is no field; there are [session_id, force_rescore]",
+        ),
+        (
+            "session_id;force_rescore\n",
+            "separate the columns by commas",
+        ),
+        (
+            "session_id\nx\na,b\n",
+            "row 3: has 2 cells where the header has 1",
+        ),
+        (
+            "force_rescore\n[[[[[1]]]]]\n",
+            "row 2, column force_rescore: is nested deeper than 4",
+        ),
+        (unclosed.as_str(), "is a quote not closed?"),
+    ] {
+        let found = faults(text.as_bytes(), Format::Csv);
+        assert!(
+            found.iter().any(|found| found.contains(fault)),
+            "{text:.40}: {found:?}"
+        );
+    }
+    let latin = b"session_id\nok\ncaf\xe9\n";
+    assert_eq!(
+        faults(latin, Format::Csv),
+        ["row 3, column session_id: is not UTF-8: save the file as CSV UTF-8"]
+    );
+}
+
+#[test]
+fn columns_that_the_reader_of_the_rows_knows_are_taken() {
+    let also = [Field {
+        name: "agent",
+        form: crate::score::FieldForm::Text,
+    }];
+    let reading = Reading {
+        also: &also,
+        ..reading(Format::Csv)
+    };
+    let rows = rows_of(b"agent,session_id\nsql,7\n", &reading);
+    assert_eq!(rows[0].as_ref().unwrap().fields["agent"], "sql");
+}
+
+fn workbook(fill: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> Vec<u8> {
+    let mut workbook = rust_xlsxwriter::Workbook::new();
+    fill(workbook.add_worksheet());
+    workbook.save_to_buffer().unwrap()
+}
+
+#[test]
+fn cells_of_xlsx_become_what_their_columns_are() {
+    let bytes = workbook(|sheet| {
+        sheet.write(0, 0, "session_id").unwrap();
+        sheet.write(0, 1, " force_rescore ").unwrap();
+        sheet.write(1, 0, 7).unwrap();
+        sheet.write(1, 1, true).unwrap();
+        sheet.write(2, 0, 1.5).unwrap();
+        sheet.write(2, 1, "[1]").unwrap();
+        // Row 4 is empty.
+        sheet.write(4, 0, false).unwrap();
+        let date = rust_xlsxwriter::ExcelDateTime::from_ymd(2026, 1, 31).unwrap();
+        let form = rust_xlsxwriter::Format::new().set_num_format("yyyy-mm-dd");
+        sheet.write_with_format(5, 0, &date, &form).unwrap();
+        sheet.write(5, 1, 0.25).unwrap();
+    });
+    let rows = rows_of(&bytes, &reading(Format::Xlsx));
+    let lines: Vec<u64> = rows.iter().map(|row| row.as_ref().unwrap().line).collect();
+    assert_eq!(lines, [2, 3, 5, 6]);
+    assert_eq!(
+        payloads(&bytes, Format::Xlsx),
+        json!([
+            {"session_id": "7", "force_rescore": true},
+            {"session_id": "1.5", "force_rescore": [1]},
+            {"session_id": "false"},
+            {"session_id": "2026-01-31", "force_rescore": 0.25},
+        ])
+    );
+}
+
+#[test]
+fn a_fault_of_xlsx_names_the_row_and_the_column() {
+    let misspelled = workbook(|sheet| {
+        sheet.write(0, 0, "sesion_id").unwrap();
+    });
+    assert_eq!(
+        faults(&misspelled, Format::Xlsx),
+        ["row 1, column sesion_id: is no field; did you mean `session_id`?"]
+    );
+    let beside = workbook(|sheet| {
+        sheet.write(0, 0, "session_id").unwrap();
+        sheet.write(3, 2, "x").unwrap();
+    });
+    assert_eq!(
+        faults(&beside, Format::Xlsx),
+        ["row 4, column 3: holds something, and the header has no name for it"]
+    );
+    assert_eq!(
+        faults(&workbook(|_| {}), Format::Xlsx),
+        ["the workbook's first sheet is empty"]
+    );
+    for hostile in [
+        b"".as_slice(),
+        b"PK",
+        b"no workbook at all, but long enough for an end",
+    ] {
+        assert!(
+            faults(hostile, Format::Xlsx)[0].contains("no XLSX workbook"),
+            "{hostile:?}"
+        );
+    }
+}
+
+/// An archive of one part, deflated.
+fn archive(content: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+    packer.write_all(content).unwrap();
+    let packed = packer.finish().unwrap();
+    let length = u32::try_from(packed.len()).unwrap().to_le_bytes();
+    let mut file = b"PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0".to_vec();
+    file.extend(length);
+    // It lies about its size.
+    file.extend([1, 0, 0, 0, 1, 0, 0, 0]);
+    file.push(b'a');
+    file.extend(&packed);
+    let start = u32::try_from(file.len()).unwrap();
+    file.extend(b"PK\x01\x02\x14\0\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0");
+    file.extend(length);
+    file.extend([1, 0, 0, 0, 1, 0]);
+    file.extend([0; 16]);
+    file.push(b'a');
+    let size = u32::try_from(file.len()).unwrap() - start;
+    file.extend(b"PK\x05\x06\0\0\0\0\x01\0\x01\0");
+    file.extend(size.to_le_bytes());
+    file.extend(start.to_le_bytes());
+    file.extend([0, 0]);
+    file
+}
+
+#[test]
+fn a_workbook_that_unpacks_to_too_much_is_refused_before_it_is_read() {
+    let bomb = archive(&vec![b' '; 8 << 20]);
+    assert!(bomb.len() < 64 << 10);
+    assert!(faults(&bomb, Format::Xlsx)[0].contains("when it is unpacked"));
+    let absurd = archive(b"<sst uniqueCount = \"99999999999\">");
+    assert!(faults(&absurd, Format::Xlsx)[0].contains("more than 10000000 texts"));
+    let wide: Vec<u8> = "<sst uniqueCount='99999999999'>"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    assert!(faults(&archive(&wide), Format::Xlsx)[0].contains("more than 10000000 texts"));
+    let plain = faults(&archive(b"<sst uniqueCount=\"5\">"), Format::Xlsx);
+    assert!(plain[0].contains("no XLSX workbook"), "{plain:?}");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let reading = Reading {
+        limits: Limits {
+            file_bytes: 10,
+            ..SMALL
+        },
+        ..reading(Format::Jsonl)
+    };
+    let found = rows_of(&[b'\n'; 11], &reading);
+    assert!(
+        found[0]
+            .as_ref()
+            .unwrap_err()
+            .message
+            .contains("at most 10")
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic_or_read_for_ever(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        for format in [Format::Json, Format::Jsonl, Format::Csv, Format::Xlsx] {
+            let rows = rows_of(&bytes, &Reading { limits: SMALL, ..reading(format) });
+            prop_assert!(rows.len() <= bytes.len() + 2);
+        }
+    }
+
+    #[test]
+    fn what_is_written_as_json_reads_back(texts in proptest::collection::vec(".{0,40}", 0..5)) {
+        let items: Value = texts.iter().map(|text| json!({"session_id": text})).collect();
+        prop_assert_eq!(payloads(items.to_string().as_bytes(), Format::Json), items.clone());
+        let lines: String = items.as_array().unwrap().iter().map(|item| format!("{item}\n")).collect();
+        prop_assert_eq!(payloads(lines.as_bytes(), Format::Jsonl), items);
+    }
+}

@@ -1,0 +1,195 @@
+//! XLSX: the first sheet, a header row, then a row each. Its rows are held in memory, within what a file may hold.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+
+use calamine::{DataRef, ExcelDateTime, Reader as _, Xlsx};
+use serde_json::{Map, Number, Value};
+
+use super::table::{Cell, Header};
+use super::zip::{self, not_xlsx};
+use super::{Limits, Reading, too_large, too_many};
+use crate::suite::{Row, SuiteError};
+
+/// The widest sheet.
+const COLUMNS: u32 = 1_000;
+
+/// The rows of a workbook's first sheet.
+pub(super) struct Sheet {
+    rows: VecDeque<Result<Row, SuiteError>>,
+}
+
+/// A row on its way: its number in the sheet, and its cells by column.
+struct Gathering {
+    line: u64,
+    cells: Vec<(usize, Cell)>,
+    bytes: u64,
+}
+
+impl Sheet {
+    pub(super) fn open<R: Read + Seek>(
+        mut source: R,
+        reading: &Reading<'_>,
+    ) -> Result<Self, SuiteError> {
+        zip::check(&mut source, reading.limits.file_bytes)?;
+        let mut workbook = Xlsx::new(source).map_err(|_| not_xlsx())?;
+        let Some(name) = workbook.sheet_names().into_iter().next() else {
+            return Err(SuiteError::whole("the workbook has no sheet"));
+        };
+        let mut cells = workbook
+            .worksheet_cells_reader(&name)
+            .map_err(|_| not_xlsx())?;
+        let mut sheet = Filling {
+            reading,
+            header: None,
+            rows: VecDeque::new(),
+        };
+        let mut gathering: Option<Gathering> = None;
+        while let Some(cell) = cells.next_cell().map_err(|_| not_xlsx())? {
+            let (row, column) = cell.get_position();
+            let line = u64::from(row) + 1;
+            let Some((value, bytes)) = typed(cell.get_value(), line, column, &sheet)? else {
+                continue;
+            };
+            if column >= COLUMNS {
+                let fault = format!("has more than {COLUMNS} columns");
+                return Err(SuiteError::row(line, fault));
+            }
+            if gathering.as_ref().is_some_and(|row| row.line != line)
+                && let Some(row) = gathering.take()
+            {
+                sheet.take(row)?;
+            }
+            let row = gathering.get_or_insert_with(|| Gathering {
+                line,
+                cells: Vec::new(),
+                bytes: 0,
+            });
+            row.bytes += bytes;
+            row.cells.push((column as usize, value));
+        }
+        if let Some(row) = gathering {
+            sheet.take(row)?;
+        }
+        match sheet.header {
+            Some(_) => Ok(Self { rows: sheet.rows }),
+            None => Err(SuiteError::whole("the workbook's first sheet is empty")),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
+        self.rows.pop_front()
+    }
+}
+
+/// A sheet while it is read.
+struct Filling<'a> {
+    reading: &'a Reading<'a>,
+    header: Option<Header>,
+    rows: VecDeque<Result<Row, SuiteError>>,
+}
+
+impl Filling<'_> {
+    fn take(&mut self, row: Gathering) -> Result<(), SuiteError> {
+        let limits: Limits = self.reading.limits;
+        let Some(header) = &self.header else {
+            self.header = Some(header(&row, self.reading)?);
+            return Ok(());
+        };
+        let item_no = self.rows.len() as u64;
+        if item_no >= limits.items {
+            return Err(too_many(limits));
+        }
+        let read = match row.bytes > limits.item_bytes {
+            true => Err(too_large(row.line, limits)),
+            false => item(item_no, row, header),
+        };
+        self.rows.push_back(read);
+        Ok(())
+    }
+}
+
+fn header(row: &Gathering, reading: &Reading<'_>) -> Result<Header, SuiteError> {
+    let width = row.cells.iter().map(|(column, _)| column + 1).max();
+    let mut names: Vec<Option<String>> = vec![None; width.unwrap_or(0)];
+    for (column, cell) in &row.cells {
+        let name = match cell {
+            Cell::Text(text) => text.clone(),
+            Cell::Value(value) => value.to_string(),
+        };
+        if let Some(place) = names.get_mut(*column) {
+            *place = Some(name);
+        }
+    }
+    Header::read(&names, row.line, reading)
+}
+
+fn item(item_no: u64, row: Gathering, header: &Header) -> Result<Row, SuiteError> {
+    let mut fields = Map::new();
+    for (column, cell) in row.cells {
+        header.put(&mut fields, (row.line, column), cell)?;
+    }
+    Ok(Row {
+        item_no,
+        line: row.line,
+        fields,
+    })
+}
+
+/// A cell's value and about its size; `None`: it is empty.
+fn typed(
+    cell: &DataRef<'_>,
+    line: u64,
+    column: u32,
+    sheet: &Filling<'_>,
+) -> Result<Option<(Cell, u64)>, SuiteError> {
+    let text = |text: &str| {
+        let size = text.len() as u64;
+        (!text.is_empty()).then(|| (Cell::Text(text.to_owned()), size))
+    };
+    Ok(match cell {
+        DataRef::Empty => None,
+        DataRef::String(value) | DataRef::DateTimeIso(value) | DataRef::DurationIso(value) => {
+            text(value)
+        }
+        DataRef::SharedString(value) => text(value),
+        DataRef::Bool(value) => Some((Cell::Value(Value::Bool(*value)), 8)),
+        DataRef::Int(value) => Some((Cell::Value(Value::from(*value)), 8)),
+        DataRef::Float(value) => Some((Cell::Value(number(*value)), 8)),
+        DataRef::DateTime(value) => text(&moment(value)),
+        DataRef::Error(error) => {
+            let name = match &sheet.header {
+                Some(header) => header.name(column as usize),
+                None => (column + 1).to_string(),
+            };
+            let fault = format!("holds the spreadsheet's error {error}");
+            return Err(SuiteError::cell(line, name, fault));
+        }
+    })
+}
+
+/// A spreadsheet knows floats alone: those that are whole are written as whole.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() <= EXACT {
+        #[expect(clippy::cast_possible_truncation, reason = "within 2^53, and whole")]
+        return Value::from(value as i64);
+    }
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+/// A date, or a date and a time; of a duration the hours, minutes and seconds.
+fn moment(value: &ExcelDateTime) -> String {
+    if value.is_duration() {
+        let seconds = (value.as_f64() * 86_400.0).round();
+        let (hours, minutes) = ((seconds / 3_600.0).floor(), (seconds / 60.0).floor() % 60.0);
+        return format!("{hours:02}:{minutes:02}:{:02}", seconds % 60.0);
+    }
+    let (year, month, day, hour, minute, second, milli) = value.to_ymd_hms_milli();
+    let date = format!("{year:04}-{month:02}-{day:02}");
+    match (hour, minute, second, milli) {
+        (0, 0, 0, 0) => date,
+        (_, _, _, 0) => format!("{date}T{hour:02}:{minute:02}:{second:02}"),
+        _ => format!("{date}T{hour:02}:{minute:02}:{second:02}.{milli:03}"),
+    }
+}

@@ -1,0 +1,152 @@
+//! What an agent said: its SQL, its results, and whether it went well, found in JSON where the settings say.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::AgentSettings;
+
+/// An agent's answer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AgentAnswer {
+    /// The SQL that it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generated_sql: Option<String>,
+    /// What came of it; null: nothing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub actual_results: Value,
+    /// Whether it went well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Whether the API call of a docking agent went well, where that is said apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_success: Option<bool>,
+}
+
+impl AgentAnswer {
+    /// Finds the parts in an agent's JSON.
+    ///
+    /// # Errors
+    /// What is missing or of a wrong form, with the path where it was looked for.
+    pub(super) fn read(said: &Value, paths: &AgentSettings) -> Result<Self, String> {
+        if !said.is_object() && !said.is_array() {
+            return Err("it answered JSON that is neither an object nor a list".to_owned());
+        }
+        let sql = text(said, "sql_path", &paths.sql_path)?;
+        let error = text(said, "error_path", &paths.error_path)?;
+        let results = at(said, &paths.results_path).unwrap_or(&Value::Null);
+        let success = match at(said, &paths.success_path) {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(success)) => Some(*success),
+            Some(_) => {
+                return Err(format!(
+                    "its answer has no boolean at {:?} (success_path)",
+                    paths.success_path
+                ));
+            }
+        };
+        if sql.is_none() && results.is_null() && success.is_none() && error.is_none() {
+            return Err(format!(
+                "its answer has nothing at {:?}, {:?}, {:?} and {:?}: set agents.<agent>.sql_path, .results_path, \
+                 .success_path and .error_path to where its parts stand",
+                paths.sql_path, paths.results_path, paths.success_path, paths.error_path
+            ));
+        }
+        Ok(Self {
+            generated_sql: sql,
+            actual_results: results.clone(),
+            success: success.or(Some(error.is_none())),
+            error,
+            api_success: at(said, "api_success").and_then(Value::as_bool),
+        })
+    }
+}
+
+/// A text at a path; null and an empty one are none.
+fn text(said: &Value, key: &str, path: &str) -> Result<Option<String>, String> {
+    match at(said, path) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("its answer has no text at {path:?} ({key})")),
+    }
+}
+
+/// What stands at a path of names and list places joined by dots; an empty path is nowhere.
+fn at<'a>(said: &'a Value, path: &str) -> Option<&'a Value> {
+    if path.is_empty() {
+        return None;
+    }
+    path.split('.').try_fold(said, |value, step| match value {
+        Value::Object(fields) => fields.get(step),
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn paths(sql: &str, results: &str) -> AgentSettings {
+        AgentSettings {
+            url: String::new(),
+            token: String::new(),
+            sql_path: sql.to_owned(),
+            results_path: results.to_owned(),
+            success_path: "success".to_owned(),
+            error_path: "error".to_owned(),
+        }
+    }
+
+    #[test]
+    fn parts_are_found_where_the_settings_say() {
+        let said =
+            json!({"data": {"choices": [{"sql": "select 1"}], "rows": [[1]]}, "success": true});
+        let answer = AgentAnswer::read(&said, &paths("data.choices.0.sql", "data.rows"));
+        let answer = answer.unwrap();
+        assert_eq!(answer.generated_sql.as_deref(), Some("select 1"));
+        assert_eq!(answer.actual_results, json!([[1]]));
+        assert_eq!((answer.success, answer.error), (Some(true), None));
+    }
+
+    #[test]
+    fn an_answer_that_says_an_error_did_not_go_well() {
+        let said = json!({"error": "no such table"});
+        let answer = AgentAnswer::read(&said, &paths("sql", "results")).unwrap();
+        assert_eq!(answer.success, Some(false));
+        assert_eq!(answer.error.as_deref(), Some("no such table"));
+        let said = json!({"sql": "select 1", "error": null});
+        let answer = AgentAnswer::read(&said, &paths("sql", "results")).unwrap();
+        assert_eq!(answer.success, Some(true));
+    }
+
+    #[test]
+    fn an_answer_without_any_part_or_with_one_of_a_wrong_form_is_none() {
+        for (said, fault) in [
+            (json!({"answer": 1}), "nothing at"),
+            (json!("select 1"), "neither an object nor a list"),
+            (json!({"sql": 7}), "no text at \"sql\" (sql_path)"),
+            (
+                json!({"sql": "s", "success": "yes"}),
+                "no boolean at \"success\"",
+            ),
+        ] {
+            let error = AgentAnswer::read(&said, &paths("sql", "results")).unwrap_err();
+            assert!(error.contains(fault), "{said}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_answers_leaves_out_what_is_not_there() {
+        let text = serde_json::to_string(&AgentAnswer::default()).unwrap();
+        assert_eq!(text, "{}");
+        assert_eq!(
+            serde_json::from_str::<AgentAnswer>("{}").unwrap(),
+            AgentAnswer::default()
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! An agent that is a command: started for each question, which it reads on stdin; its answer is JSON on stdout.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+use super::{Agent, AgentAnswer, AgentFault, LARGEST};
+use crate::config::AgentSettings;
+use crate::suite::run::{Question, Stopped};
+
+/// Bytes of stderr that are kept, from its end.
+const STDERR: usize = 2_048;
+/// What the shell ends with where there is no such command, or none that can be run.
+const NO_COMMAND: [i32; 2] = [126, 127];
+
+/// A command, run by the shell.
+pub(super) struct CommandAgent {
+    command: String,
+    settings: AgentSettings,
+    timeout: Duration,
+}
+
+/// What a run of the command gave.
+struct Ran {
+    code: Option<i32>,
+    out: Vec<u8>,
+    err: String,
+}
+
+impl CommandAgent {
+    /// Prepares to run the command; its answers have their parts where the settings of its agent say.
+    pub(super) fn new(command: &str, settings: &AgentSettings, timeout_s: f64) -> Self {
+        Self {
+            command: command.to_owned(),
+            settings: settings.clone(),
+            timeout: Duration::from_secs_f64(timeout_s),
+        }
+    }
+
+    async fn run(&self, question: &Question) -> Result<Ran, String> {
+        let mut child = Command::new("sh")
+            .arg("-c")
+            .arg(&self.command)
+            .env("GAVEL_TEST_ID", &question.test_id)
+            .env("GAVEL_AGENT", question.agent.as_str())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A group of its own, so that what it starts ends with it.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("can't be started: {error}"))?;
+        let mut group = Group(child.id());
+        let ran = tokio::time::timeout(self.timeout, talk(&mut child, &question.text)).await;
+        if let Ok(Ok(_)) = ran {
+            group.0 = None; // it has ended, and closed what it wrote to
+        }
+        ran.unwrap_or_else(|_| {
+            Err(format!(
+                "did not answer within {} s (agents.timeout_s)",
+                self.timeout.as_secs_f64()
+            ))
+        })
+    }
+}
+
+#[async_trait]
+impl Agent for CommandAgent {
+    /// A command is there when it is run: the first question shows it.
+    async fn probe(&self) -> Result<(), Stopped> {
+        Ok(())
+    }
+
+    async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
+        let fault = |reason: String| {
+            AgentFault::Question(format!("the command {:?} {reason}", self.command))
+        };
+        let ran = self.run(question).await.map_err(fault)?;
+        let said = match ran.err.trim() {
+            "" => "; its stderr is empty".to_owned(),
+            words => format!("; its stderr: {words}"),
+        };
+        match ran.code {
+            Some(0) => {}
+            Some(code) if NO_COMMAND.contains(&code) => {
+                return Err(AgentFault::Down(Stopped::down(format!(
+                    "--agent-command {:?} can't be run (exit code {code}){said}",
+                    self.command
+                ))));
+            }
+            Some(code) => return Err(fault(format!("ended with exit code {code}{said}"))),
+            None => return Err(fault(format!("was killed by a signal{said}"))),
+        }
+        let answer: Value = serde_json::from_slice(&ran.out).map_err(|error| {
+            fault(format!(
+                "wrote {} bytes that are not JSON: {error}{said}",
+                ran.out.len()
+            ))
+        })?;
+        AgentAnswer::read(&answer, &self.settings)
+            .map_err(|reason| fault(format!("is not understood: {reason}")))
+    }
+}
+
+/// Gives the question, takes both outputs at once, and waits for the end.
+async fn talk(child: &mut Child, question: &str) -> Result<Ran, String> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let asking = async {
+        if let Some(mut stdin) = stdin {
+            // A command that doesn't read its question has closed the pipe: its answer will show.
+            let _ = stdin.write_all(question.as_bytes()).await;
+            let _ = stdin.write_all(b"\n").await;
+        }
+    };
+    let ((), out, tail) = tokio::join!(asking, whole(stdout), tail(stderr));
+    let (out, tail) = (out?, tail?);
+    if out.len() > LARGEST {
+        return Err(format!("wrote more than {LARGEST} bytes"));
+    }
+    let status = child.wait().await.map_err(|error| error.to_string())?;
+    Ok(Ran {
+        code: status.code(),
+        out,
+        err: String::from_utf8_lossy(&tail).into_owned(),
+    })
+}
+
+/// What a pipe gives, up to one byte more than may be taken.
+async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        let mut pipe = pipe.take(LARGEST as u64 + 1);
+        let read = pipe.read_to_end(&mut bytes).await;
+        read.map_err(|error| format!("can't be read: {error}"))?;
+    }
+    Ok(bytes)
+}
+
+/// The end of what a pipe gives; all of it is read, so that its writer never waits.
+async fn tail(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
+    let (mut kept, mut part) = (Vec::new(), vec![0; 8_192]);
+    let Some(mut pipe) = pipe else {
+        return Ok(kept);
+    };
+    loop {
+        let read = pipe.read(&mut part).await;
+        match read.map_err(|error| format!("can't be read: {error}"))? {
+            0 => return Ok(kept),
+            length => kept.extend_from_slice(&part[..length]),
+        }
+        let surplus = kept.len().saturating_sub(STDERR);
+        kept.drain(..surplus);
+    }
+}
+
+/// The process group of a command that didn't end: killed when this goes, so that nothing of it outlives its question.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Some(id) = self.0 else { return };
+        let _ = std::process::Command::new("kill")
+            .args(["-KILL", "--", &format!("-{id}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status(); // gone already, or there is nothing that could be done
+    }
+}

@@ -1,0 +1,188 @@
+//! An agent over HTTP: POST {"question": ..}, its answer as JSON.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::{StatusCode, Url};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Value, json};
+
+use super::{Agent, AgentAnswer, AgentFault, AgentName, LARGEST};
+use crate::config::{AgentSettings, redacted_url};
+use crate::suite::run::{Question, Stopped};
+
+/// How long an agent may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a look whether it is there may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Characters of a refusal's body that are shown.
+const SHOWN: usize = 300;
+
+/// An agent at an address.
+pub(super) struct HttpAgent {
+    name: AgentName,
+    http: reqwest::Client,
+    url: Url,
+    settings: AgentSettings,
+    token: Option<SecretString>,
+    timeout: Duration,
+}
+
+impl HttpAgent {
+    /// Prepares to ask the agent that the settings name.
+    pub(super) fn new(
+        name: AgentName,
+        settings: &AgentSettings,
+        timeout_s: f64,
+    ) -> Result<Self, Stopped> {
+        let (agent, key) = (name.as_str(), format!("agents.{}.url", name.as_str()));
+        let variable = format!("GAVEL_AGENTS_{}_URL", agent.to_uppercase());
+        if settings.url.is_empty() {
+            return Err(Stopped::usage(format!(
+                "the suite has questions for the agent {agent}, and it has no address: set {key} ({variable}), or give \
+                 --agent-command or --agent-results"
+            )));
+        }
+        let bad = |reason: String| {
+            Stopped::usage(format!(
+                "{key} ({variable}): {}: {reason}",
+                redacted_url(&settings.url)
+            ))
+        };
+        let url = Url::parse(&settings.url).map_err(|error| bad(error.to_string()))?;
+        // One crypto provider for the process; an error says that it is set already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("gavel/", env!("CARGO_PKG_VERSION")));
+        if url.scheme() == "http" {
+            // A machine without certificates must still reach a plain address.
+            builder = builder.tls_certs_only(std::iter::empty());
+        }
+        if url.host_str().is_some_and(is_loopback) {
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(|error| bad(error.to_string()))?;
+        let token =
+            (!settings.token.is_empty()).then(|| SecretString::from(settings.token.clone()));
+        Ok(Self {
+            name,
+            http,
+            url,
+            token,
+            settings: settings.clone(),
+            timeout: Duration::from_secs_f64(timeout_s),
+        })
+    }
+
+    fn down(&self, reason: &str) -> Stopped {
+        let agent = self.name.as_str();
+        Stopped::down(format!(
+            "the agent {agent} is not reachable at {}: {reason}; start it, or name another address by agents.{agent}.url \
+             (GAVEL_AGENTS_{}_URL)",
+            redacted_url(self.url.as_str()),
+            agent.to_uppercase()
+        ))
+    }
+
+    fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
+        }
+    }
+
+    async fn answer(&self, question: &str) -> Result<AgentAnswer, String> {
+        let request = self
+            .authorized(self.http.post(self.url.clone()))
+            .json(&json!({ "question": question }));
+        let response = request.send().await.map_err(chain)?;
+        let status = response.status();
+        let body = read(response).await?;
+        if !status.is_success() {
+            let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN).collect();
+            return Err(format!("it answered {status}: {}", text.trim()));
+        }
+        let said: Value = serde_json::from_slice(&body).map_err(|error| {
+            format!(
+                "it answered {} bytes that are not JSON: {error}",
+                body.len()
+            )
+        })?;
+        AgentAnswer::read(&said, &self.settings)
+    }
+}
+
+#[async_trait]
+impl Agent for HttpAgent {
+    /// Any answer will do, since few agents have a route for it; only a gateway's word that nobody is behind it won't.
+    async fn probe(&self) -> Result<(), Stopped> {
+        let looked = self
+            .authorized(self.http.get(self.url.clone()))
+            .timeout(PROBE_TIMEOUT)
+            .send()
+            .await;
+        match looked.map(|response| response.status()) {
+            Ok(
+                status @ (StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT),
+            ) => Err(self.down(&format!("it answered {status}"))),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.down(&chain(error))),
+        }
+    }
+
+    async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
+        let fault = |reason: String| {
+            AgentFault::Question(format!(
+                "the agent {} at {}: {reason}",
+                self.name.as_str(),
+                redacted_url(self.url.as_str())
+            ))
+        };
+        match tokio::time::timeout(self.timeout, self.answer(&question.text)).await {
+            Ok(answer) => answer.map_err(fault),
+            Err(_) => Err(fault(format!(
+                "it did not answer within {} s (agents.timeout_s)",
+                self.timeout.as_secs_f64()
+            ))),
+        }
+    }
+}
+
+/// A body up to the largest that is taken.
+async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(chain)? {
+        if body.len() + part.len() > LARGEST {
+            return Err(format!("its answer has more than {LARGEST} bytes"));
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body)
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_matches(['[', ']']);
+    host == "localhost"
+        || bare
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+/// A transport error with its causes, without the address: it may hold a password.
+fn chain(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !said.ends_with(&more) {
+            said = format!("{said}: {more}");
+        }
+        cause = error.source();
+    }
+    said
+}

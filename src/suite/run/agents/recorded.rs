@@ -1,0 +1,164 @@
+//! Answers that were given before: a `test-results.jsonl`, found by `test_id`.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Agent, AgentAnswer, AgentFault, LARGEST};
+use crate::suite::run::{Question, Stopped};
+
+/// A file of answers: where each line begins, and how long it is.
+pub(super) struct Recorded {
+    name: String,
+    file: Mutex<File>,
+    places: HashMap<String, (u64, usize)>,
+}
+
+/// As much of a line as says whose answer it is, and whether it is one.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(alias = "id")]
+    test_id: Value,
+}
+
+/// A whole line.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    answer: AgentAnswer,
+    #[serde(default)]
+    agent_error: Option<String>,
+}
+
+impl Recorded {
+    /// Opens a file and notes where the answers stand; the last line of a `test_id` wins.
+    pub(super) fn open(path: &Path) -> Result<Self, Stopped> {
+        let name = path.display().to_string();
+        let bad = |reason: String| {
+            Stopped::usage(format!(
+                "--agent-results {name}: {reason}; give a file like the test-results.jsonl of a run: one JSON object a \
+                 line with test_id, generated_sql, actual_results, success"
+            ))
+        };
+        let file = File::open(path).map_err(|error| bad(error.to_string()))?;
+        let mut reader = BufReader::new(&file);
+        let (mut places, mut offset, mut text) = (HashMap::new(), 0_u64, Vec::new());
+        for number in 1_u64.. {
+            text.clear();
+            let most = LARGEST as u64 + 1;
+            let length = (&mut reader).take(most).read_until(b'\n', &mut text);
+            let length = length.map_err(|error| bad(error.to_string()))?;
+            if length == 0 {
+                break;
+            }
+            if length > LARGEST {
+                return Err(bad(format!("line {number} has more than {LARGEST} bytes")));
+            }
+            if !text.iter().all(u8::is_ascii_whitespace) {
+                let head: Head = serde_json::from_slice(&text)
+                    .map_err(|error| bad(format!("line {number}: {error}")))?;
+                let id = match head.test_id {
+                    Value::String(id) => id,
+                    Value::Number(id) => id.to_string(),
+                    Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                        return Err(bad(format!("line {number}: test_id is no text")));
+                    }
+                };
+                places.insert(id, (offset, length));
+            }
+            offset += length as u64;
+        }
+        Ok(Self {
+            name,
+            places,
+            file: Mutex::new(file),
+        })
+    }
+
+    fn answer(&self, test_id: &str) -> Result<AgentAnswer, String> {
+        let Some((offset, length)) = self.places.get(test_id).copied() else {
+            return Err(format!(
+                "{} has no line with test_id {test_id:?}",
+                self.name
+            ));
+        };
+        let mut text = vec![0; length];
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(offset))
+            .and_then(|_| file.read_exact(&mut text))
+            .map_err(|error| format!("{}: {error}", self.name))?;
+        let line: Line = serde_json::from_slice(&text)
+            .map_err(|error| format!("{}: the line of {test_id:?}: {error}", self.name))?;
+        match line.agent_error {
+            None => Ok(line.answer),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+#[async_trait]
+impl Agent for Recorded {
+    async fn probe(&self) -> Result<(), Stopped> {
+        Ok(())
+    }
+
+    async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
+        self.answer(&question.test_id).map_err(AgentFault::Question)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(text: &str) -> Result<Recorded, Stopped> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("answers.jsonl");
+        std::fs::write(&path, text).unwrap();
+        Recorded::open(&path)
+    }
+
+    #[test]
+    fn answers_are_found_by_their_test_id_and_the_last_one_wins() {
+        let recorded = open(
+            "{\"test_id\": \"a\", \"generated_sql\": \"old\"}\n\n{\"id\": 7, \"success\": true}\n{\"test_id\": \"a\", \
+             \"generated_sql\": \"new\", \"question\": \"?\"}",
+        );
+        let recorded = recorded.unwrap();
+        let answer = recorded.answer("a").unwrap();
+        assert_eq!(answer.generated_sql.as_deref(), Some("new"));
+        assert_eq!(recorded.answer("7").unwrap().success, Some(true));
+        let missing = recorded.answer("b").unwrap_err();
+        assert!(missing.contains("no line with test_id \"b\""), "{missing}");
+    }
+
+    #[test]
+    fn what_an_agent_failed_on_is_no_answer_here_either() {
+        let recorded =
+            open("{\"test_id\": \"a\", \"success\": false, \"agent_error\": \"it timed out\"}");
+        assert_eq!(
+            recorded.unwrap().answer("a"),
+            Err("it timed out".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_refused_with_its_line() {
+        for (text, said) in [
+            ("nonsense", "line 1: "),
+            ("{\"test_id\": true}", "test_id is no text"),
+        ] {
+            let error = open(text).err().unwrap().to_string();
+            assert!(
+                error.contains(said) && error.contains("--agent-results"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Two runs of a suite side by side: what turned, and by how much the mean moved. Only items of both runs count.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::report::{Item, Outcome, ReportError, Source};
+
+/// Resamples of the bootstrap.
+const RESAMPLES: usize = 2_000;
+/// What it draws from: the same two runs give the same interval.
+const SEED: u64 = 20_260_101;
+
+/// How run B differs from run A.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Items that stand in both runs.
+    pub common: u64,
+    /// Those that passed in A and miss in B.
+    pub pass_to_fail: Vec<Change>,
+    /// Those that missed in A and pass in B.
+    pub fail_to_pass: Vec<Change>,
+    /// Those that have a whole score in A alone.
+    pub lost_score: Vec<Change>,
+    /// Those that have one in B alone.
+    pub gained_score: Vec<Change>,
+    /// Items of B alone.
+    pub new: Vec<String>,
+    /// Items of A alone.
+    pub gone: Vec<String>,
+    /// Items with a whole score in both runs: what the means are made of.
+    pub compared: u64,
+    /// Their mean in A, 0-1.
+    pub mean_a: Option<f64>,
+    /// Their mean in B, 0-1.
+    pub mean_b: Option<f64>,
+    /// `mean_b - mean_a`.
+    pub difference: Option<f64>,
+    /// The 95 % interval of the difference: a bootstrap over the paired items; none for fewer than two.
+    pub interval: Option<(f64, f64)>,
+    /// Scores of A that a simulated judge made.
+    pub simulated_a: u64,
+    /// Scores of B that a simulated judge made.
+    pub simulated_b: u64,
+}
+
+/// One item that turned.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// What the item calls itself; `#3` is the third item of a suite without names.
+    pub id: String,
+    /// Its total in A, 0-1.
+    pub before: Option<f64>,
+    /// Its total in B, 0-1.
+    pub after: Option<f64>,
+}
+
+/// What is remembered of an item.
+struct Brief {
+    total: Option<f64>,
+    passed: Option<bool>,
+    place: u64,
+}
+
+impl Brief {
+    fn of(item: &Item) -> Self {
+        let total = match item.outcome {
+            Outcome::Scored => item.total.filter(|total| total.is_finite()),
+            Outcome::Incomplete | Outcome::Failed => None,
+        };
+        Self {
+            total,
+            passed: item.passed.filter(|_| total.is_some()),
+            place: item.item_no,
+        }
+    }
+}
+
+impl Comparison {
+    /// Compares two runs, items paired by what they call themselves, else by their place.
+    ///
+    /// # Errors
+    /// Those of reading the items.
+    pub fn of(a: &(impl Source + ?Sized), b: &(impl Source + ?Sized)) -> Result<Self, ReportError> {
+        let mut comparison = Self::empty();
+        let mut before: HashMap<String, Brief> = HashMap::new();
+        a.each(&mut |item| {
+            comparison.simulated_a += u64::from(item.simulated);
+            before.insert(name(item), Brief::of(item));
+            Ok(())
+        })?;
+        let mut pairs: Vec<(f64, f64)> = Vec::new();
+        b.each(&mut |item| {
+            comparison.simulated_b += u64::from(item.simulated);
+            let id = name(item);
+            match before.remove(&id) {
+                None => comparison.new.push(id),
+                Some(before) => pairs.extend(comparison.add(id, &before, &Brief::of(item))),
+            }
+            Ok(())
+        })?;
+        let mut gone: Vec<(u64, String)> = before
+            .into_iter()
+            .map(|(id, brief)| (brief.place, id))
+            .collect();
+        gone.sort();
+        comparison.gone = gone.into_iter().map(|(_, id)| id).collect();
+        comparison.measure(&pairs);
+        Ok(comparison)
+    }
+
+    /// Whether one run has scores of a simulated judge and the other has not.
+    pub fn mixes_simulated(&self) -> bool {
+        (self.simulated_a > 0) != (self.simulated_b > 0)
+    }
+
+    fn empty() -> Self {
+        Self {
+            common: 0,
+            pass_to_fail: Vec::new(),
+            fail_to_pass: Vec::new(),
+            lost_score: Vec::new(),
+            gained_score: Vec::new(),
+            new: Vec::new(),
+            gone: Vec::new(),
+            compared: 0,
+            mean_a: None,
+            mean_b: None,
+            difference: None,
+            interval: None,
+            simulated_a: 0,
+            simulated_b: 0,
+        }
+    }
+
+    /// Adds an item of both runs; its totals, if it has both.
+    fn add(&mut self, id: String, before: &Brief, after: &Brief) -> Option<(f64, f64)> {
+        self.common += 1;
+        let change = Change {
+            id,
+            before: before.total,
+            after: after.total,
+        };
+        match (before.total, after.total) {
+            (Some(_), None) => self.lost_score.push(change),
+            (None, Some(_)) => self.gained_score.push(change),
+            (None, None) => {}
+            (Some(a), Some(b)) => {
+                match (before.passed, after.passed) {
+                    (Some(true), Some(false)) => self.pass_to_fail.push(change),
+                    (Some(false), Some(true)) => self.fail_to_pass.push(change),
+                    (Some(_) | None, Some(_) | None) => {}
+                }
+                return Some((a, b));
+            }
+        }
+        None
+    }
+
+    fn measure(&mut self, pairs: &[(f64, f64)]) {
+        self.compared = pairs.len() as u64;
+        if pairs.is_empty() {
+            return;
+        }
+        let n = pairs.len() as f64;
+        self.mean_a = Some(pairs.iter().map(|(a, _)| a).sum::<f64>() / n);
+        self.mean_b = Some(pairs.iter().map(|(_, b)| b).sum::<f64>() / n);
+        let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
+        self.difference = Some(differences.iter().sum::<f64>() / n);
+        self.interval = bootstrap(&differences, &mut fastrand::Rng::with_seed(SEED));
+    }
+}
+
+/// What pairs an item with itself in another run.
+fn name(item: &Item) -> String {
+    match &item.id {
+        Some(id) => id.clone(),
+        None => format!("#{}", item.item_no + 1),
+    }
+}
+
+/// The percentile bootstrap's 95 % interval of a mean.
+fn bootstrap(values: &[f64], random: &mut fastrand::Rng) -> Option<(f64, f64)> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let drawn = (0..values.len()).map(|_| values[random.usize(..values.len())]);
+            drawn.sum::<f64>() / values.len() as f64
+        })
+        .collect();
+    means.sort_by(f64::total_cmp);
+    let edge = RESAMPLES / 40;
+    Some((*means.get(edge)?, *means.get(RESAMPLES - 1 - edge)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Kind, Usage};
+    use serde_json::Value;
+
+    fn item(id: &str, total: Option<f64>) -> Item {
+        Item {
+            item_no: 0,
+            kind: Kind::Query,
+            id: Some(id.to_owned()),
+            payload: Value::Null,
+            outcome: match total {
+                Some(_) => Outcome::Scored,
+                None => Outcome::Incomplete,
+            },
+            total,
+            passed: total.map(|total| total >= 0.9),
+            result: None,
+            error: None,
+            simulated: false,
+            usage: Usage::default(),
+            job_id: None,
+        }
+    }
+
+    fn ids(changes: &[Change]) -> Vec<&str> {
+        changes.iter().map(|change| change.id.as_str()).collect()
+    }
+
+    #[test]
+    fn what_turned_is_told_apart_and_only_common_items_are_measured() {
+        let a = [
+            item("same", Some(1.0)),
+            item("broke", Some(0.95)),
+            item("fixed", Some(0.2)),
+            item("lost", Some(1.0)),
+            item("found", None),
+            item("never", None),
+            item("gone", Some(0.0)),
+        ];
+        let b = [
+            item("new", Some(0.0)),
+            item("never", None),
+            item("found", Some(0.0)),
+            item("lost", None),
+            item("fixed", Some(1.0)),
+            item("broke", Some(0.25)),
+            item("same", Some(1.0)),
+        ];
+        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
+        assert_eq!(ids(&found.pass_to_fail), ["broke"]);
+        assert_eq!(ids(&found.fail_to_pass), ["fixed"]);
+        assert_eq!(ids(&found.lost_score), ["lost"]);
+        assert_eq!(ids(&found.gained_score), ["found"]);
+        assert_eq!(
+            (found.new.as_slice(), found.gone.as_slice()),
+            (&["new".to_owned()][..], &["gone".to_owned()][..])
+        );
+        assert_eq!((found.common, found.compared), (6, 3));
+        let mean = |value: Option<f64>| (value.unwrap() * 1_000.0).round() / 1_000.0;
+        assert_eq!((mean(found.mean_a), mean(found.mean_b)), (0.717, 0.75));
+        assert_eq!(mean(found.difference), 0.033);
+        assert!(!found.mixes_simulated());
+    }
+
+    #[test]
+    fn the_interval_holds_the_difference_and_is_the_same_every_time() {
+        let run = |shift: f64| -> Vec<Item> {
+            (0..200)
+                .map(|n| item(&format!("q{n}"), Some(f64::from(n % 10) / 20.0 + shift)))
+                .collect()
+        };
+        let (a, b) = (run(0.0), run(0.1));
+        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
+        let (low, high) = found.interval.unwrap();
+        assert!(
+            (low - 0.1).abs() < 1e-9 && (high - 0.1).abs() < 1e-9,
+            "{low} {high}"
+        );
+        let mut noisy = b.clone();
+        for (n, item) in noisy.iter_mut().enumerate() {
+            item.total = item
+                .total
+                .map(|total| total + if n % 2 == 0 { 0.2 } else { -0.2 });
+        }
+        let found = Comparison::of(a.as_slice(), noisy.as_slice()).unwrap();
+        let (low, high) = found.interval.unwrap();
+        assert!(
+            low < 0.09 && high > 0.11 && low > 0.05 && high < 0.15,
+            "{low} {high}"
+        );
+        assert_eq!(
+            found,
+            Comparison::of(a.as_slice(), noisy.as_slice()).unwrap()
+        );
+    }
+
+    #[test]
+    fn one_pair_has_no_interval_and_none_has_no_mean() {
+        let (a, b) = ([item("a", Some(1.0))], [item("a", Some(0.5))]);
+        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
+        assert_eq!((found.difference, found.interval), (Some(-0.5), None));
+        let found = Comparison::of(a.as_slice(), [].as_slice()).unwrap();
+        assert_eq!((found.difference, found.compared), (None, 0));
+    }
+
+    #[test]
+    fn a_simulated_run_beside_a_real_one_is_noticed() {
+        let mut simulated = item("a", Some(1.0));
+        simulated.simulated = true;
+        let (a, b) = ([simulated], [item("a", Some(1.0))]);
+        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
+        assert!(found.mixes_simulated());
+        assert!(
+            !Comparison::of(a.as_slice(), a.as_slice())
+                .unwrap()
+                .mixes_simulated()
+        );
+    }
+}

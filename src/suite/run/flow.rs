@@ -1,0 +1,204 @@
+//! The run itself: rows one after the other, several items at once, each item's line written as soon as it is known.
+
+use std::path::PathBuf;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::agents::{AgentFault, Agents};
+use super::folder::RunFolder;
+use super::plan::{NextRow, rows, take};
+use super::work::{Question, Work, id_of};
+use super::{CaseToScore, RunError, Scorer};
+use crate::job::{Kind, Usage};
+use crate::report::{Item, ItemError, Outcome};
+use crate::score::Case;
+use crate::suite::{Row, SuiteError};
+
+/// Rows that are read ahead.
+const AHEAD: usize = 16;
+
+/// Whether items that were tried without a whole score are tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// An item with a line is done.
+    Never,
+    /// One without a whole score isn't (`--retry-errors`).
+    Errors,
+}
+
+/// What a run works with.
+pub struct Run<'a> {
+    /// Where its lines go, and what it is.
+    pub folder: &'a RunFolder,
+    /// Who answers questions.
+    pub agents: &'a Agents,
+    /// Who scores.
+    pub scorer: &'a dyn Scorer,
+    /// Items worked on at once.
+    pub at_once: usize,
+    /// What is tried again.
+    pub again: Again,
+}
+
+/// Whether an item of the suite is still to be run.
+pub fn wanted(folder: &RunFolder, again: Again, item_no: u64) -> bool {
+    let meant = folder.header().only.as_ref();
+    let open = match (folder.done(item_no), again) {
+        (None, Again::Never | Again::Errors) => true,
+        (Some(_), Again::Never) => false,
+        (Some(done), Again::Errors) => done.outcome != Outcome::Scored,
+    };
+    open && meant.is_none_or(|only| only.contains(&item_no))
+}
+
+/// Runs what is still to be run; `seen` is shown each item when its line is written.
+///
+/// # Errors
+/// What keeps the run from going on. What has a line by then keeps it.
+pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), RunError> {
+    let header = run.folder.header();
+    // What is wanted is decided before anything is: a line that this run writes opens no item again.
+    let (first, limit) = (&header.suite, take(header.options.limit));
+    let wanted: std::collections::HashSet<u64> = (0..first.items)
+        .filter(|item_no| wanted(run.folder, run.again, *item_no))
+        .collect();
+    let (reader, rows) = read_ahead(first.path.clone(), header.kind, limit);
+    let items = rows
+        .try_filter(|row| std::future::ready(wanted.contains(&row.item_no)))
+        .map(|row| async move { run.one(row?).await })
+        .buffer_unordered(run.at_once.max(1));
+    let mut items = std::pin::pin!(items);
+    while let Some(item) = items.try_next().await? {
+        seen(&item);
+    }
+    reader.await.map_err(|error| {
+        RunError::Stopped(super::Stopped::down(format!(
+            "reading the suite broke off: {error}"
+        )))
+    })
+}
+
+/// Reads rows on a thread of its own, a few ahead; it ends when nobody wants more.
+fn read_ahead(
+    path: PathBuf,
+    kind: Kind,
+    limit: usize,
+) -> (
+    tokio::task::JoinHandle<()>,
+    impl stream::Stream<Item = Result<Row, SuiteError>>,
+) {
+    let (give, get) = mpsc::channel::<NextRow>(AHEAD);
+    let reader = tokio::task::spawn_blocking(move || {
+        let rows = match rows(&path, kind) {
+            Ok(rows) => rows,
+            Err(error) => {
+                let _ = give.blocking_send(Err(error)); // nobody may be listening any more
+                return;
+            }
+        };
+        for row in rows.take(limit) {
+            if give.blocking_send(row).is_err() {
+                return;
+            }
+        }
+    });
+    let rows = stream::unfold(get, |mut get| async move {
+        let row = get.recv().await?;
+        Some((row, get))
+    });
+    (reader, rows)
+}
+
+impl Run<'_> {
+    /// Works on one row to the end.
+    async fn one(&self, row: Row) -> Result<Item, RunError> {
+        let (item_no, kind) = (row.item_no, self.folder.header().kind);
+        let work = Work::of(kind, row).map_err(first)?;
+        let attempt = self.folder.done(item_no).map_or(0, |done| done.lines);
+        let payload = match work {
+            Work::Case(payload) => Ok(payload),
+            Work::Question(question) => self.answered(&question).await?,
+        };
+        let item = match payload {
+            Ok(payload) => {
+                let case = CaseToScore {
+                    item_no,
+                    kind,
+                    id: id_of(&payload),
+                    payload,
+                    attempt,
+                };
+                self.scorer.score(case).await?
+            }
+            Err(unanswered) => *unanswered,
+        };
+        self.folder.keep(&item)?;
+        Ok(item)
+    }
+
+    /// The case of a question with its answer, or the item that says why there is none.
+    async fn answered(&self, question: &Question) -> Result<Result<Value, Box<Item>>, RunError> {
+        let answer = match self.folder.answer(question.item_no)? {
+            Some(answer) => answer,
+            None => match self.agents.ask(question).await {
+                Ok(answer) => {
+                    self.folder.keep_answer(question, Ok(&answer))?;
+                    answer
+                }
+                Err(AgentFault::Down(stopped)) => return Err(RunError::Stopped(stopped)),
+                Err(AgentFault::Question(message)) => {
+                    self.folder.keep_answer(question, Err(&message))?;
+                    return Ok(Err(Box::new(unanswered(question, message))));
+                }
+            },
+        };
+        let payload = question.payload(&answer);
+        match Case::read(Kind::Qas, &payload) {
+            Ok(_) => Ok(Ok(payload)),
+            Err(faults) => {
+                let told: Vec<String> = faults
+                    .iter()
+                    .map(|fault| format!("{}: {}", fault.pointer, fault.message))
+                    .collect();
+                let message = format!("its answer can't be scored: {}", told.join("; "));
+                // So that a later try asks it again.
+                self.folder.keep_answer(question, Err(&message))?;
+                Ok(Err(Box::new(unanswered(question, message))))
+            }
+        }
+    }
+}
+
+/// The item of a question that nobody answered.
+fn unanswered(question: &Question, message: String) -> Item {
+    let payload = question.payload(&super::agents::AgentAnswer::default());
+    Item {
+        item_no: question.item_no,
+        kind: Kind::Qas,
+        id: id_of(&payload),
+        payload,
+        outcome: Outcome::Failed,
+        total: None,
+        passed: None,
+        result: None,
+        error: Some(ItemError {
+            class: "agent".to_owned(),
+            message,
+        }),
+        simulated: false,
+        usage: Usage::default(),
+        job_id: None,
+    }
+}
+
+/// The first of the faults of a row that had none when the suite was checked.
+fn first(faults: Vec<SuiteError>) -> RunError {
+    let fault = faults.into_iter().next().unwrap_or(SuiteError {
+        line: None,
+        column: None,
+        message: "a row can't be read any more".to_owned(),
+    });
+    RunError::Suite(fault)
+}

@@ -1,0 +1,444 @@
+//! A run's folder: what was run (`run.json`), what agents answered (`test-results.jsonl`) and what it was worth
+//! (`evaluation-results.jsonl`), a line each as they come. A killed run goes on from there; reports are made of it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{File, TryLockError};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::agents::{AgentAnswer, AgentName};
+use super::work::Question;
+use crate::job::Kind;
+use crate::report::{Item, Outcome, line};
+
+/// What was run.
+const HEADER: &str = "run.json";
+/// What agents answered.
+const ANSWERS: &str = "test-results.jsonl";
+/// What it was worth.
+pub const RESULTS: &str = "evaluation-results.jsonl";
+
+/// What a run is: kept in `run.json`, so that it goes on as it began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunHeader {
+    /// The run's id: part of the key of each of its requests.
+    pub run_id: Uuid,
+    /// The program's version.
+    pub gavel: String,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+    /// The suite.
+    pub suite: SuiteRef,
+    /// The kind of its items.
+    pub kind: Kind,
+    /// How it is run.
+    pub options: RunOptions,
+    /// The items that are run, by place; `None`: all up to the limit.
+    pub only: Option<BTreeSet<u64>>,
+}
+
+/// Which suite a run is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuiteRef {
+    /// Its file, as it was given.
+    pub path: PathBuf,
+    /// SHA-256 of the file, 64 hex digits.
+    pub sha256: String,
+    /// How many items it has, up to the limit.
+    pub items: u64,
+}
+
+/// What changes the results of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// Only the first of the items.
+    pub limit: Option<u64>,
+    /// A file that answers the questions.
+    pub agent_results: Option<PathBuf>,
+    /// A command that does.
+    pub agent_command: Option<String>,
+    /// Criteria other than the current ones.
+    pub criteria_hash: Option<String>,
+    /// Cached replies are passed over.
+    #[serde(default)]
+    pub force: bool,
+    /// Nothing but what can be computed.
+    #[serde(default)]
+    pub no_judge: bool,
+}
+
+/// Why a run's folder can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FolderError {
+    /// It isn't what it must be; going on needs another folder or another argument.
+    #[error("{0}")]
+    Unfit(String),
+    /// It can't be written or read.
+    #[error("{path}: {reason}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What an item's last line says, in short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether it passed.
+    pub passed: Option<bool>,
+    /// How many lines it has.
+    pub lines: u32,
+}
+
+/// A run's folder, held by this process alone.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    header: RunHeader,
+    done: Mutex<HashMap<u64, Done>>,
+    results: Mutex<File>,
+    answers: Answers,
+    _lock: File,
+}
+
+/// One line of `test-results.jsonl`.
+#[derive(Serialize, Deserialize)]
+struct AnswerLine {
+    test_id: String,
+    item_no: u64,
+    question: String,
+    agent_used: AgentName,
+    /// What its agent said.
+    #[serde(flatten)]
+    answer: AgentAnswer,
+    /// Why that is no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent_error: Option<String>,
+}
+
+#[derive(Debug)]
+struct Answers {
+    file: Mutex<File>,
+    /// Where the last usable answer of an item stands.
+    places: Mutex<HashMap<u64, (u64, usize)>>,
+}
+
+impl RunFolder {
+    /// Makes the folder of a new run. One that is there already must be empty.
+    ///
+    /// # Errors
+    /// `Unfit`: there is something in it. `Io`.
+    pub fn create(path: &Path, header: RunHeader) -> Result<Self, FolderError> {
+        std::fs::create_dir_all(path).map_err(|error| io(path, &error))?;
+        let mut entries = std::fs::read_dir(path).map_err(|error| io(path, &error))?;
+        if entries.next().is_some() {
+            return Err(FolderError::Unfit(format!(
+                "{}: there is something in this folder already; name another one, or go on with its run by --resume",
+                path.display()
+            )));
+        }
+        let text = serde_json::to_string_pretty(&header)
+            .map_err(|error| io(path, &std::io::Error::other(error)))?;
+        let file = path.join(HEADER);
+        std::fs::write(&file, text + "\n").map_err(|error| io(&file, &error))?;
+        Self::open(path)
+    }
+
+    /// Opens the folder of an earlier run, to go on with it. A last line that was torn when it was killed is dropped.
+    ///
+    /// # Errors
+    /// `Unfit`: no run, one that another process is at, or a line that is none. `Io`.
+    pub fn open(path: &Path) -> Result<Self, FolderError> {
+        let header = Self::header_of(path)?;
+        let lock = lock(&path.join(HEADER))?;
+        let (results, done) = open_lines(
+            &path.join(RESULTS),
+            |text, _, done: &mut HashMap<u64, Done>| {
+                let item = line::read(text, 0)?;
+                let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
+                done.insert(item.item_no, Done::of(&item, lines));
+                Ok(())
+            },
+        )?;
+        let (answers, places) = open_lines(
+            &path.join(ANSWERS),
+            |text, place, places: &mut HashMap<u64, (u64, usize)>| {
+                let line: AnswerLine =
+                    serde_json::from_str(text).map_err(|error| error.to_string())?;
+                match line.agent_error {
+                    None => places.insert(line.item_no, place),
+                    Some(_) => places.remove(&line.item_no),
+                };
+                Ok(())
+            },
+        )?;
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+            done: Mutex::new(done),
+            results: Mutex::new(results),
+            answers: Answers {
+                file: Mutex::new(answers),
+                places: Mutex::new(places),
+            },
+            _lock: lock,
+        })
+    }
+
+    /// What the run in a folder is.
+    ///
+    /// # Errors
+    /// `Unfit`: there is none, or one of another version. `Io`.
+    pub fn header_of(path: &Path) -> Result<RunHeader, FolderError> {
+        let file = path.join(HEADER);
+        let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => FolderError::Unfit(format!(
+                "{}: there is no {HEADER}; name the folder of a run, such as reports/evaluation-runs/run-20260101T120000Z",
+                path.display()
+            )),
+            _ => io(&file, &error),
+        })?;
+        serde_json::from_str(&text).map_err(|error| {
+            FolderError::Unfit(format!(
+                "{}: is not the header of a run of this version: {error}",
+                file.display()
+            ))
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the run is.
+    pub fn header(&self) -> &RunHeader {
+        &self.header
+    }
+
+    /// What the last line of an item says.
+    pub fn done(&self, item_no: u64) -> Option<Done> {
+        held(&self.done).get(&item_no).copied()
+    }
+
+    /// How many items have a line.
+    pub fn lines(&self) -> u64 {
+        held(&self.done).len() as u64
+    }
+
+    /// Writes an item's line down. When this returns, a killed process has lost nothing of it.
+    ///
+    /// # Errors
+    /// `Io`, such as a full disk.
+    pub fn keep(&self, item: &Item) -> Result<(), FolderError> {
+        let mut text = line::write(item);
+        text.push('\n');
+        append(&self.results, &text).map_err(|error| io(&self.path.join(RESULTS), &error))?;
+        let mut done = held(&self.done);
+        let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
+        done.insert(item.item_no, Done::of(item, lines));
+        Ok(())
+    }
+
+    /// Whether a question of this run has an answer.
+    pub fn has_answer(&self, item_no: u64) -> bool {
+        held(&self.answers.places).contains_key(&item_no)
+    }
+
+    /// The same run with its suite in another place.
+    pub fn moved(mut self, suite: PathBuf) -> Self {
+        self.header.suite.path = suite;
+        self
+    }
+
+    /// What an agent has answered to a question of this run.
+    ///
+    /// # Errors
+    /// `Io`, or a line that has changed meanwhile.
+    pub fn answer(&self, item_no: u64) -> Result<Option<AgentAnswer>, FolderError> {
+        let Some((offset, length)) = held(&self.answers.places).get(&item_no).copied() else {
+            return Ok(None);
+        };
+        let path = self.path.join(ANSWERS);
+        let mut text = vec![0; length];
+        let mut file = held(&self.answers.file);
+        file.seek(SeekFrom::Start(offset))
+            .and_then(|_| file.read_exact(&mut text))
+            .map_err(|error| io(&path, &error))?;
+        serde_json::from_slice::<AnswerLine>(&text)
+            .map(|line| Some(line.answer))
+            .map_err(|error| io(&path, &error.into()))
+    }
+
+    /// Writes down what an agent said to a question, or why it said nothing.
+    ///
+    /// # Errors
+    /// `Io`, such as a full disk.
+    pub fn keep_answer(
+        &self,
+        question: &Question,
+        said: Result<&AgentAnswer, &str>,
+    ) -> Result<(), FolderError> {
+        let path = self.path.join(ANSWERS);
+        let line = AnswerLine {
+            test_id: question.test_id.clone(),
+            item_no: question.item_no,
+            question: question.text.clone(),
+            agent_used: question.agent,
+            answer: match said {
+                Ok(answer) => answer.clone(),
+                Err(_) => AgentAnswer {
+                    success: Some(false),
+                    ..AgentAnswer::default()
+                },
+            },
+            agent_error: said.err().map(str::to_owned),
+        };
+        let mut text = serde_json::to_string(&line).map_err(|error| io(&path, &error.into()))?;
+        text.push('\n');
+        let offset = append(&self.answers.file, &text).map_err(|error| io(&path, &error))?;
+        let mut places = held(&self.answers.places);
+        match line.agent_error {
+            None => places.insert(question.item_no, (offset, text.len())),
+            Some(_) => places.remove(&question.item_no),
+        };
+        Ok(())
+    }
+}
+
+impl Done {
+    fn of(item: &Item, lines: u32) -> Self {
+        Self {
+            outcome: item.outcome,
+            passed: item.passed,
+            lines,
+        }
+    }
+}
+
+/// Takes the run for this process; the kernel lets go of it however the process ends.
+fn lock(path: &Path) -> Result<File, FolderError> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| io(path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Unfit(format!(
+            "{}: another process is at this run; wait for its end",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(io(path, &error)),
+    }
+}
+
+/// Opens a file of lines for reading and appending, cuts off a torn last line, and shows each whole one to `visit` with
+/// its place and what was gathered so far.
+fn open_lines<T: Default>(
+    path: &Path,
+    visit: impl Fn(&str, (u64, usize), &mut T) -> Result<(), String>,
+) -> Result<(File, T), FolderError> {
+    let failed = |error: std::io::Error| io(path, &error);
+    let file = File::options()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(path)
+        .map_err(failed)?;
+    let mut reader = BufReader::new(&file);
+    let (mut offset, mut number, mut text) = (0_u64, 0_u64, String::new());
+    let mut gathered = T::default();
+    loop {
+        text.clear();
+        let length = match reader.read_line(&mut text) {
+            Ok(0) => break,
+            Ok(length) => length,
+            // Half a character: the line is torn, if it is the last one.
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                let rest = reader.fill_buf().map_err(failed)?;
+                if rest.is_empty() {
+                    break;
+                }
+                return Err(failed(error));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        if !text.ends_with('\n') {
+            break;
+        }
+        number += 1;
+        if !text.trim().is_empty() {
+            visit(&text, (offset, length), &mut gathered).map_err(|reason| {
+                FolderError::Unfit(format!("{}, line {number}: {reason}", path.display()))
+            })?;
+        }
+        offset += length as u64;
+    }
+    file.set_len(offset).map_err(failed)?;
+    Ok((file, gathered))
+}
+
+/// Appends a line in one write and answers where it begins.
+fn append(file: &Mutex<File>, text: &str) -> std::io::Result<u64> {
+    let mut file = held(file);
+    let offset = file.seek(SeekFrom::End(0))?;
+    file.write_all(text.as_bytes())?;
+    Ok(offset)
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn io(path: &Path, error: &std::io::Error) -> FolderError {
+    FolderError::Io {
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    }
+}
+
+/// The items of a run that passed, by their last lines.
+///
+/// # Errors
+/// `Unfit`, `Io`.
+pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
+    let results = path.join(RESULTS);
+    let file = File::open(&results).map_err(|error| io(&results, &error))?;
+    let mut passed = BTreeSet::new();
+    for text in BufReader::new(file).lines() {
+        let text = text.map_err(|error| io(&results, &error))?;
+        let Ok(item) = line::read(&text, 0) else {
+            continue; // torn, or empty
+        };
+        if item.passed == Some(true) {
+            passed.insert(item.item_no);
+        } else {
+            passed.remove(&item.item_no);
+        }
+    }
+    Ok(passed)
+}
+
+/// Where a run that began then is kept below `root`: `run-20260101T120000Z`, with a number behind it if that is taken.
+pub fn new_path(root: &Path, began: DateTime<Utc>) -> PathBuf {
+    let name = format!("run-{}", began.format("%Y%m%dT%H%M%SZ"));
+    let free = |path: &PathBuf| !path.exists();
+    let numbered = (2..).map(|n| root.join(format!("{name}-{n}")));
+    std::iter::once(root.join(&name))
+        .chain(numbered)
+        .find(free)
+        .unwrap_or_else(|| root.join(&name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use serde_json::json;
+
+use super::*;
+use crate::job::Usage;
+
+fn header() -> RunHeader {
+    RunHeader {
+        run_id: Uuid::nil(),
+        gavel: "0".to_owned(),
+        started_at: DateTime::UNIX_EPOCH,
+        suite: SuiteRef {
+            path: PathBuf::from("suite.jsonl"),
+            sha256: "00".to_owned(),
+            items: 3,
+        },
+        kind: Kind::Query,
+        options: RunOptions::default(),
+        only: None,
+    }
+}
+
+fn item(item_no: u64, passed: Option<bool>) -> Item {
+    Item {
+        item_no,
+        kind: Kind::Query,
+        id: None,
+        payload: json!({"prompt": "é"}),
+        outcome: match passed {
+            Some(_) => Outcome::Scored,
+            None => Outcome::Incomplete,
+        },
+        total: passed.map(|_| 0.5),
+        passed,
+        result: None,
+        error: None,
+        simulated: false,
+        usage: Usage::default(),
+        job_id: None,
+    }
+}
+
+#[test]
+fn a_folder_opens_as_it_was_closed_and_the_last_line_of_an_item_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let folder = RunFolder::create(&path, header()).unwrap();
+    folder.keep(&item(1, None)).unwrap();
+    folder.keep(&item(0, Some(false))).unwrap();
+    folder.keep(&item(1, Some(true))).unwrap();
+    drop(folder);
+    let folder = RunFolder::open(&path).unwrap();
+    assert_eq!(folder.header(), &header());
+    assert_eq!(folder.lines(), 2);
+    let done = folder.done(1).unwrap();
+    assert_eq!(
+        (done.outcome, done.passed, done.lines),
+        (Outcome::Scored, Some(true), 2)
+    );
+    assert_eq!(folder.done(2), None);
+    assert_eq!(passed_items(&path).unwrap(), BTreeSet::from([1]));
+}
+
+#[test]
+fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let folder = RunFolder::create(&path, header()).unwrap();
+    folder.keep(&item(0, Some(true))).unwrap();
+    drop(folder);
+    let results = path.join(RESULTS);
+    let whole = std::fs::read(&results).unwrap();
+    let torn = line::write(&item(1, Some(true)));
+    for length in 1..torn.len() {
+        let mut bytes = whole.clone();
+        bytes.extend_from_slice(&torn.as_bytes()[..length]);
+        std::fs::write(&results, &bytes).unwrap();
+        let folder = RunFolder::open(&path).unwrap();
+        assert_eq!((folder.lines(), folder.done(1)), (1, None), "{length}");
+        assert_eq!(std::fs::read(&results).unwrap(), whole, "{length}");
+    }
+}
+
+#[test]
+fn a_broken_line_in_the_middle_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let folder = RunFolder::create(&path, header()).unwrap();
+    folder.keep(&item(0, Some(true))).unwrap();
+    drop(folder);
+    let results = path.join(RESULTS);
+    let whole = std::fs::read_to_string(&results).unwrap();
+    std::fs::write(&results, format!("{{\"a\": 1}}\n{whole}")).unwrap();
+    let error = RunFolder::open(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("evaluation-results.jsonl, line 1: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_process_is_at_a_run_at_a_time_and_a_full_folder_is_not_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let folder = RunFolder::create(&path, header()).unwrap();
+    let second = RunFolder::open(&path).unwrap_err().to_string();
+    assert!(
+        second.contains("another process is at this run"),
+        "{second}"
+    );
+    drop(folder);
+    assert!(RunFolder::open(&path).is_ok());
+    let again = RunFolder::create(&path, header()).unwrap_err().to_string();
+    assert!(again.contains("--resume"), "{again}");
+    let none = RunFolder::open(dir.path()).unwrap_err().to_string();
+    assert!(none.contains("there is no run.json"), "{none}");
+}
+
+#[test]
+fn answers_are_found_again_and_failures_are_no_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let question = |item_no| Question::example(item_no, "How many?");
+    let answer = AgentAnswer {
+        generated_sql: Some("select 'é'".to_owned()),
+        actual_results: json!([[1]]),
+        ..AgentAnswer::default()
+    };
+    let folder = RunFolder::create(&path, header()).unwrap();
+    folder
+        .keep_answer(&question(0), Err("it timed out"))
+        .unwrap();
+    folder.keep_answer(&question(1), Ok(&answer)).unwrap();
+    folder
+        .keep_answer(&question(2), Ok(&AgentAnswer::default()))
+        .unwrap();
+    let check = |folder: &RunFolder| {
+        assert_eq!(folder.answer(0), Ok(None));
+        assert_eq!(folder.answer(1), Ok(Some(answer.clone())));
+        assert_eq!(folder.answer(2), Ok(Some(AgentAnswer::default())));
+    };
+    check(&folder);
+    drop(folder);
+    check(&RunFolder::open(&path).unwrap());
+}
+
+#[test]
+fn runs_of_one_second_get_folders_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = new_path(dir.path(), DateTime::UNIX_EPOCH);
+    assert!(first.ends_with("run-19700101T000000Z"), "{first:?}");
+    std::fs::create_dir(&first).unwrap();
+    let second = new_path(dir.path(), DateTime::UNIX_EPOCH);
+    assert!(second.ends_with("run-19700101T000000Z-2"), "{second:?}");
+}

@@ -1,0 +1,218 @@
+//! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
+
+use serde::Serialize;
+
+use super::compare::Comparison;
+use crate::report::Simulated;
+use crate::report::summary::Figures;
+
+/// What rounding may cost.
+const SLACK: f64 = 1e-9;
+
+/// What is asked of a run. Without any of the first three: every scored item passed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Gates {
+    /// Passed of scored items, 0-1.
+    pub min_pass_rate: Option<f64>,
+    /// Mean total of scored items, 0-1.
+    pub min_mean: Option<f64>,
+    /// How much the mean may fall below that of the baseline, 0-1.
+    pub max_regression: Option<f64>,
+    /// How many items may have no whole score.
+    pub max_errors: u64,
+    /// Whether simulated scores count.
+    pub simulated: Simulated,
+}
+
+/// Whether a judge was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judging {
+    /// It was, where one is needed.
+    Asked,
+    /// None was (`--no-judge`).
+    NotRun,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Good enough.
+    Passed,
+    /// Not good enough.
+    Failed,
+    /// Not known: something is missing, or simulated.
+    Incomplete,
+    /// There was no item.
+    Nothing,
+}
+
+impl Decision {
+    /// In a word, as people read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "PASSED",
+            Self::Failed => "FAILED",
+            Self::Incomplete => "INCOMPLETE",
+            Self::Nothing => "NOTHING TO RUN",
+        }
+    }
+}
+
+/// A decision with its reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Judgement {
+    /// What the run came to.
+    pub decision: Decision,
+    /// Why it didn't pass; empty if it did.
+    pub reasons: Vec<String>,
+}
+
+/// Decides over a run.
+pub fn decide(
+    figures: &Figures,
+    gates: &Gates,
+    judging: Judging,
+    against: Option<&Comparison>,
+) -> Judgement {
+    let (mut open, mut missed) = (Vec::new(), Vec::new());
+    if figures.all.n == 0 && figures.unfinished == 0 {
+        return Judgement {
+            decision: Decision::Nothing,
+            reasons: Vec::new(),
+        };
+    }
+    completeness(figures, gates, judging, &mut open);
+    quality(figures, gates, &mut open, &mut missed);
+    regression(gates, against, &mut open, &mut missed);
+    let decision = match (open.is_empty(), missed.is_empty()) {
+        (false, _) => Decision::Incomplete,
+        (true, false) => Decision::Failed,
+        (true, true) => Decision::Passed,
+    };
+    open.append(&mut missed);
+    Judgement {
+        decision,
+        reasons: open,
+    }
+}
+
+fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut Vec<String>) {
+    match judging {
+        Judging::Asked => {}
+        Judging::NotRun => open.push("no judge was asked (--no-judge)".to_owned()),
+    }
+    if figures.unfinished > 0 {
+        let (left, all) = (figures.unfinished, figures.all.n + figures.unfinished);
+        open.push(format!("{left} of {all} items are not run yet"));
+    }
+    let errors = figures.unscored();
+    if errors > gates.max_errors {
+        let classes: Vec<String> = figures
+            .errors
+            .iter()
+            .map(|(class, n)| format!("{n} {class}"))
+            .collect();
+        let allowed = match gates.max_errors {
+            0 => String::new(),
+            max => format!(", more than --max-errors {max}"),
+        };
+        open.push(format!(
+            "{errors} of {} items have no whole score ({}){allowed}",
+            figures.all.n,
+            classes.join(", ")
+        ));
+    }
+    match gates.simulated {
+        Simulated::Allowed => {}
+        Simulated::Refused if figures.all.simulated == 0 => {}
+        Simulated::Refused => open.push(format!(
+            "{} scores were made up by a simulated judge; --allow-simulated lets them count",
+            figures.all.simulated
+        )),
+    }
+}
+
+fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mut Vec<String>) {
+    let apart = figures.simulated_apart.as_ref();
+    let misses = figures.all.missed + apart.map_or(0, |share| share.missed);
+    let is_default =
+        gates.min_pass_rate.is_none() && gates.min_mean.is_none() && gates.max_regression.is_none();
+    if is_default && misses > 0 {
+        missed.push(format!(
+            "{misses} of {} scored items did not pass",
+            figures.all.scored
+        ));
+    }
+    for (what, flag, given, asked) in [
+        (
+            "pass rate",
+            "--min-pass-rate",
+            figures.all.pass_rate,
+            gates.min_pass_rate,
+        ),
+        ("mean", "--min-mean", figures.all.mean, gates.min_mean),
+    ] {
+        match (given, asked) {
+            (_, None) => {}
+            (None, Some(_)) => open.push(format!("there is no {what}: nothing has a whole score")),
+            (Some(given), Some(asked)) if given < asked - SLACK => {
+                missed.push(format!("the {what} is {given:.3}, below {flag} {asked}"));
+            }
+            (Some(_), Some(_)) => {}
+        }
+    }
+    // A validator that lets unsafe SQL through is never good enough.
+    if let Some(safety) = figures
+        .safety
+        .as_ref()
+        .filter(|s| !s.false_negatives.is_empty())
+    {
+        missed.push(format!(
+            "CRITICAL: unsafe SQL was not caught by the validator: {}",
+            safety.false_negatives.join(", ")
+        ));
+    }
+}
+
+fn regression(
+    gates: &Gates,
+    against: Option<&Comparison>,
+    open: &mut Vec<String>,
+    missed: &mut Vec<String>,
+) {
+    let (Some(most), Some(against)) = (gates.max_regression, against) else {
+        return;
+    };
+    match against.difference {
+        None => open.push("no item has a whole score in both this run and the baseline".to_owned()),
+        Some(difference) if difference < -most - SLACK => missed.push(format!(
+            "the mean fell by {:.3} against the baseline, more than --max-regression {most} ({} items)",
+            -difference, against.compared
+        )),
+        Some(_) => {}
+    }
+}
+
+/// Decides over a comparison alone (`gavel compare --max-regression`).
+pub fn decide_comparison(against: &Comparison, max_regression: Option<f64>) -> Judgement {
+    let (mut open, mut missed) = (Vec::new(), Vec::new());
+    let gates = Gates {
+        max_regression,
+        ..Gates::default()
+    };
+    regression(&gates, Some(against), &mut open, &mut missed);
+    let decision = match (open.is_empty(), missed.is_empty()) {
+        (false, _) => Decision::Incomplete,
+        (true, false) => Decision::Failed,
+        (true, true) => Decision::Passed,
+    };
+    open.append(&mut missed);
+    Judgement {
+        decision,
+        reasons: open,
+    }
+}
+
+#[cfg(test)]
+mod tests;

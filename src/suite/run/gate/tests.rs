@@ -1,0 +1,179 @@
+use chrono::DateTime;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::job::{Kind, Usage};
+use crate::report::summary::Summary;
+use crate::report::{Item, ItemError, Meta, Outcome};
+
+/// An item: its total, and whether that is whole.
+fn item(total: Option<f64>) -> Item {
+    Item {
+        item_no: 0,
+        kind: Kind::Query,
+        id: None,
+        payload: Value::Null,
+        outcome: match total {
+            Some(_) => Outcome::Scored,
+            None => Outcome::Incomplete,
+        },
+        total,
+        passed: total.map(|total| total >= 0.9),
+        result: Some(json!({})),
+        error: total.is_none().then(|| ItemError {
+            class: "transient".to_owned(),
+            message: "503".to_owned(),
+        }),
+        simulated: false,
+        usage: Usage::default(),
+        job_id: None,
+    }
+}
+
+fn figures(items: &[Item], unfinished: u64) -> Figures {
+    let mut summary = Summary::default();
+    items.iter().for_each(|item| summary.add(item));
+    summary.figures(&Meta {
+        name: "suite".to_owned(),
+        run: None,
+        made_at: DateTime::UNIX_EPOCH,
+        unfinished,
+        simulated: Simulated::Refused,
+    })
+}
+
+fn decision(items: &[Item], gates: &Gates) -> (Decision, String) {
+    let judgement = decide(&figures(items, 0), gates, Judging::Asked, None);
+    (judgement.decision, judgement.reasons.join("; "))
+}
+
+#[test]
+fn without_a_gate_flag_every_scored_item_must_pass_and_incomplete_wins() {
+    let (good, bad, open) = (item(Some(1.0)), item(Some(0.5)), item(None));
+    let none = Gates::default();
+    assert_eq!(
+        decision(std::slice::from_ref(&good), &none),
+        (Decision::Passed, String::new())
+    );
+    let (failed, why) = decision(&[good.clone(), bad.clone()], &none);
+    assert_eq!(failed, Decision::Failed);
+    assert_eq!(why, "1 of 2 scored items did not pass");
+    let (incomplete, why) = decision(&[good, bad, open], &none);
+    assert_eq!(incomplete, Decision::Incomplete);
+    assert!(
+        why.starts_with("1 of 3 items have no whole score (1 transient)"),
+        "{why}"
+    );
+    assert_eq!(decision(&[], &none).0, Decision::Nothing);
+}
+
+#[test]
+fn gates_hold_scored_items_against_their_figures() {
+    let items = [
+        item(Some(1.0)),
+        item(Some(0.9)),
+        item(Some(0.5)),
+        item(Some(0.8)),
+    ];
+    let rate = |rate| Gates {
+        min_pass_rate: Some(rate),
+        ..Gates::default()
+    };
+    assert_eq!(decision(&items, &rate(0.5)).0, Decision::Passed);
+    let (failed, why) = decision(&items, &rate(0.51));
+    assert_eq!(
+        (failed, why.as_str()),
+        (
+            Decision::Failed,
+            "the pass rate is 0.500, below --min-pass-rate 0.51"
+        )
+    );
+    let mean = |mean| Gates {
+        min_mean: Some(mean),
+        ..Gates::default()
+    };
+    assert_eq!(decision(&items, &mean(0.8)).0, Decision::Passed);
+    assert_eq!(decision(&items, &mean(0.81)).0, Decision::Failed);
+    assert_eq!(
+        decision(
+            &[item(None)],
+            &Gates {
+                max_errors: 1,
+                ..mean(0.5)
+            }
+        )
+        .0,
+        Decision::Incomplete
+    );
+}
+
+#[test]
+fn some_errors_may_be_allowed_and_are_left_out() {
+    let items = [item(Some(1.0)), item(None)];
+    let allow = |max_errors| Gates {
+        max_errors,
+        ..Gates::default()
+    };
+    assert_eq!(decision(&items, &allow(1)).0, Decision::Passed);
+    let items = [item(Some(1.0)), item(None), item(None)];
+    let (incomplete, why) = decision(&items, &allow(1));
+    assert_eq!(incomplete, Decision::Incomplete);
+    assert!(why.contains("more than --max-errors 1"), "{why}");
+}
+
+#[test]
+fn simulated_scores_and_runs_without_a_judge_or_an_end_never_pass() {
+    let mut simulated = item(Some(1.0));
+    simulated.simulated = true;
+    let items = [simulated];
+    assert_eq!(decision(&items, &Gates::default()).0, Decision::Incomplete);
+    let allowed = Gates {
+        simulated: Simulated::Allowed,
+        ..Gates::default()
+    };
+    assert_eq!(decision(&items, &allowed).0, Decision::Passed);
+    let whole = figures(&[item(Some(1.0))], 0);
+    let not_run = decide(&whole, &Gates::default(), Judging::NotRun, None);
+    assert_eq!(not_run.decision, Decision::Incomplete);
+    let cut = decide(
+        &figures(&[item(Some(1.0))], 2),
+        &Gates::default(),
+        Judging::Asked,
+        None,
+    );
+    assert_eq!(cut.reasons, ["2 of 3 items are not run yet"]);
+}
+
+#[test]
+fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
+    let named = |total| {
+        let mut item = item(Some(total));
+        item.id = Some("a".to_owned());
+        [item]
+    };
+    let against = Comparison::of(named(0.95).as_slice(), named(0.92).as_slice()).unwrap();
+    for (most, expected) in [(0.03, Decision::Passed), (0.02, Decision::Failed)] {
+        let gates = Gates {
+            max_regression: Some(most),
+            ..Gates::default()
+        };
+        let judgement = decide(
+            &figures(&named(0.92), 0),
+            &gates,
+            Judging::Asked,
+            Some(&against),
+        );
+        assert_eq!(judgement.decision, expected, "{most}");
+        assert_eq!(
+            decide_comparison(&against, Some(most)).decision,
+            expected,
+            "{most}"
+        );
+    }
+    assert_eq!(decide_comparison(&against, None).decision, Decision::Passed);
+    let empty = Comparison::of(named(0.9).as_slice(), [].as_slice()).unwrap();
+    assert_eq!(
+        decide_comparison(&empty, Some(0.1)).decision,
+        Decision::Incomplete
+    );
+}

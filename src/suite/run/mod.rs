@@ -1,0 +1,108 @@
+//! Runs: the items of a suite, answered by their agents where they are questions, scored, and written down one by one.
+//!
+//! ```text
+//! suite ─▶ Plan (checked whole) ─▶ rows ─▶ Work ─┬─ a case ───────────────────────────┬─▶ Scorer ─▶ RunFolder
+//!                                                └─ a question ─▶ Agents ─▶ its case ─┘
+//! ```
+//!
+//! Knows no service: what scores a case is handed in as a [`Scorer`]. Holds no item longer than it is worked on.
+
+pub mod agents;
+pub mod compare;
+mod computed;
+mod flow;
+pub mod folder;
+pub mod gate;
+pub mod plan;
+mod work;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::job::Kind;
+use crate::report::{Item, ReportError};
+
+pub use computed::Computed;
+pub use flow::{Again, Run, run, wanted};
+pub use folder::RunFolder;
+pub use plan::Plan;
+pub use work::Question;
+
+/// One case that is to be scored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseToScore {
+    /// Its place in the suite, from 0.
+    pub item_no: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// What it calls itself.
+    pub id: Option<String>,
+    /// Its payload.
+    pub payload: Value,
+    /// How often it was tried before in this run: a second try is another request, not the first one again.
+    pub attempt: u32,
+}
+
+/// What scores cases: the service, or what can be computed without one. Its futures stay on the thread that runs the run.
+#[async_trait(?Send)]
+pub trait Scorer: Send + Sync {
+    /// Scores one case, however long that takes. A case that can't be scored is an item that says so.
+    ///
+    /// # Errors
+    /// [`Stopped`] where no further case can be scored either.
+    async fn score(&self, case: CaseToScore) -> Result<Item, Stopped>;
+}
+
+/// Why a run can't go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Stopped {
+    /// Who can help.
+    pub fault: StopFault,
+    /// What happened, and the remedy.
+    pub message: String,
+}
+
+/// What stopped a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopFault {
+    /// A setting or an argument is wrong: going on needs another one.
+    Usage,
+    /// Something is down: the run goes on with `--resume` once it is up.
+    Down,
+}
+
+impl Stopped {
+    /// Something is down.
+    pub fn down(message: impl Into<String>) -> Self {
+        Self {
+            fault: StopFault::Down,
+            message: message.into(),
+        }
+    }
+
+    /// A setting or an argument is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self {
+            fault: StopFault::Usage,
+            message: message.into(),
+        }
+    }
+}
+
+/// Why a run ended before its last item.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The suite's file isn't what it was when it was checked.
+    #[error("the suite has changed while it was run: {0}")]
+    Suite(#[from] super::SuiteError),
+    /// Agents or service can't go on.
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
+    /// The run's folder can't be written or read.
+    #[error("{0}")]
+    Folder(#[from] folder::FolderError),
+    /// Its lines can't be read.
+    #[error("{0}")]
+    Report(#[from] ReportError),
+}

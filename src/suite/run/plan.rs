@@ -1,0 +1,313 @@
+//! A suite, read once from end to end before anything is run: its kind, its size, its digest, and every fault that can be
+//! known by then.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::agents::AgentName;
+use super::work::{QUESTION_FIELDS, Work, id_of};
+use crate::job::Kind;
+use crate::suite::{Format, Limits, Reading, Row, Rows, SuiteError, read};
+
+/// Faults that are told at once.
+const TOLD: usize = 20;
+
+/// What a run will do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The kind of its items.
+    pub kind: Kind,
+    /// SHA-256 of the file, 64 hex digits.
+    pub sha256: String,
+    /// How many items it has, up to the limit.
+    pub items: u64,
+    /// The items that an agent must answer.
+    pub questions: Vec<(u64, AgentName)>,
+}
+
+/// Why a suite can't be run: at least one fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadSuite {
+    /// Those that are told, at most 20.
+    pub told: Vec<SuiteError>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+impl std::fmt::Display for BadSuite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (nth, fault) in self.told.iter().enumerate() {
+            let gap = if nth == 0 { "" } else { "\n  " };
+            write!(f, "{gap}{fault}")?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+impl From<SuiteError> for BadSuite {
+    fn from(fault: SuiteError) -> Self {
+        Self {
+            told: vec![fault],
+            more: 0,
+        }
+    }
+}
+
+impl Plan {
+    /// Reads the first `limit` items of a suite; `kind`: `None` guesses it from the fields of the first one.
+    ///
+    /// # Errors
+    /// Every fault of the file and of its items, with row and column.
+    pub fn of(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Self, BadSuite> {
+        let sha256 = digest(path)?;
+        let kind = match kind {
+            Some(kind) => kind,
+            None => guess(path)?,
+        };
+        let mut plan = Self {
+            kind,
+            sha256,
+            items: 0,
+            questions: Vec::new(),
+        };
+        let mut bad = BadSuite {
+            told: Vec::new(),
+            more: 0,
+        };
+        let mut names = HashSet::new();
+        for row in rows(path, kind)?.take(take(limit)) {
+            match row.map_err(|fault| vec![fault]).and_then(|row| {
+                let (item_no, line) = (row.item_no, row.line);
+                let work = Work::of(kind, row)?;
+                unique(&work, line, &mut names)?;
+                Ok((item_no, work))
+            }) {
+                Ok((item_no, Work::Question(question))) => {
+                    plan.questions.push((item_no, question.agent));
+                }
+                Ok((_, Work::Case(_))) => {}
+                Err(faults) => bad.add(faults),
+            }
+            plan.items += 1;
+        }
+        match bad.told.is_empty() {
+            true => Ok(plan),
+            false => Err(bad),
+        }
+    }
+
+    /// The agents that some of the items need.
+    pub fn agents(&self, wanted: impl Fn(u64) -> bool) -> BTreeSet<AgentName> {
+        let of_wanted = |(item_no, agent): &(u64, AgentName)| wanted(*item_no).then_some(*agent);
+        self.questions.iter().filter_map(of_wanted).collect()
+    }
+}
+
+impl BadSuite {
+    fn add(&mut self, faults: Vec<SuiteError>) {
+        for fault in faults {
+            if self.told.len() < TOLD {
+                self.told.push(fault);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+}
+
+/// Two items of one name could not be told apart in a comparison, nor in a file of answers.
+fn unique(work: &Work, line: u64, names: &mut HashSet<String>) -> Result<(), Vec<SuiteError>> {
+    let (id, column) = match work {
+        Work::Question(question) => (Some(question.test_id.clone()), "test_id"),
+        Work::Case(payload) => (id_of(payload), "id"),
+    };
+    match id {
+        Some(id) if !names.insert(id.clone()) => Err(vec![SuiteError {
+            line: Some(line),
+            column: Some(column.to_owned()),
+            message: format!("{id:?} is the name of an earlier item too: give each its own"),
+        }]),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The rows of a suite.
+pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, SuiteError> {
+    let format = Format::of_path(path).ok_or_else(|| {
+        whole(format!(
+            "{} is none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
+            path.display()
+        ))
+    })?;
+    let reading = Reading {
+        format,
+        kind,
+        also: match kind {
+            Kind::Qas => QUESTION_FIELDS,
+            Kind::Session | Kind::Query | Kind::SqlMetrics => &[],
+        },
+        limits: Limits::default(),
+    };
+    read(BufReader::new(open(path)?), &reading)
+}
+
+/// How many rows a limit leaves.
+pub(super) fn take(limit: Option<u64>) -> usize {
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
+}
+
+fn open(path: &Path) -> Result<File, SuiteError> {
+    File::open(path).map_err(|error| {
+        whole(match error.kind() {
+            std::io::ErrorKind::NotFound => format!("{}: there is no such file", path.display()),
+            _ => format!("{} can't be read: {error}", path.display()),
+        })
+    })
+}
+
+fn whole(message: String) -> SuiteError {
+    SuiteError {
+        line: None,
+        column: None,
+        message,
+    }
+}
+
+fn digest(path: &Path) -> Result<String, SuiteError> {
+    let mut file = open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let read = file
+            .read(&mut buffer)
+            .map_err(|error| whole(format!("{} can't be read: {error}", path.display())))?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&buffer[..read]);
+    }
+    Ok(hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// The kind that the first item's fields are of.
+fn guess(path: &Path) -> Result<Kind, SuiteError> {
+    let mut first_fault = None;
+    for kind in [Kind::Query, Kind::Qas, Kind::SqlMetrics] {
+        // A table whose columns another kind doesn't know is refused by its reader.
+        match rows(path, kind).map(|mut rows| rows.next()) {
+            Ok(None) => return Ok(kind),
+            Ok(Some(Ok(row))) if kind_of(&row.fields) == Some(kind) => return Ok(kind),
+            Ok(Some(Ok(_))) => {}
+            Ok(Some(Err(fault))) | Err(fault) => {
+                first_fault.get_or_insert(fault);
+            }
+        }
+    }
+    let remedy = "give --kind query, qas or sql_metrics";
+    Err(first_fault.unwrap_or_else(|| {
+        whole(format!(
+            "{}: its first item has neither generated_kql (a query), question (QAS) nor generated_sql (SQL metrics): {remedy}",
+            path.display()
+        ))
+    }))
+}
+
+fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
+    let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
+    if has(&["generated_kql", "expected_kql"]) {
+        Some(Kind::Query)
+    } else if has(&["question", "agent_used", "expected_answer_type"]) {
+        Some(Kind::Qas)
+    } else if has(&["generated_sql", "generatedSql"]) {
+        Some(Kind::SqlMetrics)
+    } else {
+        None
+    }
+}
+
+/// A row, for the flow.
+pub(super) type NextRow = Result<Row, SuiteError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn suite(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn the_kind_is_guessed_from_the_fields() {
+        for (fields, kind) in [
+            (
+                json!({"generated_kql": "T", "expected_kql": "T"}),
+                Some(Kind::Query),
+            ),
+            (
+                json!({"id": "1", "question": "?", "agent": "sql"}),
+                Some(Kind::Qas),
+            ),
+            (
+                json!({"question": "?", "generated_sql": "select 1"}),
+                Some(Kind::Qas),
+            ),
+            (json!({"generatedSql": "select 1"}), Some(Kind::SqlMetrics)),
+            (json!({"name": "x"}), None),
+        ] {
+            assert_eq!(kind_of(fields.as_object().unwrap()), kind, "{fields}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_isnt_there_and_one_of_no_known_ending_are_named() {
+        let missing = Plan::of(Path::new("nowhere.jsonl"), None, None).unwrap_err();
+        assert_eq!(missing.to_string(), "nowhere.jsonl: there is no such file");
+        let (_dir, path) = suite("suite.txt", "{}");
+        let bad = Plan::of(&path, Some(Kind::Query), None)
+            .unwrap_err()
+            .to_string();
+        assert!(bad.contains("is none of .json"), "{bad}");
+    }
+
+    #[test]
+    fn two_items_of_one_name_are_refused_with_the_row_of_the_second() {
+        let line = json!({"id": "a", "generated_sql": "select 1", "expected_sql": "select 1"});
+        let (_dir, path) = suite("suite.jsonl", &format!("{line}\n{line}\n"));
+        let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+        assert!(
+            bad.starts_with("row 2, column id: \"a\" is the name"),
+            "{bad}"
+        );
+        let plan = Plan::of(&path, None, Some(1)).unwrap();
+        assert_eq!((plan.kind, plan.items), (Kind::SqlMetrics, 1));
+    }
+
+    #[test]
+    fn no_more_than_twenty_faults_are_told_and_the_rest_is_counted() {
+        let lines: String = (0..30)
+            .map(|_| "{\"id\": \"x\", \"question\": \"?\", \"agent\": \"robot\"}\n")
+            .collect();
+        let (_dir, path) = suite("suite.jsonl", &lines);
+        let bad = Plan::of(&path, None, None).unwrap_err();
+        assert_eq!((bad.told.len(), bad.more), (20, 10));
+        assert!(bad.to_string().ends_with("and 10 more"));
+    }
+}

@@ -1,0 +1,289 @@
+//! What a row of a suite asks for: a case as it stands, or a question that an agent must answer first.
+
+use serde_json::{Map, Value, json};
+
+use super::agents::{AgentAnswer, AgentName};
+use crate::job::Kind;
+use crate::score::{Case, Field, FieldForm};
+use crate::suite::{Row, SuiteError};
+
+/// Columns of question files beside the fields of a case: the origin's names for two of them.
+pub(super) const QUESTION_FIELDS: &[Field] = &[
+    Field {
+        name: "id",
+        form: FieldForm::Text,
+    },
+    Field {
+        name: "agent",
+        form: FieldForm::Text,
+    },
+];
+/// Fields that an answer gives: a row that has one needs no agent.
+const ANSWERS: [&str; 5] = [
+    "generated_sql",
+    "actual_results",
+    "success",
+    "api_success",
+    "error",
+];
+
+/// What one row asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Work {
+    /// The payload of a case.
+    Case(Value),
+    /// A question without an answer.
+    Question(Question),
+}
+
+/// A question of a QAS suite.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Its place in the suite, from 0.
+    pub item_no: u64,
+    /// What it calls itself.
+    pub test_id: String,
+    /// Who is to answer.
+    pub agent: AgentName,
+    /// The question.
+    pub text: String,
+    /// The case without its answer.
+    case: Map<String, Value>,
+}
+
+impl Work {
+    /// Reads a row, and checks as much of it as can be known before the answer.
+    pub(super) fn of(kind: Kind, row: Row) -> Result<Self, Vec<SuiteError>> {
+        let (line, item_no) = (row.line, row.item_no);
+        let (work, payload) = match kind {
+            Kind::Qas => {
+                let case = origin_names(row.fields).map_err(|fault| vec![fault.at(line)])?;
+                let answered = ANSWERS
+                    .iter()
+                    .any(|name| case.get(*name).is_some_and(|value| !value.is_null()));
+                if answered {
+                    let payload = Value::Object(case);
+                    (Self::Case(payload.clone()), payload)
+                } else {
+                    let question =
+                        Question::of(item_no, case).map_err(|fault| vec![fault.at(line)])?;
+                    let answered = AgentAnswer {
+                        success: Some(true),
+                        ..AgentAnswer::default()
+                    };
+                    let payload = question.payload(&answered);
+                    (Self::Question(question), payload)
+                }
+            }
+            Kind::Query | Kind::SqlMetrics | Kind::Session => {
+                let payload = Value::Object(row.fields);
+                (Self::Case(payload.clone()), payload)
+            }
+        };
+        let faults = Case::read(kind, &payload).err().unwrap_or_default();
+        if faults.is_empty() {
+            return Ok(work);
+        }
+        Err(faults
+            .into_iter()
+            .map(|fault| SuiteError {
+                line: Some(line),
+                column: Some(column(&fault.pointer)).filter(|column| !column.is_empty()),
+                message: fault.message,
+            })
+            .collect())
+    }
+}
+
+impl Question {
+    fn of(item_no: u64, case: Map<String, Value>) -> Result<Self, Missing> {
+        let text = |name: &'static str, remedy: &'static str| {
+            let value = case.get(name).and_then(Value::as_str).map(str::trim);
+            value
+                .filter(|value| !value.is_empty())
+                .map(str::to_owned)
+                .ok_or(Missing(name, remedy))
+        };
+        let agent = text("agent_used", "say who is to answer: sql or docking")?;
+        Ok(Self {
+            item_no,
+            test_id: text("test_id", "give each question an id of its own")?,
+            agent: AgentName::of(&agent).ok_or(Missing(
+                "agent_used",
+                "is not an agent; give sql or docking",
+            ))?,
+            text: text("question", "give the question that the agent is asked")?,
+            case,
+        })
+    }
+
+    /// The case that an answer makes of it.
+    pub(super) fn payload(&self, answer: &AgentAnswer) -> Value {
+        let mut case = self.case.clone();
+        let mut set = |name: &str, value: Value| {
+            if !value.is_null() {
+                case.insert(name.to_owned(), value);
+            }
+        };
+        set("generated_sql", json!(answer.generated_sql));
+        set("actual_results", answer.actual_results.clone());
+        set("success", json!(answer.success));
+        set("error", json!(answer.error));
+        set("api_success", json!(answer.api_success));
+        Value::Object(case)
+    }
+}
+
+#[cfg(test)]
+impl Question {
+    /// A question for tests.
+    pub(super) fn example(item_no: u64, text: &str) -> Self {
+        Self {
+            item_no,
+            test_id: format!("q-{item_no}"),
+            agent: AgentName::Sql,
+            text: text.to_owned(),
+            case: Map::new(),
+        }
+    }
+}
+
+/// A field that is wrong, and what to do about it.
+struct Missing(&'static str, &'static str);
+
+impl Missing {
+    fn at(self, line: u64) -> SuiteError {
+        SuiteError {
+            line: Some(line),
+            column: Some(self.0.to_owned()),
+            message: self.1.to_owned(),
+        }
+    }
+}
+
+/// The fields of a question file under the names of a case: `id` is `test_id`, `agent` is `agent_used`.
+fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Missing> {
+    for (given, name, both) in [
+        ("id", "test_id", "is given beside test_id: give one of them"),
+        (
+            "agent",
+            "agent_used",
+            "is given beside agent_used: give one of them",
+        ),
+    ] {
+        let Some(value) = fields.shift_remove(given).filter(|value| !value.is_null()) else {
+            continue;
+        };
+        let value = match value {
+            Value::Number(number) => Value::String(number.to_string()),
+            other @ (Value::Null
+            | Value::Bool(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_)) => other,
+        };
+        if fields
+            .insert(name.to_owned(), value)
+            .is_some_and(|old| !old.is_null())
+        {
+            return Err(Missing(given, both));
+        }
+    }
+    Ok(fields)
+}
+
+/// What a payload calls itself.
+pub(super) fn id_of(payload: &Value) -> Option<String> {
+    let id = payload.get("test_id").or_else(|| payload.get("id"))?;
+    id.as_str().map(str::to_owned)
+}
+
+/// A pointer as a column of a file: its first part, and the rest as it stands.
+fn column(pointer: &str) -> String {
+    pointer.trim_start_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(fields: Value) -> Row {
+        let Value::Object(fields) = fields else {
+            panic!("an object")
+        };
+        Row {
+            item_no: 4,
+            line: 5,
+            fields,
+        }
+    }
+
+    fn question() -> Value {
+        json!({
+            "id": "q-1", "question": "How many orders?", "agent": "sql", "category": "counts",
+            "difficulty": "easy", "expected_sql": "select count(*) from orders",
+            "expected_answer_type": "number", "expected_results": 7, "tables_involved": ["orders"],
+        })
+    }
+
+    #[test]
+    fn a_question_of_the_origins_shape_waits_for_its_agent_and_becomes_a_case() {
+        let Ok(Work::Question(question)) = Work::of(Kind::Qas, row(question())) else {
+            panic!("a question")
+        };
+        assert_eq!((question.item_no, question.test_id.as_str()), (4, "q-1"));
+        assert_eq!(question.agent, AgentName::Sql);
+        let answer = AgentAnswer {
+            generated_sql: Some("select 7".to_owned()),
+            actual_results: json!([{"n": 7}]),
+            success: Some(true),
+            ..AgentAnswer::default()
+        };
+        let payload = question.payload(&answer);
+        assert_eq!(payload["test_id"], "q-1");
+        assert_eq!(payload["agent_used"], "sql");
+        assert_eq!(payload["actual_results"], json!([{"n": 7}]));
+        assert_eq!(payload.get("id").or(payload.get("error")), None);
+        assert_eq!(id_of(&payload).as_deref(), Some("q-1"));
+    }
+
+    #[test]
+    fn a_row_with_an_answer_is_a_case() {
+        let mut fields = question();
+        fields["generated_sql"] = json!("select 1");
+        fields["success"] = json!(true);
+        let work = Work::of(Kind::Qas, row(fields));
+        assert!(matches!(work, Ok(Work::Case(_))), "{work:?}");
+    }
+
+    #[test]
+    fn what_a_question_lacks_is_named_with_its_row() {
+        for (field, value, said) in [
+            (
+                "id",
+                Value::Null,
+                "row 5, column test_id: give each question an id",
+            ),
+            (
+                "agent",
+                json!("robot"),
+                "row 5, column agent_used: is not an agent",
+            ),
+            (
+                "question",
+                json!("  "),
+                "row 5, column question: give the question",
+            ),
+            (
+                "test_id",
+                json!("t"),
+                "row 5, column id: is given beside test_id",
+            ),
+        ] {
+            let mut fields = question();
+            fields[field] = value;
+            let faults = Work::of(Kind::Qas, row(fields)).unwrap_err();
+            assert!(faults[0].to_string().starts_with(said), "{faults:?}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Reports of batches: of what has ended so far, in every form, whole.
+
+use gavel::job::BatchPlace;
+use gavel::report::Format;
+use gavel::store::NewEvaluation;
+
+use super::*;
+use crate::support::stores;
+
+/// A batch of queries, its items without their ends.
+struct Batch<'a> {
+    server: &'a Server,
+    id: Uuid,
+}
+
+impl Batch<'_> {
+    /// Inserts an item, as what makes batches does.
+    async fn item(&self, item_no: i64) -> JobId {
+        let job = NewJob {
+            job_id: JobId::new(),
+            kind: Kind::Query,
+            subject_id: None,
+            purpose: Purpose::Score,
+            payload: json!({
+                "id": format!("q-{item_no}"), "prompt": "Errors?", "generated_kql": "=T | count", "expected_kql": "T | count",
+            }),
+            judge: Some("judge-a".to_owned()),
+            priority: Priority::Bulk,
+            criteria_hash: self.server.enqueue.current_criteria().hash.0.clone(),
+            force_rescore: false,
+            triggered_by: "batch".to_owned(),
+            batch: Some(BatchPlace {
+                batch_id: self.id,
+                item_no,
+            }),
+            created_at: SystemClock.now(),
+        };
+        let id = job.job_id;
+        assert_eq!(
+            self.server.store().accept(job).await.unwrap(),
+            Accepted::New
+        );
+        id
+    }
+
+    /// Lets an item end with a total; without one its judge failed.
+    async fn end(&self, id: JobId, total: Option<f64>) {
+        let job = self.server.claim(id).await;
+        let score = NewEvaluation {
+            score_id: Uuid::now_v7(),
+            kind: job.kind,
+            batch: job.batch,
+            criteria_hash: job.criteria_hash.clone(),
+            total,
+            passed: total.map(|total| total >= 0.9),
+            threshold: Some(0.9),
+            components: json!({ "schema_match": 1.0 }),
+            error: None,
+            simulated: false,
+        };
+        let result = json!({ "total_score": total, "threshold": 0.9, "components": {
+            "schema_match": { "score": 1.0 },
+            "llm_grading": { "score": total, "details": { "reasoning": "It counts." } },
+        }});
+        let failure = Failure {
+            class: FailureClass::Transient,
+            message: "the judge did not answer".to_owned(),
+        };
+        self.server
+            .record(
+                &job,
+                Ending::Evaluated {
+                    score: Box::new(score),
+                    result,
+                    failure: total.is_none().then_some(failure),
+                },
+            )
+            .await;
+    }
+
+    async fn get(&self, file: &str) -> Response {
+        let path = format!("/api/v1/batches/{}/{file}", self.id);
+        self.server.get(&path).send().await.unwrap()
+    }
+}
+
+/// One that passed, one that missed, one whose judge failed, one that was cancelled, one that has not ended.
+async fn five(server: &Server) -> Batch<'_> {
+    let id = Uuid::now_v7();
+    let batch = Batch { server, id };
+    let mut jobs = Vec::new();
+    // Not in their order: reports have it all the same.
+    for item_no in [3, 4, 0, 2, 1] {
+        jobs.push((item_no, batch.item(item_no).await));
+    }
+    jobs.sort_unstable();
+    for (at, total) in [(0, Some(0.95)), (1, Some(0.2)), (2, None)] {
+        batch.end(jobs[at].1, total).await;
+    }
+    let now = SystemClock.now();
+    server.store().cancel(jobs[3].1, now).await.unwrap();
+    batch
+}
+
+#[tokio::test]
+async fn a_report_has_what_has_ended_in_its_order_and_counts_the_rest() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let batch = five(&server).await;
+        let body = json_of(batch.get("report.json").await, 200).await;
+        let of = |name: &str| -> Vec<Value> {
+            let items = body["items"].as_array().unwrap();
+            items.iter().map(|item| item[name].clone()).collect()
+        };
+        assert_eq!(of("Item No"), [0, 1, 2, 3]);
+        let status = ["PASS", "FAIL", "INCOMPLETE", "INCOMPLETE"];
+        assert_eq!(of("Score Status"), status);
+        assert_eq!(
+            of("Error Class"),
+            [
+                Value::Null,
+                Value::Null,
+                json!("transient"),
+                json!("cancelled")
+            ]
+        );
+        assert_eq!(
+            of("Schema Match Score")[2],
+            1.0,
+            "what was computed is there"
+        );
+        assert_eq!(of("Total Score")[2], Value::Null);
+        let summary = &body["summary"];
+        assert_eq!(
+            (&summary["n"], &summary["unfinished"]),
+            (&json!(4), &json!(1))
+        );
+        assert_eq!(summary["verdict"], "incomplete");
+        assert_eq!(summary["judge_errors"], 1);
+        assert_eq!(summary["mean"], 0.575);
+        assert_eq!(summary["usage"]["tokens_in"], 3_600);
+    }
+}
+
+#[tokio::test]
+async fn every_form_comes_whole_under_a_name_of_its_own() {
+    let server = Server::with(Setup::default()).await;
+    let batch = five(&server).await;
+    for format in Format::ALL {
+        let answer = batch.get(&format!("report.{format}")).await;
+        assert_eq!(answer.status(), 200, "{format}");
+        let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(header("content-type"), format.media_type());
+        assert_eq!(
+            header("content-disposition"),
+            format!(
+                "attachment; filename=\"batch-{}-report.{format}\"",
+                batch.id
+            )
+        );
+        let bytes = answer.bytes().await.unwrap();
+        let (begins, holds): (&[u8], &str) = match format {
+            Format::Json => (b"{\"name\":", "\"summary\":"),
+            Format::Jsonl => (b"{\"id\":\"q-0\"", "\"item_no\":3"),
+            Format::Csv => (b"Item No,ID,", "'=T | count"),
+            Format::Xlsx => (b"PK", ""),
+            Format::Junit => (b"<?xml", "</testsuites>"),
+            Format::Markdown => (b"# Batch ", "## Missed or not executed (2)"),
+        };
+        assert!(bytes.starts_with(begins), "{format}");
+        assert!(String::from_utf8_lossy(&bytes).contains(holds), "{format}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_many_pages_is_whole() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let id = Uuid::now_v7();
+        let batch = Batch {
+            server: &server,
+            id,
+        };
+        let now = SystemClock.now();
+        for item_no in 0..60 {
+            let job = batch.item(item_no).await;
+            server.store().cancel(job, now).await.unwrap();
+        }
+        let text = batch.get("report.jsonl").await.text().await.unwrap();
+        let numbers: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["gavel"]["item_no"].clone())
+            .collect();
+        assert_eq!(numbers, (0..60).map(Value::from).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_session_shows_its_score_of_100_and_its_judges_words() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let batch_id = Uuid::now_v7();
+        let session = server.session().await;
+        let job = NewJob {
+            batch: Some(BatchPlace {
+                batch_id,
+                item_no: 0,
+            }),
+            ..server.new_bulk(session)
+        };
+        let id = job.job_id;
+        assert_eq!(server.store().accept(job).await.unwrap(), Accepted::New);
+        server.succeed(id, 72).await;
+        let path = format!("/api/v1/batches/{batch_id}/report.json");
+        let body = server.json_of(&path).await;
+        let item = &body["items"][0];
+        assert_eq!(item["Session ID"], session.to_string());
+        assert_eq!(item["Session Score"], 72.0);
+        assert_eq!(item["Score Status"], "SCORED");
+        assert_eq!(item["LLM Reasoning"], "It stopped early.");
+        assert_eq!(body["summary"]["verdict"], "pass");
+        assert_eq!(body["summary"]["mean"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said() {
+    let server = Server::with(Setup::default()).await;
+    let batch = five(&server).await;
+    let unknown = Batch {
+        server: &server,
+        id: Uuid::now_v7(),
+    };
+    problem_of(unknown.get("report.csv").await, 404, "batch-not-found").await;
+    for file in ["report.pdf", "report", "report.junit", "summary.md"] {
+        problem_of(batch.get(file).await, 404, "not-found").await;
+    }
+    let bad = batch.get("report.csv?allow_simulated=maybe").await;
+    problem_of(bad, 422, "invalid-request").await;
+    let bad = server.get("/api/v1/batches/7/report.csv").send().await;
+    problem_of(bad.unwrap(), 422, "invalid-request").await;
+}

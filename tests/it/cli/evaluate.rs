@@ -1,0 +1,452 @@
+//! `gavel evaluate` and `gavel compare` as processes: gates and exit codes, agents, and runs that go on after their death.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::embedded::place_with_judge;
+use super::{Place, Run};
+
+/// A case that is right, and that no judge is needed for.
+fn right(id: &str) -> Value {
+    json!({"id": id, "generated_sql": "select 1", "expected_sql": "SELECT 1;"})
+}
+
+/// A case that is wrong, and that no judge is needed for.
+fn wrong(id: &str) -> Value {
+    json!({"id": id, "generated_sql": "select 1", "is_valid": false, "should_pass": true, "errors": ["near select"]})
+}
+
+fn suite(place: &Place, name: &str, rows: &[Value]) {
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    place.write(name, &(lines.join("\n") + "\n"));
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn results(place: &Place, run: &str) -> Vec<Value> {
+    lines(&place.path().join(run).join("evaluation-results.jsonl"))
+}
+
+/// How each item ended by its last line.
+fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
+    let outcome = |line: &Value| {
+        let gavel = &line["gavel"];
+        (
+            gavel["item_no"].as_u64().unwrap(),
+            gavel["outcome"].as_str().unwrap().to_owned(),
+        )
+    };
+    results.iter().map(outcome).collect()
+}
+
+fn with_shell(place: Place) -> Place {
+    let path = std::env::var("PATH").unwrap_or_default();
+    place.with("PATH", &path)
+}
+
+#[test]
+fn the_exit_code_says_whether_the_gate_holds() {
+    let place = Place::new();
+    suite(&place, "good.jsonl", &[right("a"), right("b")]);
+    suite(
+        &place,
+        "mixed.jsonl",
+        &[right("a"), wrong("b"), right("c"), right("d")],
+    );
+    place
+        .run(&["evaluate", "good.jsonl", "--output", "good"])
+        .ends(0)
+        .prints("PASSED");
+    for report in [
+        "report.json",
+        "report.xlsx",
+        "report.csv",
+        "junit.xml",
+        "summary.md",
+    ] {
+        assert!(place.path().join("good").join(report).is_file(), "{report}");
+    }
+    place
+        .run(&["evaluate", "mixed.jsonl", "--output", "mixed"])
+        .ends(1)
+        .prints("1 of 4 scored items did not pass");
+    place
+        .run(&["evaluate", "mixed.jsonl", "--min-pass-rate", "75%"])
+        .ends(0);
+    place
+        .run(&["evaluate", "mixed.jsonl", "--min-pass-rate", "0.76"])
+        .ends(1)
+        .prints("below --min-pass-rate 0.76");
+    let run = place
+        .run(&["evaluate", "mixed.jsonl", "--min-mean", "0.9", "--json"])
+        .ends(1);
+    let json = run.json();
+    assert_eq!(json["decision"], "failed");
+    assert_eq!(
+        (&json["exit_code"], &json["figures"]["n"]),
+        (&json!(1), &json!(4))
+    );
+    assert_eq!(json["kind"], "sql_metrics");
+}
+
+#[test]
+fn what_cannot_be_run_is_said_before_anything_is_run() {
+    let place = Place::new();
+    place.write("empty.jsonl", "");
+    place
+        .run(&["evaluate", "empty.jsonl"])
+        .ends(4)
+        .says("no items");
+    place
+        .run(&["evaluate", "nowhere.jsonl"])
+        .ends(2)
+        .says("there is no such file");
+    let mut bad = right("b");
+    bad["expected_tabels"] = json!(["users"]);
+    suite(&place, "bad.jsonl", &[right("a"), bad]);
+    place
+        .run(&["evaluate", "bad.jsonl"])
+        .ends(2)
+        .says("row 2, column expected_tabels");
+    place.run(&["evaluate"]).ends(2);
+    place
+        .run(&["evaluate", "bad.jsonl", "--min-mean", "7"])
+        .ends(2)
+        .says("a share from 0 to 1");
+    place
+        .run(&["evaluate", "bad.jsonl", "--baseline", "none"])
+        .ends(2)
+        .says("--baseline");
+    assert!(!place.path().join("reports").exists(), "no run was begun");
+}
+
+#[test]
+fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again() {
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[right("a"), wrong("b"), wrong("c")]);
+    place
+        .run(&["evaluate", "suite.jsonl", "--output", "first"])
+        .ends(1);
+    let run = place.run(&[
+        "evaluate",
+        "suite.jsonl",
+        "--only-failed",
+        "first",
+        "--output",
+        "second",
+    ]);
+    run.ends(1).says("2 of 3 items to run");
+    let again = outcomes(&results(&place, "second"));
+    assert_eq!(again.keys().copied().collect::<Vec<_>>(), [1, 2]);
+    // Nothing is left: the gate speaks again, and nothing is run.
+    place
+        .run(&["evaluate", "--resume", "first"])
+        .ends(1)
+        .says("0 of 3 items to run");
+    assert_eq!(results(&place, "first").len(), 3);
+    place
+        .run(&["evaluate", "--resume", "first", "--limit", "1"])
+        .ends(2)
+        .says("--limit differs");
+    place
+        .run(&["evaluate", "suite.jsonl", "--output", "first"])
+        .ends(2)
+        .says("--resume");
+    suite(&place, "suite.jsonl", &[right("a"), right("b"), right("c")]);
+    place
+        .run(&["evaluate", "--resume", "first"])
+        .ends(2)
+        .says("that run is of another suite");
+    suite(&place, "all.jsonl", &[right("a")]);
+    place
+        .run(&["evaluate", "all.jsonl", "--output", "all"])
+        .ends(0);
+    place
+        .run(&["evaluate", "all.jsonl", "--only-failed", "all"])
+        .ends(4)
+        .says("every item of that run passed");
+}
+
+#[test]
+fn without_a_judge_the_computed_parts_are_real_and_nothing_passes() {
+    let place = Place::new();
+    let rows = [
+        json!({"id": "same", "generated_kql": "T | count", "expected_kql": "T | count"}),
+        json!({"id": "other", "generated_kql": "T | where a == 1", "expected_kql": "T | where a == 2"}),
+    ];
+    suite(&place, "suite.jsonl", &rows);
+    let args = ["evaluate", "suite.jsonl", "--no-judge", "--output", "run"];
+    place
+        .run(&args)
+        .ends(3)
+        .prints("INCOMPLETE")
+        .prints("--no-judge");
+    assert!(
+        !place.path().join("gavel-data").exists(),
+        "no store was opened"
+    );
+    let results = results(&place, "run");
+    let other = results.iter().find(|line| line["id"] == "other").unwrap();
+    assert_eq!(other["gavel"]["outcome"], "incomplete");
+    assert_eq!(other["gavel"]["error"]["class"], "not_run");
+    assert_eq!(other["gavel"]["total"], Value::Null);
+    let parts = &other["result"]["components"];
+    assert_eq!(parts["schema_match"]["score"], 1.0, "{parts}");
+    assert_eq!(parts["llm_grading"]["score"], Value::Null);
+}
+
+#[test]
+fn runs_are_held_against_each_other_and_against_a_baseline() {
+    let place = Place::new();
+    suite(
+        &place,
+        "a.jsonl",
+        &[right("x"), right("y"), wrong("z"), right("gone")],
+    );
+    suite(
+        &place,
+        "b.jsonl",
+        &[wrong("x"), right("y"), right("z"), wrong("new")],
+    );
+    suite(&place, "c.jsonl", &[wrong("x"), wrong("y"), wrong("z")]);
+    place.run(&["evaluate", "a.jsonl", "--output", "a"]).ends(1);
+    place.run(&["evaluate", "b.jsonl", "--output", "b"]).ends(1);
+    let shown = place.run(&["compare", "a", "b"]).ends(0);
+    let (fell, rose) = (
+        shown.out.find("passed, and misses now: 1"),
+        shown.out.find("missed, and passes now: 1"),
+    );
+    assert!(fell.is_some() && fell < rose, "{}", shown.out);
+    shown
+        .prints("only in B: 1 (new)")
+        .prints("only in A: 1 (gone)");
+    let json = place.run(&["compare", "a", "b", "--json"]).ends(0).json();
+    assert_eq!(json["comparison"]["compared"], 3);
+    assert_eq!(json["comparison"]["pass_to_fail"][0]["id"], "x");
+    let base = ["evaluate", "c.jsonl", "--baseline", "a", "--max-regression"];
+    place
+        .run(&[&base[..], &["0.1"]].concat())
+        .ends(1)
+        .prints("the mean fell by");
+    place.run(&[&base[..], &["100%"]].concat()).ends(0);
+    place
+        .run(&["compare", "a", "nowhere"])
+        .ends(2)
+        .says("nowhere");
+    place
+        .run(&["compare", "b", "b", "--max-regression", "0"])
+        .ends(0)
+        .prints("PASSED");
+}
+
+fn question(id: &str, agent: &str, text: &str) -> Value {
+    json!({
+        "id": id, "question": text, "agent": agent, "difficulty": "easy", "category": "counts",
+        "expected_sql": "select 7", "expected_answer_type": "number", "expected_results": 7,
+    })
+}
+
+#[test]
+fn an_agent_that_is_down_is_named_with_its_address() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let place = Place::new().with("GAVEL_AGENTS_DOCKING_URL", &format!("http://{address}"));
+    suite(
+        &place,
+        "suite.jsonl",
+        &[question("a", "docking", "How many docks are free?")],
+    );
+    place
+        .run(&["evaluate", "suite.jsonl"])
+        .ends(3)
+        .says(&format!(
+            "the agent docking is not reachable at http://{address}"
+        ));
+    suite(&place, "suite.jsonl", &[question("a", "sql", "How many?")]);
+    place
+        .run(&["evaluate", "suite.jsonl"])
+        .ends(2)
+        .says("GAVEL_AGENTS_SQL_URL");
+    let missing = [
+        "evaluate",
+        "suite.jsonl",
+        "--no-judge",
+        "--agent-command",
+        "no-such-command",
+    ];
+    with_shell(place).run(&missing).ends(3).says("can't be run");
+}
+
+#[test]
+fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_request() {
+    let place = with_shell(Place::new());
+    let questions = [
+        question("a", "sql", "good"),
+        question("b", "sql", "bad"),
+        question("c", "sql", "good"),
+    ];
+    suite(&place, "suite.jsonl", &questions);
+    place.write(
+        "agent.sh",
+        "read question\necho \"$question\" >> asked\nif [ \"$question\" = bad ] && [ ! -e mended ]; then echo 'no idea' >&2; \
+         exit 9; fi\necho '{\"sql\": \"SELECT 7;\", \"results\": [{\"n\": 7}], \"success\": true}'\n",
+    );
+    let args = [
+        "evaluate",
+        "suite.jsonl",
+        "--agent-command",
+        "sh agent.sh",
+        "--output",
+        "run",
+        "--json",
+    ];
+    let run = place.run(&args).ends(3);
+    assert_eq!(run.json()["figures"]["errors"], json!({"agent": 1}));
+    let results = results(&place, "run");
+    let failed = results.iter().find(|line| line["test_id"] == "b").unwrap();
+    let message = failed["gavel"]["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("exit code 9") && message.contains("no idea"),
+        "{message}"
+    );
+    place.write("mended", "");
+    place
+        .run(&["evaluate", "--resume", "run", "--retry-errors"])
+        .ends(0)
+        .says("1 of 3 items to run");
+    let asked = std::fs::read_to_string(place.path().join("asked")).unwrap();
+    assert_eq!(
+        asked.lines().count(),
+        4,
+        "only the failed question was asked again: {asked}"
+    );
+    // Its answers serve another run.
+    let args = [
+        "evaluate",
+        "suite.jsonl",
+        "--agent-results",
+        "run/test-results.jsonl",
+    ];
+    place.run(&args).ends(0);
+    let asked = std::fs::read_to_string(place.path().join("asked")).unwrap();
+    assert_eq!(asked.lines().count(), 4);
+}
+
+fn example(path: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples")
+        .join(path);
+    path.display().to_string()
+}
+
+#[test]
+fn the_example_questions_run_against_the_example_agent() {
+    let has_python = std::process::Command::new("python3")
+        .arg("--version")
+        .output();
+    if !has_python.is_ok_and(|output| output.status.success()) {
+        eprintln!("NOT TESTED: there is no python3 in PATH");
+        return;
+    }
+    let (place, simulator) = place_with_judge();
+    let place = with_shell(place);
+    let agent = format!("python3 {} --stdin", example("agents/agent.py"));
+    let questions = example("qas/questions.json");
+    let args = [
+        "evaluate",
+        &questions,
+        "--agent-command",
+        &agent,
+        "--output",
+        "run",
+        "-v",
+    ];
+    let run = place.run(&args).ends(3).prints("--allow-simulated");
+    let run = run.prints("difficulty hard").prints("agent docking");
+    run.says("Question: How many warehouses do we have?");
+    assert_eq!(outcomes(&results(&place, "run")).len(), 25);
+    let answers = lines(&place.path().join("run/test-results.jsonl"));
+    assert_eq!(answers.len(), 25);
+    place
+        .run(&[
+            "evaluate",
+            "--resume",
+            "run",
+            "--allow-simulated",
+            "--min-pass-rate",
+            "0.3",
+        ])
+        .ends(0);
+    assert_eq!(simulator.stop("-TERM"), Some(0));
+}
+
+/// How many rows the run has that is killed: a few hundred, or as many as `GAVEL_TEST_SUITE_ROWS` says.
+fn rows() -> u64 {
+    let rows = std::env::var("GAVEL_TEST_SUITE_ROWS").ok();
+    rows.and_then(|rows| rows.parse().ok()).unwrap_or(300)
+}
+
+#[test]
+fn a_run_that_is_killed_in_the_middle_goes_on_with_no_item_twice_and_none_missing() {
+    let (place, simulator) = place_with_judge();
+    let n = rows();
+    let case = |i: u64| json!({"id": format!("q{i}"), "generated_kql": format!("T{i} | count"), "expected_kql": format!("T{i} | take {i}")});
+    let cases: Vec<Value> = (0..n).map(case).collect();
+    suite(&place, "suite.jsonl", &cases);
+    let results_path = place.path().join("run/evaluation-results.jsonl");
+    let written = || {
+        std::fs::read(&results_path).map_or(0, |text| {
+            text.iter().filter(|b| **b == b'\n').count() as u64
+        })
+    };
+    let mut child = place
+        .command(&["evaluate", "suite.jsonl", "--output", "run"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while written() < n / 3 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(300),
+            "{} of {n}",
+            written()
+        );
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(5)); // looks at a file that another process writes
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(written() < n, "it was killed in the middle");
+    let resumed = Run::of(
+        place
+            .command(&["evaluate", "--resume", "run", "--allow-simulated", "--json"])
+            .output()
+            .unwrap(),
+    );
+    let json = resumed.json();
+    assert_eq!(json["figures"]["n"], n);
+    assert_eq!(json["figures"]["scored"], n);
+    let results = results(&place, "run");
+    assert_eq!(results.len() as u64, n, "each item has one line");
+    assert_eq!(outcomes(&results).len() as u64, n, "none is missing");
+    let jobs: BTreeSet<&str> = results
+        .iter()
+        .filter_map(|line| line["gavel"]["job_id"].as_str())
+        .collect();
+    assert_eq!(jobs.len() as u64, n, "each was made by a job of its own");
+    let queue = place.run(&["queue", "--json"]).json();
+    assert_eq!(
+        queue["counts"]["succeeded_24h"], n,
+        "and no job was made twice: {queue}"
+    );
+    assert_eq!(simulator.stop("-TERM"), Some(0));
+}

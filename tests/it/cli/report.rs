@@ -1,0 +1,107 @@
+//! `gavel report`: a run's folder, a file, what is neither.
+
+use super::Place;
+
+/// Lines of a run: a pass, a miss, and the miss once more, now a pass.
+const LINES: &str = r#"{"id":"b","payload":{"prompt":"Errors?","generated_kql":"-- x"},"result":{"threshold":0.9,"components":{"llm_grading":{"score":0.2,"details":{"reasoning":"Wrong table."}}}},"gavel":{"item_no":1,"kind":"query","outcome":"scored","total":0.2,"passed":false}}
+{"id":"a","payload":{"prompt":"Errors?"},"result":null,"gavel":{"item_no":0,"kind":"query","outcome":"scored","total":1.0,"passed":true}}
+{"id":"c","payload":{"prompt":"Errors?"},"result":null,"gavel":{"item_no":2,"kind":"query","outcome":"scored","total":1.0,"passed":true,"simulated":true}}
+{"id":"c","payl"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("run-1")).unwrap();
+    place.write("run-1/evaluation-results.jsonl", LINES);
+    place
+}
+
+#[test]
+fn a_runs_folder_reads_as_markdown_without_being_asked() {
+    let place = place();
+    let run = place.run(&["report", "run-1"]).ends(0);
+    assert!(run.out.starts_with("# run-1\n"), "{}", run.out);
+    let run = run.prints("### b: 0.2").prints("Wrong table.");
+    assert!(
+        run.out.contains("INCOMPLETE"),
+        "a simulated score passes no gate"
+    );
+}
+
+#[test]
+fn a_file_is_written_whole_in_the_form_that_its_name_asks_for() {
+    let place = place();
+    place
+        .run(&["report", "run-1", "--output", "out.csv"])
+        .ends(0)
+        .says("wrote out.csv");
+    let csv = std::fs::read_to_string(place.path().join("out.csv")).unwrap();
+    let ids: Vec<&str> = csv
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(',').nth(1))
+        .collect();
+    assert_eq!(ids, ["a", "b", "c"], "{csv}");
+    assert!(csv.contains("'-- x"), "{csv}");
+    for (name, begins) in [
+        ("r.xlsx", "PK"),
+        ("junit.xml", "<?xml"),
+        ("r.jsonl", "{\"id\":\"a\""),
+    ] {
+        place.run(&["report", "run-1", "-o", name]).ends(0);
+        let bytes = std::fs::read(place.path().join(name)).unwrap();
+        assert!(bytes.starts_with(begins.as_bytes()), "{name}");
+    }
+    let json = place
+        .run(&[
+            "report",
+            "run-1/evaluation-results.jsonl",
+            "--format",
+            "json",
+            "--allow-simulated",
+        ])
+        .ends(0)
+        .json();
+    assert_eq!(json["summary"]["verdict"], "fail");
+    assert_eq!(json["name"], "run-1");
+}
+
+#[test]
+fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
+    let place = place();
+    place
+        .run(&["report", "run-2"])
+        .ends(2)
+        .says("neither a run's folder nor the id of a batch");
+    place
+        .run(&["report", "run-1", "--format", "pdf"])
+        .ends(2)
+        .says("use json, jsonl, csv, xlsx, junit.xml or md");
+    place
+        .run(&["report", "run-1", "--output", "out.pdf"])
+        .ends(2)
+        .says("out.pdf names no format");
+    std::fs::create_dir(place.path().join("empty")).unwrap();
+    place
+        .run(&["report", "empty"])
+        .ends(2)
+        .says("evaluation-results.jsonl: there is no such file");
+    place.write("broken.jsonl", "{\"a\": 1}\n");
+    place
+        .run(&["report", "broken.jsonl"])
+        .ends(2)
+        .says("broken.jsonl, line 1: it has neither the object gavel");
+    place
+        .run(&["report", "run-1", "--output", "none/out.csv"])
+        .ends(3)
+        .says("writing none/out.csv");
+}
+
+#[test]
+fn a_batch_that_is_not_there_is_said() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("gavel-data")).unwrap();
+    place
+        .run(&["report", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f"])
+        .ends(2)
+        .says("batch 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f is not known");
+}

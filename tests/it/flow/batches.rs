@@ -1,0 +1,146 @@
+//! A batch from its file to its end, with workers.
+
+use serde_json::{Value, json};
+
+use super::on_every_setup;
+use crate::support::client::PATIENCE;
+use crate::support::home::Home;
+use crate::support::judge_server::Say;
+use crate::support::sessions::session;
+use crate::support::wait::eventually;
+use crate::support::world::World;
+
+on_every_setup!(
+    thousands_of_items_are_accepted_at_once_and_end,
+    a_paused_batch_begins_nothing_and_goes_on_where_it_was,
+    what_failed_is_retried_together,
+    listeners_hear_what_becomes_of_a_batch,
+);
+
+/// How many items the large batch has; `GAVEL_TEST_ITEMS` asks for more.
+fn items() -> usize {
+    let asked = std::env::var("GAVEL_TEST_ITEMS").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(1_000)
+}
+
+async fn batch(world: &World, body: Value) -> String {
+    let made = world
+        .api
+        .send("POST", "/api/v1/batches", Some(body), &[])
+        .await
+        .expect(202);
+    made["links"]["self"].as_str().unwrap().to_owned()
+}
+
+/// A batch of so many sessions that were never scored.
+async fn sessions(world: &World, n: usize) -> String {
+    let mut items = Vec::new();
+    for _ in 0..n {
+        items.push(json!({"session_id": world.api.put(session()).await}));
+    }
+    batch(world, json!({"kind": "session", "items": items})).await
+}
+
+async fn until(world: &World, batch: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    eventually(PATIENCE, what, || async {
+        let found = world.api.get(batch).await.expect(200);
+        is(&found).then_some(found)
+    })
+    .await
+}
+
+async fn completed(world: &World, batch: &str) -> Value {
+    until(world, batch, "the batch is completed", |found| {
+        found["state"] == "completed"
+    })
+    .await
+}
+
+async fn thousands_of_items_are_accepted_at_once_and_end(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    let n = items();
+    let items: Value = (0..n)
+        .map(|n| json!({"id": format!("q{n}"), "generated_kql": format!("T{n} | take 1"), "expected_kql": format!("T{n} | take 1")}))
+        .collect();
+    let at = batch(&world, json!({"kind": "query", "items": items})).await;
+    let done = completed(&world, &at).await;
+    assert_eq!(done["counts"]["total"], n);
+    assert_eq!(done["counts"]["succeeded"], n);
+    // Equal queries need no judge.
+    assert_eq!(world.judge.count(), 0);
+    world.end().await;
+}
+
+async fn a_paused_batch_begins_nothing_and_goes_on_where_it_was(mut home: Home) {
+    home.set("GAVEL_WORKER_CONCURRENCY", "1");
+    let world = World::start(home, Say::held(70)).await;
+    let at = sessions(&world, 3).await;
+    eventually(PATIENCE, "the judge is asked", || async {
+        (world.judge.in_flight() == 1).then_some(())
+    })
+    .await;
+    let paused = world.api.post(&format!("{at}/pause")).await.expect(200);
+    assert_eq!(paused["state"], "paused");
+    world.judge.release();
+    until(&world, &at, "what runs ends", |found| {
+        found["counts"]["succeeded"] == 1
+    })
+    .await;
+    // Work that comes later goes through the same slot, and the batch's doesn't.
+    let (other, _) = world.api.enqueue(session()).await;
+    world.api.scored(other).await;
+    let still = world.api.get(&at).await.expect(200);
+    assert_eq!(
+        (&still["state"], &still["counts"]["queued"]),
+        (&json!("paused"), &json!(2))
+    );
+    let jobs = still["links"]["jobs"].as_str().unwrap();
+    let jobs = world
+        .api
+        .get(&format!("{jobs}&state=queued"))
+        .await
+        .expect(200);
+    assert_eq!(jobs["items"][0]["wait"]["reason"], "paused");
+    world.api.post(&format!("{at}/resume")).await.expect(200);
+    let done = completed(&world, &at).await;
+    assert_eq!(done["counts"]["succeeded"], 3);
+    assert_eq!(world.judge.count(), 4);
+    world.end().await;
+}
+
+async fn what_failed_is_retried_together(home: Home) {
+    let world = World::start(home, Say::Status(400)).await;
+    let at = sessions(&world, 3).await;
+    let done = completed(&world, &at).await;
+    assert_eq!(done["counts"]["failed"], 3);
+    world.judge.says(Say::Score(81));
+    let again = world
+        .api
+        .post(&format!("{at}/retry-errors"))
+        .await
+        .expect(200);
+    assert_eq!(again["queued_again"], 3);
+    assert_eq!(again["batch"]["state"], "running");
+    let done = until(&world, &at, "all are scored", |found| {
+        found["state"] == "completed" && found["counts"]["succeeded"] == 3
+    })
+    .await;
+    assert_eq!(done["counts"]["failed"], 0);
+    world.end().await;
+}
+
+async fn listeners_hear_what_becomes_of_a_batch(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    let types = "?types=batch.created,batch.completed";
+    let mut stream = world.api.events(types, None).await;
+    assert_eq!(stream.next().await.event, "hello");
+    let at = sessions(&world, 1).await;
+    for expected in ["batch.created", "batch.completed"] {
+        let told = stream.next().await;
+        assert_eq!(told.event, expected);
+        assert!(at.ends_with(told.data["batch_id"].as_str().unwrap()));
+        assert_eq!(told.data["kind"], "session");
+    }
+    drop(stream);
+    world.end().await;
+}

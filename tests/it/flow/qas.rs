@@ -1,0 +1,167 @@
+//! Kind `qas` from POST to result: what is computed, what the judge says, and what is left where it says nothing.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::on_every_setup;
+use crate::support::client::id_of;
+use crate::support::home::Home;
+use crate::support::judge_server::{MODEL, Say};
+use crate::support::world::World;
+
+on_every_setup!(
+    a_case_is_scored_by_its_judge_and_asked_about_once,
+    identical_queries_make_no_call,
+    two_open_questions_are_two_calls,
+    a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes,
+    every_fault_of_a_payload_is_told,
+);
+
+fn opinion(score: f64) -> Say {
+    Say::Content(json!({ "explanation": "ORDER BY is missing.", "score": score }).to_string())
+}
+
+fn payload() -> Value {
+    json!({
+        "test_id": "Q7", "question": "Which three customers spent most?", "agent_used": "sql", "difficulty": "medium",
+        "expected_sql": "SELECT name FROM customers ORDER BY spent DESC LIMIT 3",
+        "generated_sql": "SELECT name FROM customers LIMIT 3", "expected_answer_type": "table",
+        "expected_results": [{ "name": "Ada" }, { "name": "Bo" }, { "name": "Cy" }],
+        "actual_results": [{ "name": "Cy" }, { "name": "Ada" }, { "name": "Bo" }], "success": true,
+    })
+}
+
+async fn post(world: &World, payload: Value) -> Uuid {
+    let body = json!({ "kind": "qas", "payload": payload });
+    let answer = world
+        .api
+        .send("POST", "/api/v1/jobs", Some(body), &[])
+        .await;
+    id_of(&answer.expect(202)["job_id"])
+}
+
+async fn a_case_is_scored_by_its_judge_and_asked_about_once(home: Home) {
+    let world = World::start(home, opinion(0.85)).await;
+    for _ in 0..2 {
+        let id = post(&world, payload()).await;
+        let job = world.api.ended(id).await;
+        assert_eq!(job["state"], "succeeded", "{job:#}");
+        let result = &job["result"];
+        assert_eq!(result["final_score"], 0.94, "{result:#}");
+        assert_eq!(
+            (&result["passed"], &result["status"]),
+            (&json!(true), &json!("complete"))
+        );
+        assert_eq!(
+            result["breakdown"]["semantic_explanation"],
+            "ORDER BY is missing."
+        );
+        assert_eq!(result["judge"]["model"], MODEL);
+        assert_eq!(job["simulated"], false);
+    }
+    assert_eq!(world.judge.count(), 1, "the second run makes no call");
+    let prompt = world.judge.calls()[0].prompt();
+    assert!(
+        prompt.contains("Which three customers spent most?")
+            && prompt.contains("<<<EVIDENCE generated-sql")
+    );
+    world.end().await;
+}
+
+async fn identical_queries_make_no_call(home: Home) {
+    let world = World::start(home, Say::Status(500)).await;
+    let mut same = payload();
+    same["generated_sql"] = json!("select name from customers order by spent desc limit 3;");
+    let id = post(&world, same).await;
+    let job = world.api.ended(id).await;
+    assert_eq!(
+        (&job["state"], &job["result"]["final_score"]),
+        (&json!("succeeded"), &json!(1.0)),
+        "{job:#}"
+    );
+    assert_eq!(world.judge.count(), 0);
+    world.end().await;
+}
+
+async fn two_open_questions_are_two_calls(home: Home) {
+    let world = World::start(home, opinion(0.5)).await;
+    let mut both = payload();
+    both["expected_answer_type"] = json!("analysis");
+    both["expected_results"] = json!("Ada, Bo and Cy.");
+    both["actual_results"] = json!({ "customers": ["Ada", "Bo"], "why": "spent most" });
+    let id = post(&world, both).await;
+    let job = world.api.ended(id).await;
+    assert_eq!(job["result"]["final_score"], 0.6, "{job:#}");
+    assert_eq!(world.judge.count(), 2);
+    world.end().await;
+}
+
+async fn a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes(home: Home) {
+    let world = World::start(home, Say::Status(500)).await;
+    let id = post(&world, payload()).await;
+    let job = world.api.ended(id).await;
+    assert_eq!(
+        (&job["state"], &job["error"]["class"]),
+        (&json!("failed"), &json!("transient")),
+        "{job:#}"
+    );
+    let result = &job["result"];
+    assert_eq!(result["status"], "incomplete", "{result:#}");
+    assert_eq!(
+        (
+            &result["final_score"],
+            &result["passed"],
+            &result["semantic_score"]
+        ),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&result["execution_score"], &result["datatype_score"]),
+        (&json!(1.0), &json!(1.0))
+    );
+
+    world.judge.says(opinion(0.85));
+    world
+        .api
+        .post(&format!("/api/v1/jobs/{id}/retry"))
+        .await
+        .expect(202);
+    let job = world.api.ended(id).await;
+    assert_eq!(
+        (&job["state"], &job["result"]["final_score"]),
+        (&json!("succeeded"), &json!(0.94)),
+        "{job:#}"
+    );
+    assert_eq!(job["error"], Value::Null);
+    world.end().await;
+}
+
+async fn every_fault_of_a_payload_is_told(home: Home) {
+    let world = World::idle(home, Say::Status(500)).await;
+    let mut bad = payload();
+    bad["expected_answer_type"] = json!("chart");
+    bad["success"] = json!("yes");
+    bad["generated_sq"] = json!("select 1");
+    let body = json!({ "kind": "qas", "payload": bad });
+    let problem = world
+        .api
+        .send("POST", "/api/v1/jobs", Some(body), &[])
+        .await
+        .expect(422);
+    let pointers: Vec<&str> = problem["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|fault| fault["pointer"].as_str())
+        .collect();
+    assert_eq!(
+        pointers,
+        [
+            "/payload/generated_sq",
+            "/payload/expected_answer_type",
+            "/payload/success"
+        ],
+        "{problem:#}"
+    );
+    world.end().await;
+}

@@ -1,0 +1,224 @@
+//! Kind `sql_metrics` from POST to result: metrics that don't wait for one another, and a judge with a deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use gavel::clock::SystemClock;
+use gavel::job::{FailureClass, JobId, JobState, Kind, NewJob, Priority, Purpose};
+use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::{Judges, Providers};
+use gavel::score::Criteria;
+use gavel::store::{Ending, Store};
+use gavel::worker::Turns;
+use gavel::worker::process::Pipeline;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::on_every_setup;
+use crate::support;
+use crate::support::client::id_of;
+use crate::support::home::Home;
+use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::world::World;
+
+on_every_setup!(
+    a_case_has_the_judges_label_among_its_metrics_and_is_asked_about_once,
+    identical_queries_make_no_call,
+    a_judge_that_is_down_leaves_the_other_metrics_and_a_retry_finishes,
+);
+
+fn label(label: &str) -> Say {
+    Say::Content(json!({ "reasoning": "The order is missing.", "label": label }).to_string())
+}
+
+fn payload() -> Value {
+    json!({
+        "id": "top-salaries", "generatedSql": "SELECT name FROM employees LIMIT 10",
+        "expectedSql": "SELECT name FROM employees ORDER BY salary DESC LIMIT 10", "expectedTables": ["hr.employees"],
+        "safetyValid": true, "shouldPass": true, "confidence": "medium",
+    })
+}
+
+async fn post(world: &World, payload: Value) -> Uuid {
+    let body = json!({ "kind": "sql_metrics", "payload": payload });
+    let answer = world
+        .api
+        .send("POST", "/api/v1/jobs", Some(body), &[])
+        .await;
+    id_of(&answer.expect(202)["job_id"])
+}
+
+async fn a_case_has_the_judges_label_among_its_metrics_and_is_asked_about_once(home: Home) {
+    let world = World::start(home, label("partial")).await;
+    for _ in 0..2 {
+        let id = post(&world, payload()).await;
+        let job = world.api.ended(id).await;
+        assert_eq!(job["state"], "succeeded", "{job:#}");
+        let result = &job["result"];
+        assert_eq!(
+            (&result["id"], &result["passed"]),
+            (&json!("top-salaries"), &json!(false))
+        );
+        let total = result["total"].as_f64().unwrap();
+        assert!((total - 2.5 / 3.0).abs() < 1e-9, "{total}");
+        let correctness = &result["metrics"]["query_correctness"];
+        assert_eq!(
+            (&correctness["score"], &correctness["details"]["label"]),
+            (&json!(0.5), &json!("partial"))
+        );
+        assert_eq!(result["metrics"]["table_accuracy"]["score"], 1.0);
+    }
+    assert_eq!(world.judge.count(), 1, "the second run makes no call");
+    world.end().await;
+}
+
+async fn identical_queries_make_no_call(home: Home) {
+    let world = World::start(home, Say::Status(500)).await;
+    let same = json!({ "generated_sql": "select 1 /* one */", "expected_sql": "SELECT 1;" });
+    let id = post(&world, same).await;
+    let job = world.api.ended(id).await;
+    assert_eq!(
+        (&job["state"], &job["result"]["passed"]),
+        (&json!("succeeded"), &json!(true)),
+        "{job:#}"
+    );
+    assert_eq!(
+        job["result"]["metrics"]["query_correctness"]["details"]["reasoning"],
+        "Queries are identical"
+    );
+    assert_eq!(world.judge.count(), 0);
+    world.end().await;
+}
+
+async fn a_judge_that_is_down_leaves_the_other_metrics_and_a_retry_finishes(home: Home) {
+    let world = World::start(home, Say::Status(500)).await;
+    let id = post(&world, payload()).await;
+    let job = world.api.ended(id).await;
+    assert_eq!(
+        (&job["state"], &job["error"]["class"]),
+        (&json!("failed"), &json!("transient")),
+        "{job:#}"
+    );
+    let result = &job["result"];
+    assert_eq!(
+        (&result["total"], &result["passed"]),
+        (&Value::Null, &Value::Null),
+        "{result:#}"
+    );
+    assert_eq!(result["status"], "incomplete");
+    let correctness = &result["metrics"]["query_correctness"];
+    assert_eq!(
+        (&correctness["score"], &correctness["error"]["class"]),
+        (&json!(0.0), &json!("transient"))
+    );
+    let at: chrono::DateTime<Utc> = correctness["error"]["at"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((Utc::now() - at).num_seconds().abs() < 600, "{at}");
+    assert_eq!(result["metrics"]["safety_validation"]["score"], 1.0);
+
+    world.judge.says(label("correct"));
+    world
+        .api
+        .post(&format!("/api/v1/jobs/{id}/retry"))
+        .await
+        .expect(202);
+    let job = world.api.ended(id).await;
+    assert_eq!(
+        (&job["state"], &job["result"]["passed"]),
+        (&json!("succeeded"), &json!(true)),
+        "{job:#}"
+    );
+    world.end().await;
+}
+
+fn criteria() -> Criteria {
+    let content = json!({
+        "kind": "sql_metrics", "scoring": { "llm_provider": "judge" },
+        "judge_prompt": "{{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}",
+    });
+    Criteria::from_value(&content).unwrap()
+}
+
+/// A pipeline that gives the judge a fifth of a second for a question.
+fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
+    // Another test of this process may have set it already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let entry = json!({ "judge": {
+        "type": "openai", "base_url": judge.url("w"), "model": "m", "auth": "none",
+    }});
+    let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
+    let gate = Arc::new(MemoryGate::new(GateOptions::default()));
+    let judges = Judges::new(&providers, gate, store.clone(), store.clone());
+    let turns = Turns::new(1, gavel::queue::backend::Ahead::default());
+    Pipeline::new(
+        Arc::clone(store),
+        Arc::new(judges),
+        Arc::new(SystemClock),
+        worker,
+        turns,
+    )
+    .with_metrics_deadline(Duration::from_millis(200))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_judge_that_is_too_slow_is_a_timeout_and_the_run_goes_on() {
+    for test in support::stores().await {
+        let judge = JudgeServer::start(Say::held(1)).await;
+        let (worker, criteria) = (Uuid::now_v7(), criteria());
+        let stored = test.store.put_criteria(&criteria, Utc::now());
+        stored.await.unwrap();
+        let new = NewJob {
+            job_id: JobId::new(),
+            kind: Kind::SqlMetrics,
+            subject_id: None,
+            purpose: Purpose::Score,
+            payload: payload(),
+            judge: Some("judge".to_owned()),
+            priority: Priority::Bulk,
+            criteria_hash: criteria.hash.0.clone(),
+            force_rescore: false,
+            triggered_by: "tester".to_owned(),
+            batch: None,
+            created_at: Utc::now(),
+        };
+        let id = new.job_id;
+        test.store.accept(new).await.unwrap();
+        let job = test
+            .store
+            .claim(&[id], worker, Utc::now())
+            .await
+            .unwrap()
+            .remove(0);
+
+        let record = pipeline(&test.store, &judge, worker).process(&job).await;
+        let Ending::Evaluated {
+            result, failure, ..
+        } = &record.ending
+        else {
+            panic!("expected an evaluation, got {:?}", record.ending);
+        };
+        let error = &result["metrics"]["query_correctness"]["error"];
+        assert_eq!(
+            (&error["message"], &error["class"]),
+            (&json!("LLM judge timeout"), &json!("transient"))
+        );
+        assert_eq!(result["metrics"]["query_correctness"]["score"], 0.0);
+        assert_eq!(result["metrics"]["table_accuracy"]["score"], 1.0);
+        assert_eq!(
+            (&result["total"], &result["passed"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert_eq!(failure.as_ref().unwrap().class, FailureClass::Transient);
+        assert_eq!(judge.count(), 1);
+
+        let recorded = test.store.record(record).await.unwrap();
+        recorded.committed().await.unwrap();
+        let ended = test.store.job(id).await.unwrap().unwrap();
+        assert_eq!(ended.state, JobState::Failed, "a retry can finish it");
+        judge.release();
+    }
+}

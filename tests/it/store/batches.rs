@@ -1,0 +1,359 @@
+//! Batches: whole or not there, and their items run only while they do.
+
+use std::time::Duration;
+
+use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
+use gavel::store::{
+    Added, BatchFilter, BatchOrigin, BatchState, Ending, Moved, NewBatch, NewEvaluation, Store,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, failed, job, minutes, new_job, now, record, session_with_job, waiting,
+};
+use crate::support;
+
+fn new_batch() -> NewBatch {
+    NewBatch {
+        batch_id: Uuid::now_v7(),
+        name: Some("nightly".to_owned()),
+        kind: Kind::Query,
+        origin: BatchOrigin::Suite,
+        threshold: Some(0.9),
+        created_by: "ann".to_owned(),
+        created_at: now(),
+    }
+}
+
+fn item(batch_id: Uuid, item_no: i64) -> NewJob {
+    NewJob {
+        kind: Kind::Query,
+        batch: Some(BatchPlace { batch_id, item_no }),
+        ..new_job(None)
+    }
+}
+
+/// A batch that is `expanding`, with so many items.
+async fn expanding(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
+    let new = new_batch();
+    store.begin_batch(&new).await.unwrap();
+    let items: Vec<NewJob> = (0..items).map(|no| item(new.batch_id, no)).collect();
+    let ids = items.iter().map(|item| item.job_id).collect();
+    let added = store.add_items(new.batch_id, &items).await.unwrap();
+    assert_eq!(added, Added::All);
+    (new.batch_id, ids)
+}
+
+/// A batch that runs.
+async fn running(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
+    let (id, items) = expanding(store, items).await;
+    let Moved::Now(batch) = store.start_batch(id).await.unwrap() else {
+        panic!("it can be started");
+    };
+    assert_eq!(
+        (batch.state, batch.total),
+        (BatchState::Running, items.len() as i64)
+    );
+    (id, items)
+}
+
+async fn state(store: &Store, id: Uuid) -> BatchState {
+    store.batch(id).await.unwrap().unwrap().state
+}
+
+/// The ids of these that a claim gets, and rescue would push.
+async fn may_run(store: &Store, ids: &[JobId]) -> (usize, usize) {
+    let due = store
+        .due(
+            &Lane::of_judge("main"),
+            Priority::Bulk,
+            now() + minutes(1),
+            None,
+            500,
+        )
+        .await
+        .unwrap();
+    let pushed = due.iter().filter(|due| ids.contains(&due.job_id)).count();
+    let worker = Uuid::now_v7();
+    let claimed = store.claim(ids, worker, now() + minutes(1)).await.unwrap();
+    for job in &claimed {
+        record(store, job, Ending::NotStarted).await;
+    }
+    (claimed.len(), pushed)
+}
+
+fn evaluated(total: Option<f64>, passed: Option<bool>, simulated: bool) -> Ending {
+    Ending::Evaluated {
+        score: Box::new(NewEvaluation {
+            score_id: Uuid::now_v7(),
+            kind: Kind::Query,
+            batch: None,
+            criteria_hash: "f".repeat(64),
+            total,
+            passed,
+            threshold: Some(0.9),
+            components: json!({}),
+            error: None,
+            simulated,
+        }),
+        result: json!({}),
+        failure: None,
+    }
+}
+
+#[tokio::test]
+async fn items_run_only_while_their_batch_does() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = expanding(store, 3).await;
+        let alone = accept(store, new_job(None)).await;
+        let all: Vec<JobId> = items.iter().copied().chain([alone]).collect();
+        assert_eq!(may_run(store, &all).await, (1, 1), "expanding");
+        store.start_batch(id).await.unwrap();
+        assert_eq!(may_run(store, &all).await, (4, 4), "running");
+        assert!(matches!(
+            store.pause_batch(id).await.unwrap(),
+            Moved::Now(_)
+        ));
+        assert!(matches!(
+            store.pause_batch(id).await.unwrap(),
+            Moved::Already(_)
+        ));
+        assert_eq!(may_run(store, &all).await, (1, 1), "paused");
+        assert_eq!(
+            store.paused_batches(&[id, Uuid::now_v7()]).await.unwrap(),
+            [id]
+        );
+        assert!(matches!(
+            store.resume_batch(id, now()).await.unwrap(),
+            Moved::Now(_)
+        ));
+        assert_eq!(may_run(store, &all).await, (4, 4), "resumed");
+        let first = store.first_items(id, 2).await.unwrap();
+        let first: Vec<JobId> = first.into_iter().map(|due| due.job_id).collect();
+        assert_eq!(first, items[..2]);
+        assert_eq!(store.item_ids(id, 1).await.unwrap(), items[1..]);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_whose_maker_died_is_removed_with_its_items_and_no_other() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (kept, _) = running(store, 2).await;
+        let (id, items) = expanding(store, 3).await;
+        let silent = Duration::from_secs(60);
+        assert!(
+            store
+                .remove_silent_batches(silent)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert_eq!(
+            store.remove_silent_batches(Duration::ZERO).await.unwrap(),
+            [id]
+        );
+        assert_eq!(store.batch(id).await.unwrap(), None);
+        for item in items {
+            assert_eq!(store.job(item).await.unwrap(), None);
+        }
+        // Its maker lives after all, and learns of it.
+        let late = store.add_items(id, &[item(id, 3)]).await.unwrap();
+        assert_eq!(late, Added::Gone);
+        assert_eq!(store.start_batch(id).await.unwrap(), Moved::Unknown);
+        assert_eq!(state(store, kept).await, BatchState::Running);
+        assert_eq!(store.item_ids(kept, 0).await.unwrap().len(), 2);
+
+        let (given_up, _) = expanding(store, 1).await;
+        store.remove_expanding(given_up).await.unwrap();
+        store.remove_expanding(kept).await.unwrap();
+        assert_eq!(store.batch(given_up).await.unwrap(), None);
+        assert_eq!(state(store, kept).await, BatchState::Running);
+    }
+}
+
+#[tokio::test]
+async fn items_are_added_all_or_none_and_once() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let new = new_batch();
+        store.begin_batch(&new).await.unwrap();
+        store.begin_batch(&new).await.unwrap();
+        let id = new.batch_id;
+        let items = [item(id, 0), item(id, 1)];
+        for _ in 0..2 {
+            assert_eq!(store.add_items(id, &items).await.unwrap(), Added::All);
+        }
+        let (session, _) = session_with_job(store).await;
+        let busy = NewJob {
+            kind: Kind::Session,
+            subject_id: Some(session),
+            ..item(id, 3)
+        };
+        let refused = store.add_items(id, &[item(id, 2), busy]).await.unwrap();
+        assert_eq!(refused, Added::Active(vec![session]));
+        let batch = store.batch(id).await.unwrap().unwrap();
+        assert_eq!((batch.state, batch.total), (BatchState::Expanding, 2));
+        assert_eq!(store.item_ids(id, 0).await.unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_failures() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 2).await;
+        let worker = Uuid::now_v7();
+        let first = claim(store, items[0], worker).await;
+        record(store, &first, failed()).await;
+        assert!(store.batches_without_items_left().await.unwrap().is_empty());
+        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        let second = claim(store, items[1], worker).await;
+        record(store, &second, evaluated(Some(1.0), Some(true), false)).await;
+        assert_eq!(store.batches_without_items_left().await.unwrap(), [id]);
+        let done = store.complete_batch(id, now()).await.unwrap().unwrap();
+        assert_eq!(done.state, BatchState::Completed);
+        assert!(done.finished_at.is_some());
+        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        for moved in [
+            store.pause_batch(id).await,
+            store.resume_batch(id, now()).await,
+            store.cancel_batch(id, now()).await,
+        ] {
+            assert!(matches!(moved.unwrap(), Moved::Refused(_)));
+        }
+
+        let (moved, queued) = store.retry_failed_items(id, now(), now()).await.unwrap();
+        assert!(matches!(moved, Moved::Now(batch) if batch.state == BatchState::Running));
+        assert_eq!(queued.len(), 1);
+        assert_eq!(queued[0].job_id, items[0]);
+        assert_eq!(job(store, items[0]).await.state, JobState::Queued);
+        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        let (moved, queued) = store.retry_failed_items(id, now(), now()).await.unwrap();
+        assert!(matches!(moved, Moved::Already(_)) && queued.is_empty());
+
+        // One job that is retried by itself takes its batch along.
+        let again = claim(store, items[0], worker).await;
+        record(store, &again, failed()).await;
+        store.complete_batch(id, now()).await.unwrap().unwrap();
+        store.retry(items[0], now()).await.unwrap().unwrap();
+        assert_eq!(state(store, id).await, BatchState::Running);
+    }
+}
+
+#[tokio::test]
+async fn cancelling_a_batch_ends_all_that_has_not_ended() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 3).await;
+        let worker = Uuid::now_v7();
+        let ended = claim(store, items[0], worker).await;
+        record(store, &ended, evaluated(Some(0.5), Some(false), false)).await;
+        claim(store, items[1], worker).await;
+        let at = now();
+        assert!(matches!(
+            store.cancel_batch(id, at).await.unwrap(),
+            Moved::Now(_)
+        ));
+        assert!(matches!(
+            store.cancel_batch(id, at).await.unwrap(),
+            Moved::Already(_)
+        ));
+        let figures = store.batch_figures(id, 3).await.unwrap();
+        assert_eq!(figures.count(JobState::Cancelled), 2);
+        assert_eq!(figures.count(JobState::Succeeded), 1);
+        let verdict = figures.verdict.unwrap();
+        assert_eq!((verdict.failed, verdict.unscored), (1, 2));
+        assert_eq!(verdict.mean, Some(0.5));
+        let (moved, _) = store.retry_failed_items(id, now(), now()).await.unwrap();
+        assert!(matches!(moved, Moved::Refused(_)));
+        store.cancel_items_left(now()).await.unwrap();
+        let page = store
+            .batches(
+                BatchFilter {
+                    kind: Some(Kind::Query),
+                    state: Some(BatchState::Cancelled),
+                },
+                None,
+                10,
+            )
+            .await
+            .unwrap();
+        assert_eq!(page.items.len(), 1);
+        assert_eq!(page.items[0].batch_id, id);
+    }
+}
+
+#[tokio::test]
+async fn a_pause_is_no_time_that_an_item_waited() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 1).await;
+        let claimed = claim(store, items[0], Uuid::now_v7()).await;
+        let wait = waiting(gavel::job::WaitReason::BreakerOpen, now());
+        record(store, &claimed, wait).await;
+        store.pause_batch(id).await.unwrap();
+        let later = now() + minutes(60);
+        let long_ago = later - minutes(10);
+        assert!(
+            store
+                .expire_waits(long_ago, &[], later)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        store.resume_batch(id, later).await.unwrap();
+        assert!(
+            store
+                .expire_waits(long_ago, &[], later)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert_eq!(
+            store
+                .expire_waits(later + minutes(1), &[], later)
+                .await
+                .unwrap(),
+            items
+        );
+    }
+}
+
+#[tokio::test]
+async fn figures_leave_simulated_scores_out_beside_real_ones() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 4).await;
+        let worker = Uuid::now_v7();
+        for (n, ending) in [
+            evaluated(Some(0.4), Some(false), true),
+            evaluated(None, None, false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let claimed = claim(store, items[n], worker).await;
+            record(store, &claimed, ending).await;
+        }
+        let verdict = store.batch_figures(id, 4).await.unwrap().verdict.unwrap();
+        assert!(verdict.simulated);
+        assert_eq!(
+            (verdict.failed, verdict.incomplete, verdict.unscored),
+            (1, 1, 2)
+        );
+        let claimed = claim(store, items[2], worker).await;
+        record(store, &claimed, evaluated(Some(1.0), Some(true), false)).await;
+        let figures = store.batch_figures(id, 4).await.unwrap();
+        let verdict = figures.verdict.unwrap();
+        assert!(!verdict.simulated);
+        assert_eq!(
+            (verdict.passed, verdict.failed, verdict.unscored),
+            (1, 0, 2)
+        );
+        assert_eq!((verdict.mean, verdict.coverage), (Some(1.0), 0.25));
+        assert_eq!(figures.cost_usd, Some(0.0));
+    }
+}
