@@ -221,13 +221,13 @@ pub(super) enum ApiError {
 impl ApiError {
     /// The same, of a route whose faults are 422.
     pub(super) fn unprocessable(self) -> Self {
-        match self {
-            Self::Invalid { faults, .. } => Self::Invalid {
+        if let Self::Invalid { faults, .. } = self {
+            return Self::Invalid {
                 refusal: Refusal::Unprocessable,
                 faults,
-            },
-            other => other,
+            };
         }
+        self
     }
 
     /// One fault at one place.

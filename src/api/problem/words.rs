@@ -1,6 +1,6 @@
 //! What each problem is called, and what it says this time. Never a database's words: those go to the log.
 
-use super::ApiError;
+use super::{ApiError, Fault};
 
 impl ApiError {
     /// The type's name.
@@ -51,11 +51,7 @@ impl ApiError {
     /// What happened this time, in words for the client.
     pub(super) fn detail(&self) -> String {
         match self {
-            Self::Invalid { faults, .. } => match faults.as_slice() {
-                [one] if one.pointer.is_empty() => one.message.clone(),
-                [one] => format!("{}: {}", one.pointer, one.message),
-                many => format!("{} faults; see errors", many.len()),
-            },
+            Self::Invalid { faults, .. } => invalid(faults),
             Self::SessionNotCompleted(text)
             | Self::NothingToJudge(text)
             | Self::CrossSite(text) => text.clone(),
@@ -118,12 +114,7 @@ impl ApiError {
                 )
             }
             Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
-            Self::UnsupportedMediaType(declared) => match declared {
-                Some(declared) => format!(
-                    "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
-                ),
-                None => "the body has no content type: send application/json".to_owned(),
-            },
+            Self::UnsupportedMediaType(declared) => media_type(declared.as_deref()),
             Self::HostNotAllowed(host) => format!(
                 "host {host:?} is not answered here: add it to http.allowed_hosts, or use the bound address"
             ),
@@ -152,6 +143,23 @@ impl ApiError {
                 job.job_id, job.state
             ),
         }
+    }
+}
+
+fn invalid(faults: &[Fault]) -> String {
+    match faults {
+        [one] if one.pointer.is_empty() => one.message.clone(),
+        [one] => format!("{}: {}", one.pointer, one.message),
+        many => format!("{} faults; see errors", many.len()),
+    }
+}
+
+fn media_type(declared: Option<&str>) -> String {
+    match declared {
+        Some(declared) => format!(
+            "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
+        ),
+        None => "the body has no content type: send application/json".to_owned(),
     }
 }
 
