@@ -1,3 +1,5 @@
+//! Gates held against figures of made-up items. Reads no run.
+
 use chrono::DateTime;
 use serde_json::{Value, json};
 
