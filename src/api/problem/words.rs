@@ -58,7 +58,9 @@ impl ApiError {
             },
             Self::SessionNotCompleted(text)
             | Self::NothingToJudge(text)
-            | Self::CrossSite(text) => text.clone(),
+            | Self::CrossSite(text)
+            | Self::Disabled(text)
+            | Self::HistoryUnusable(text) => text.clone(),
             Self::Unauthorized(why) => (*why).to_owned(),
             Self::Forbidden { needed, token } => {
                 format!("token {token:?} lacks the scope {needed}")
@@ -118,12 +120,7 @@ impl ApiError {
                 )
             }
             Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
-            Self::UnsupportedMediaType(declared) => match declared {
-                Some(declared) => format!(
-                    "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
-                ),
-                None => "the body has no content type: send application/json".to_owned(),
-            },
+            Self::UnsupportedMediaType(declared) => media_type(declared.as_deref()),
             Self::HostNotAllowed(host) => format!(
                 "host {host:?} is not answered here: add it to http.allowed_hosts, or use the bound address"
             ),
@@ -139,7 +136,6 @@ impl ApiError {
             Self::HistoryNotConfigured => {
                 "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from".to_owned()
             }
-            Self::Disabled(text) | Self::HistoryUnusable(text) => text.clone(),
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
             }
@@ -152,6 +148,15 @@ impl ApiError {
                 job.job_id, job.state
             ),
         }
+    }
+}
+
+fn media_type(declared: Option<&str>) -> String {
+    match declared {
+        Some(declared) => format!(
+            "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
+        ),
+        None => "the body has no content type: send application/json".to_owned(),
     }
 }
 
