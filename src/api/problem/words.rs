@@ -1,6 +1,6 @@
 //! What each problem is called, and what it says this time. Never a database's words: those go to the log.
 
-use super::{ApiError, Fault};
+use super::ApiError;
 
 impl ApiError {
     /// The type's name.
@@ -51,10 +51,16 @@ impl ApiError {
     /// What happened this time, in words for the client.
     pub(super) fn detail(&self) -> String {
         match self {
-            Self::Invalid { faults, .. } => invalid(faults),
+            Self::Invalid { faults, .. } => match faults.as_slice() {
+                [one] if one.pointer.is_empty() => one.message.clone(),
+                [one] => format!("{}: {}", one.pointer, one.message),
+                many => format!("{} faults; see errors", many.len()),
+            },
             Self::SessionNotCompleted(text)
             | Self::NothingToJudge(text)
-            | Self::CrossSite(text) => text.clone(),
+            | Self::CrossSite(text)
+            | Self::Disabled(text)
+            | Self::HistoryUnusable(text) => text.clone(),
             Self::Unauthorized(why) => (*why).to_owned(),
             Self::Forbidden { needed, token } => {
                 format!("token {token:?} lacks the scope {needed}")
@@ -130,7 +136,6 @@ impl ApiError {
             Self::HistoryNotConfigured => {
                 "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from".to_owned()
             }
-            Self::Disabled(text) | Self::HistoryUnusable(text) => text.clone(),
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
             }
@@ -143,14 +148,6 @@ impl ApiError {
                 job.job_id, job.state
             ),
         }
-    }
-}
-
-fn invalid(faults: &[Fault]) -> String {
-    match faults {
-        [one] if one.pointer.is_empty() => one.message.clone(),
-        [one] => format!("{}: {}", one.pointer, one.message),
-        many => format!("{} faults; see errors", many.len()),
     }
 }
 

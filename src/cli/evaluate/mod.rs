@@ -1,8 +1,8 @@
 //! `gavel evaluate`: runs a suite against its agents and a service, writes the run down, and says whether it is good enough.
 
 mod args;
+mod jobs;
 mod prepare;
-mod service;
 mod show;
 
 use std::cell::OnceCell;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::args::share;
+use self::jobs::Service;
 use self::prepare::{Prepared, folder_fault};
-use self::service::Service;
 use super::Global;
 use super::context::{Context, Voice};
 use super::daemon::ending;

@@ -1,5 +1,6 @@
 //! What a run will be, before anything is opened: the suite checked, its header made or read back, its folder chosen.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ enum Place {
     /// To be made.
     New(PathBuf),
     /// There already, and held.
-    Resumed(std::cell::RefCell<Option<RunFolder>>),
+    Resumed(RefCell<Option<Box<RunFolder>>>),
 }
 
 impl Evaluate {
@@ -112,7 +113,7 @@ impl Evaluate {
         Ok(Prepared {
             header,
             plan,
-            place: Place::Resumed(std::cell::RefCell::new(Some(folder))),
+            place: Place::Resumed(RefCell::new(Some(Box::new(folder)))),
         })
     }
 

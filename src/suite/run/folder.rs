@@ -200,12 +200,14 @@ impl RunFolder {
     /// `Unfit`: there is none, or one of another version. `Io`.
     pub fn header_of(path: &Path) -> Result<RunHeader, FolderError> {
         let file = path.join(HEADER);
-        let text = std::fs::read_to_string(&file).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => FolderError::Unfit(format!(
+        let text = std::fs::read_to_string(&file).map_err(|error| {
+            if error.kind() != ErrorKind::NotFound {
+                return io(&file, &error);
+            }
+            FolderError::Unfit(format!(
                 "{}: there is no {HEADER}; name the folder of a run, such as reports/evaluation-runs/run-20260101T120000Z",
                 path.display()
-            )),
-            _ => io(&file, &error),
+            ))
         })?;
         serde_json::from_str(&text).map_err(|error| {
             FolderError::Unfit(format!(

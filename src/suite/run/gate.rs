@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::compare::Comparison;
 use crate::report::Simulated;
-use crate::report::summary::Figures;
+use crate::report::summary::{Figures, Share};
 
 /// What rounding may cost.
 const SLACK: f64 = 1e-9;
@@ -148,10 +148,17 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
         (
             "pass rate",
             "--min-pass-rate",
-            figures.all.pass_rate,
+            over_all(figures, |share| {
+                (share.pass_rate, share.passed + share.missed)
+            }),
             gates.min_pass_rate,
         ),
-        ("mean", "--min-mean", figures.all.mean, gates.min_mean),
+        (
+            "mean",
+            "--min-mean",
+            over_all(figures, |share| (share.mean, share.measured)),
+            gates.min_mean,
+        ),
     ] {
         match (given, asked) {
             (_, None) => {}
@@ -173,6 +180,20 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             safety.false_negatives.join(", ")
         ));
     }
+}
+
+/// A figure over real and simulated scores together, each share with its weight: reports keep them apart, and a gate that lets
+/// simulated ones count must not look at the few items alone that needed no judge.
+fn over_all(figures: &Figures, figure: impl Fn(&Share) -> (Option<f64>, u64)) -> Option<f64> {
+    let shares = std::iter::once(&figures.all).chain(&figures.simulated_apart);
+    let known = shares.filter_map(|share| {
+        let (value, weight) = figure(share);
+        value.map(|value| (value, weight as f64))
+    });
+    let (sum, weight) = known.fold((0.0, 0.0), |(sum, all), (value, weight)| {
+        (sum + value * weight, all + weight)
+    });
+    (weight > 0.0).then(|| sum / weight)
 }
 
 fn regression(

@@ -168,10 +168,11 @@ pub(super) fn take(limit: Option<u64>) -> usize {
 
 fn open(path: &Path) -> Result<File, SuiteError> {
     File::open(path).map_err(|error| {
-        whole(match error.kind() {
-            std::io::ErrorKind::NotFound => format!("{}: there is no such file", path.display()),
-            _ => format!("{} can't be read: {error}", path.display()),
-        })
+        if error.kind() == std::io::ErrorKind::NotFound {
+            whole(format!("{}: there is no such file", path.display()))
+        } else {
+            whole(format!("{} can't be read: {error}", path.display()))
+        }
     })
 }
 

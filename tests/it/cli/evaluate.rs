@@ -443,9 +443,9 @@ fn a_run_that_is_killed_in_the_middle_goes_on_with_no_item_twice_and_none_missin
         .filter_map(|line| line["gavel"]["job_id"].as_str())
         .collect();
     assert_eq!(jobs.len() as u64, n, "each was made by a job of its own");
-    let queue = place.run(&["queue", "--json"]).json();
+    let queue = place.run(&["queue", "status", "--json"]).ends(0).json();
     assert_eq!(
-        queue["counts"]["succeeded_24h"], n,
+        queue["queue"]["counts"]["succeeded_24h"], n,
         "and no job was made twice: {queue}"
     );
     assert_eq!(simulator.stop("-TERM"), Some(0));

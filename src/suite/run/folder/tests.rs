@@ -1,3 +1,5 @@
+//! A folder is written, torn and opened again. Runs nothing.
+
 use serde_json::json;
 
 use super::*;

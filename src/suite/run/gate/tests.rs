@@ -1,3 +1,5 @@
+//! Gates held against figures of made-up items. Reads no run.
+
 use chrono::DateTime;
 use serde_json::{Value, json};
 
@@ -142,6 +144,28 @@ fn simulated_scores_and_runs_without_a_judge_or_an_end_never_pass() {
         None,
     );
     assert_eq!(cut.reasons, ["2 of 3 items are not run yet"]);
+}
+
+#[test]
+fn a_gate_that_lets_simulated_scores_count_looks_at_all_of_them() {
+    // What needed no judge is real, also in a run with a simulated one.
+    let mut items = vec![item(Some(1.0))];
+    items.extend((0..3).map(|_| Item {
+        simulated: true,
+        ..item(Some(0.2))
+    }));
+    let gates = Gates {
+        min_pass_rate: Some(0.5),
+        min_mean: Some(0.5),
+        simulated: Simulated::Allowed,
+        ..Gates::default()
+    };
+    let (failed, why) = decision(&items, &gates);
+    assert_eq!(failed, Decision::Failed);
+    assert_eq!(
+        why,
+        "the pass rate is 0.250, below --min-pass-rate 0.5; the mean is 0.400, below --min-mean 0.5"
+    );
 }
 
 #[test]
