@@ -1,6 +1,7 @@
 //! Which cells may be equal: numbers in chains of near numbers share a class. Never decides that two cells are equal
 //! unless every two of the class are.
 
+use super::HashMap;
 use super::space::Space;
 use super::table::CellId;
 
@@ -12,6 +13,8 @@ pub(super) struct Clusters {
     shared: Vec<CellId>,
     /// Classes in which some two cells differ, ascending.
     loose: Vec<CellId>,
+    /// Cells met while they are taken; all false in between.
+    met: Vec<bool>,
 }
 
 impl Clusters {
@@ -21,6 +24,7 @@ impl Clusters {
             class: (0..).take(space.len()).collect(),
             shared: Vec::new(),
             loose: Vec::new(),
+            met: vec![false; space.len()],
         }
     }
 
@@ -31,11 +35,18 @@ impl Clusters {
         if !cells.clone().any(|cell| space.is_float(cell)) {
             return;
         }
-        let mut numbers: Vec<(f64, CellId)> = cells
-            .filter_map(|cell| Some((space.number(cell)?, cell)))
-            .collect();
+        let mut numbers: Vec<(f64, CellId)> = Vec::new();
+        for cell in cells {
+            if let Some(number) = space.number(cell)
+                && !std::mem::replace(&mut self.met[cell as usize], true)
+            {
+                numbers.push((number, cell));
+            }
+        }
+        for &(_, cell) in &numbers {
+            self.met[cell as usize] = false;
+        }
         numbers.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        numbers.dedup_by_key(|number| number.1);
         let mut from = 0;
         for (at, joined) in joined(space, &numbers).into_iter().enumerate() {
             if !joined {
@@ -50,7 +61,7 @@ impl Clusters {
     /// fall on two sides of a line, and many on one side aren't near. For more cells than can be sorted.
     pub(super) fn take_roughly(&mut self, space: &Space, cells: impl Iterator<Item = CellId>) {
         self.clear();
-        let mut first = std::collections::HashMap::new();
+        let mut first = HashMap::default();
         for cell in cells {
             if let Some(number) = space.number(cell) {
                 // 16 bits of mantissa are left: squares of 1.5e-5 of the number.

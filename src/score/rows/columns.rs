@@ -1,8 +1,7 @@
 //! Which generated column stands for which expected one: by name, else by values, each at most once. Never sorts a column
 //! apart from its rows.
 
-use std::collections::HashMap;
-
+use super::HashMap;
 use super::assign::assign;
 use super::budget::Budget;
 use super::projection::Rows;
@@ -68,7 +67,7 @@ pub(super) fn map(space: &Space, expected: &Table, generated: &Table, steps: u64
 
 /// Places of columns by name.
 fn places(table: &Table) -> HashMap<&str, Vec<usize>> {
-    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::default();
     for (place, name) in table.names().enumerate() {
         if let Some(name) = name {
             places.entry(name).or_default().push(place);
@@ -136,7 +135,7 @@ fn settle_equal(
     let mut free: Vec<usize> = allowed.concat();
     free.sort_unstable();
     free.dedup();
-    let mut alike: HashMap<Vec<u32>, (Vec<usize>, Vec<usize>)> = HashMap::new();
+    let mut alike: HashMap<Vec<u32>, (Vec<usize>, Vec<usize>)> = HashMap::default();
     for (column, allowed) in allowed.iter().enumerate() {
         if !allowed.is_empty() {
             let mut cells = expected.columns()[column].cells.clone();

@@ -1,7 +1,6 @@
 //! Rows that may be equal, put together by hash. Never decides which row of a group goes with which.
 
-use std::collections::HashMap;
-
+use super::HashMap;
 use super::budget::Budget;
 use super::clusters::Clusters;
 use super::projection::Rows;
@@ -40,7 +39,7 @@ pub(super) fn group(
         classes.set(column, &clusters, one, other);
     }
     let mut groups: Vec<Group> = Vec::new();
-    let mut known: HashMap<&[CellId], usize> = HashMap::new();
+    let mut known: HashMap<&[CellId], usize> = HashMap::default();
     for (at, &row) in expected_rows.iter().enumerate() {
         let key = Classes::of(&classes.expected, width, at);
         let at = *known.entry(key).or_insert_with(|| {

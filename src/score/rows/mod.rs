@@ -25,6 +25,9 @@ mod weights;
 
 use std::num::NonZeroUsize;
 
+/// Maps of cells and rows, which are hostile text: seeded at random as the standard ones are, at a third of their cost.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+
 use budget::Steps;
 use columns::Mapping;
 use names::share;

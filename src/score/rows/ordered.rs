@@ -1,7 +1,6 @@
 //! Pairs equal rows in order: the longest common subsequence of both sides. Never pairs two rows crosswise.
 
-use std::collections::HashMap;
-
+use super::HashMap;
 use super::budget::Budget;
 use super::groups::{Group, Sorted, equal_within, group};
 use super::projection::Rows;
@@ -103,7 +102,7 @@ impl Equals {
                 })
             })
             .collect();
-        let mut known = HashMap::new();
+        let mut known = HashMap::default();
         let mut numbers = |rows: &Rows| -> Vec<usize> {
             (0..rows.count())
                 .map(|row| {

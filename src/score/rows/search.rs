@@ -1,8 +1,9 @@
 //! Among columns with the same values, finds those that let the most rows match. Never tries more than its budget allows.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
+use super::HashMap;
 use super::assign::assign;
 use super::budget::Budget;
 use super::space::Space;
@@ -180,7 +181,7 @@ impl Signature {
     fn with(&self, expected: &[CellId], generated: &[CellId]) -> (Self, usize) {
         // The number of each pair of old number and cell, and how many expected rows with it are free.
         let mut known: HashMap<(u32, CellId), (u32, usize)> =
-            HashMap::with_capacity(expected.len());
+            HashMap::with_capacity_and_hasher(expected.len(), Default::default());
         let mut next = 0;
         let number = |(&old, &cell): (&u32, &CellId)| {
             let entry = known.entry((old, cell)).or_insert_with(|| {

@@ -1,7 +1,6 @@
 //! Two tables with one numbering of cells, and when two cells of it are equal. Never looks at columns or rows.
 
-use std::collections::HashMap;
-
+use super::HashMap;
 use super::cell::Cell;
 use super::table::{CellId, Table};
 

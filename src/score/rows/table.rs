@@ -1,9 +1,8 @@
 //! A result as it is compared: columns of cells, each distinct cell kept once. Never keeps how a cell was spelled.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
+use super::HashMap;
 use super::cell::Cell;
 use super::names::normal;
 use super::nested::MAX_DEPTH;
@@ -122,9 +121,9 @@ impl<'a> Reading<'a> {
         let mut reading = Self {
             capacity: rows,
             columns: Vec::new(),
-            named: HashMap::new(),
+            named: HashMap::default(),
             layout: Vec::new(),
-            pool: HashMap::with_capacity(rows.saturating_mul(4)),
+            pool: HashMap::with_capacity_and_hasher(rows.saturating_mul(4), Default::default()),
         };
         reading.pool.insert(Cell::Null, NULL);
         for name in names {

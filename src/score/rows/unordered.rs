@@ -1,7 +1,8 @@
 //! Pairs equal rows, whatever their order, each row once. Never pairs a row by halves.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use super::HashMap;
 use super::budget::Budget;
 use super::groups::{Group, Sorted, equal_within, group};
 use super::projection::Rows;
@@ -88,7 +89,8 @@ pub(super) fn pair(
 
 /// Pairs rows with the same cells, the earlier ones first.
 fn pair_same(expected: &Rows, generated: &Rows, pairing: &mut Pairing) {
-    let mut places: HashMap<&[CellId], VecDeque<usize>> = HashMap::with_capacity(generated.count());
+    let mut places: HashMap<&[CellId], VecDeque<usize>> =
+        HashMap::with_capacity_and_hasher(generated.count(), Default::default());
     for row in 0..generated.count() {
         places.entry(generated.get(row)).or_default().push_back(row);
     }
