@@ -81,8 +81,8 @@ pub struct Enqueue {
     events: Announcer,
     judges: JudgeCheck,
     current: RwLock<CurrentCriteria>,
-    /// The judge of each stored definition that was asked for; definitions never change.
-    judge_of: RwLock<BTreeMap<String, String>>,
+    /// The kind and the judge of each stored definition that was asked for; definitions never change.
+    judge_of: RwLock<BTreeMap<String, (Kind, String)>>,
     score_only: ScoreOnly,
     source: OnceLock<Arc<dyn SessionSource>>,
 }
@@ -246,18 +246,36 @@ impl Enqueue {
         Ok(())
     }
 
-    /// The judge that a stored definition names, checked. The current definition is stored on its first use.
+    /// The judge that a stored definition names, if it is of the current one's kind. The current one is stored on its first use.
     async fn judge_of(&self, hash: &str, current: &Arc<Criteria>) -> Result<String, EnqueueError> {
-        let known = match self.judge_of.read() {
-            Ok(known) => known.get(hash).cloned(),
-            Err(poisoned) => poisoned.into_inner().get(hash).cloned(),
+        let known = self
+            .judge_of
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(hash)
+            .cloned();
+        let (kind, judge) = match known {
+            Some(known) => known,
+            None => self.look_up(hash, current).await?,
         };
-        if let Some(judge) = known {
-            return Ok(judge);
+        if kind != current.kind {
+            return Err(EnqueueError::CriteriaOfOtherKind {
+                hash: hash.to_owned(),
+                kind,
+                asked: current.kind,
+            });
         }
-        let judge = if hash == current.hash.0 {
+        Ok(judge)
+    }
+
+    async fn look_up(
+        &self,
+        hash: &str,
+        current: &Arc<Criteria>,
+    ) -> Result<(Kind, String), EnqueueError> {
+        let found = if hash == current.hash.0 {
             self.store.put_criteria(current, self.clock.now()).await?;
-            current.judge.clone()
+            (current.kind, current.judge.clone())
         } else {
             let content = self
                 .store
@@ -269,20 +287,13 @@ impl Enqueue {
                     attempted: "reading a stored criteria definition",
                     reason: error.to_string(),
                 })?;
-            if stored.kind != current.kind {
-                return Err(EnqueueError::CriteriaOfOtherKind {
-                    hash: hash.to_owned(),
-                    kind: stored.kind,
-                    asked: current.kind,
-                });
-            }
-            stored.judge
+            (stored.kind, stored.judge)
         };
-        match self.judge_of.write() {
-            Ok(mut known) => known.insert(hash.to_owned(), judge.clone()),
-            Err(poisoned) => poisoned.into_inner().insert(hash.to_owned(), judge.clone()),
-        };
-        Ok(judge)
+        self.judge_of
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(hash.to_owned(), found.clone());
+        Ok(found)
     }
 
     async fn raise(

@@ -28,6 +28,7 @@ mod scoring;
 mod serve;
 mod sessions;
 mod simulate_judge;
+mod simulated;
 mod up;
 mod worker;
 

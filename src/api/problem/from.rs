@@ -31,7 +31,7 @@ impl From<EnqueueError> for ApiError {
                 Self::fault(Refusal::BadRequest, "/criteria_hash", text)
             }
             EnqueueError::CriteriaOfOtherKind { .. } => {
-                Self::fault(Refusal::Unprocessable, "/criteria_hash", text)
+                Self::fault(Refusal::BadRequest, "/criteria_hash", text)
             }
             EnqueueError::BadPayload(faults) => Self::Invalid {
                 refusal: Refusal::Unprocessable,

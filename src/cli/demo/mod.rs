@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use secrecy::SecretString;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -19,7 +18,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::score::{failure, rating};
 use super::scoring::{self, Ask, Judged, Verdict, waiting};
-use crate::app::simulated::{self, SimulatorOptions};
+use super::simulated::SimulatedJudge;
 use crate::app::{App, Migrations, Mode, Stop};
 use crate::client::{Client, text};
 use crate::config::Settings;
@@ -28,8 +27,6 @@ use crate::store::Force;
 
 /// Where the demo keeps its data.
 const DATA_DIR: &str = "./gavel-demo";
-/// The judge that makes up scores.
-const SIMULATED: &str = "simulated";
 
 /// Score example sessions with a simulated judge, then serve the results
 #[derive(Debug, Args)]
@@ -108,37 +105,29 @@ impl Demo {
         ended
     }
 
-    /// Without --judge: takes a port for the simulator, and makes the built-in files name it whatever the environment says.
-    async fn prepare(&self, settings: &mut Settings) -> Result<Option<TcpListener>, CliError> {
-        let mut set = |name: &str, value: String| {
-            settings.substitutions.insert(name.to_owned(), value);
+    /// Without --judge: a simulated one, which the built-in files name whatever the environment says.
+    async fn prepare(&self, settings: &mut Settings) -> Result<Option<SimulatedJudge>, CliError> {
+        let mut set = |name: &str, value: &str| {
+            let substitutions = &mut settings.substitutions;
+            substitutions.insert(name.to_owned(), value.to_owned());
         };
-        set("SCORING_ENABLED", "true".to_owned());
+        set("SCORING_ENABLED", "true");
         if let Some(judge) = &self.judge {
-            set("SCORING_LLM_PROVIDER", judge.clone());
-            set("SCORING_LLM_MODEL", String::new());
+            set("SCORING_LLM_PROVIDER", judge);
+            set("SCORING_LLM_MODEL", "");
             return Ok(None);
         }
-        let listener = super::context::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-        set(
-            "GAVEL_SIMULATED_URL",
-            format!("http://{}/v1", listener.local_addr()?),
-        );
-        set("SCORING_LLM_PROVIDER", SIMULATED.to_owned());
-        set("SCORING_LLM_MODEL", String::new());
-        SIMULATED.clone_into(&mut settings.default_llm_provider);
+        let simulated = SimulatedJudge::open().await?;
+        simulated.for_everything()(settings);
         settings.scoring_config.clear();
-        settings.llm_providers.clear();
-        Ok(Some(listener))
+        Ok(Some(simulated))
     }
 }
 
 /// Serves the simulated judge, if there is one.
-async fn simulate(listener: Option<TcpListener>, stop: CancellationToken) {
-    let Some(listener) = listener else { return };
-    let served = simulated::serve(listener, SimulatorOptions::default(), stop).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the simulated judge broke");
+async fn simulate(simulated: Option<SimulatedJudge>, stop: CancellationToken) {
+    if let Some(simulated) = simulated {
+        simulated.serve(stop).await;
     }
 }
 

@@ -82,6 +82,9 @@ pub(in crate::cli) struct Evaluate {
     /// Ask no judge: what can be computed is, the rest is not run, and the run is incomplete. Needs no service
     #[arg(long, help_heading = "Judge")]
     pub(super) no_judge: bool,
+    /// Ask a simulated judge in this process: to try a suite with no key. Its scores say nothing of the agents
+    #[arg(long, help_heading = "Judge", conflicts_with_all = ["no_judge", "server"])]
+    pub(super) simulate: bool,
     /// Let the scores of a simulated judge pass gates
     #[arg(long, help_heading = "Judge")]
     pub(super) allow_simulated: bool,

@@ -9,6 +9,8 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use self::args::share;
 use self::jobs::Service;
 use self::prepare::{Prepared, folder_fault};
@@ -19,6 +21,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use super::progress::Progress;
 use super::reach::{Needs, Reached};
+use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
@@ -56,18 +59,43 @@ impl Evaluate {
         let ended = if prepared.header.options.no_judge {
             self.alone(global, &prepared, &opened).await
         } else {
-            self.reach
-                .run(global, Needs::Worker, async |reached: Reached<'_>| {
-                    let settings = &reached.context.settings;
-                    let with = Some(reached.client);
-                    self.go(settings, with, &prepared, &opened).await
-                })
-                .await
+            self.with_service(global, &prepared, &opened).await
         };
         match opened.into_inner() {
             Some(folder) => self.finish(folder, ended).await,
             None => ended.map(|()| Exit::Nothing),
         }
+    }
+
+    /// Runs with a service, and with a simulated judge beside it if that is asked for.
+    async fn with_service(
+        &self,
+        global: &Global,
+        prepared: &Prepared,
+        opened: &OnceCell<RunFolder>,
+    ) -> Result<(), CliError> {
+        let simulated = match self.simulate {
+            true => Some(SimulatedJudge::open().await?),
+            false => None,
+        };
+        let command = async |reached: Reached<'_>| {
+            let settings = &reached.context.settings;
+            self.go(settings, Some(reached.client), prepared, opened)
+                .await
+        };
+        let Some(simulated) = simulated else {
+            return self.reach.run(global, Needs::Worker, command).await;
+        };
+        let adjust = simulated.for_everything();
+        let done = CancellationToken::new();
+        let running = async {
+            let running = self.reach.run_with(global, Needs::Worker, adjust, command);
+            let ended = running.await;
+            done.cancel();
+            ended
+        };
+        let (ended, ()) = tokio::join!(running, simulated.serve(done.clone()));
+        ended
     }
 
     /// Runs without any service, until it is done or a signal comes.

@@ -339,17 +339,20 @@ async fn criteria_are_added_and_read_and_variables_are_refused() {
             "{read}"
         );
         let list = server.json_of("/api/v1/scoring/criteria").await;
-        let current: Vec<&Value> = list["items"]
+        let listed: Vec<(&str, bool)> = list["items"]
             .as_array()
             .unwrap()
             .iter()
-            .map(|item| &item["is_current"])
+            .map(|item| (item["kind"].as_str().unwrap(), item["is_current"] == true))
             .collect();
-        assert_eq!(
-            current,
-            [true, false],
-            "the current ones are listed before their first use"
-        );
+        let wanted = [
+            ("session", true),
+            ("query", true),
+            ("qas", true),
+            ("sql_metrics", true),
+            ("session", false),
+        ];
+        assert_eq!(listed, wanted, "the current ones are listed before their first use");
         let current = server.enqueue.current_criteria().hash.0.clone();
         assert!(
             server

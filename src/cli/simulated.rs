@@ -1,0 +1,61 @@
+//! A simulated judge in this process, for commands that shall work with nothing installed and no key. What it scores is marked
+//! as simulated everywhere.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::context::listen;
+use super::outcome::CliError;
+use crate::app::simulated::{self, SimulatorOptions};
+use crate::config::Settings;
+
+/// The simulated judge's name in the built-in `llm_providers.yaml`.
+const NAME: &str = "simulated";
+
+/// Its port, taken and not served yet.
+pub(super) struct SimulatedJudge {
+    listener: TcpListener,
+    url: String,
+}
+
+impl SimulatedJudge {
+    /// Takes a loopback port.
+    pub(super) async fn open() -> Result<Self, CliError> {
+        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let url = format!("http://{}/v1", listener.local_addr()?);
+        Ok(Self { listener, url })
+    }
+
+    /// What makes it the judge of every kind, whatever the environment says. Criteria that name a judge without a variable keep it.
+    pub(super) fn for_everything(&self) -> impl FnOnce(&mut Settings) + use<> {
+        let url = self.url.clone();
+        move |settings| {
+            for (name, value) in [
+                ("GAVEL_SIMULATED_URL", url.as_str()),
+                ("SCORING_LLM_PROVIDER", NAME),
+                ("SCORING_LLM_MODEL", ""),
+                ("QUERY_LLM_PROVIDER", NAME),
+                ("QUERY_LLM_MODEL", ""),
+                ("QAS_LLM_PROVIDER", NAME),
+                ("QAS_LLM_MODEL", ""),
+                ("SQL_METRICS_LLM_PROVIDER", NAME),
+                ("SQL_METRICS_LLM_MODEL", ""),
+            ] {
+                let substitutions = &mut settings.substitutions;
+                substitutions.insert(name.to_owned(), value.to_owned());
+            }
+            NAME.clone_into(&mut settings.default_llm_provider);
+            settings.llm_providers.clear();
+        }
+    }
+
+    /// Answers until `stop`.
+    pub(super) async fn serve(self, stop: CancellationToken) {
+        let served = simulated::serve(self.listener, SimulatorOptions::default(), stop).await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the simulated judge broke");
+        }
+    }
+}
