@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::fields::{Faults, Fields, kind_of};
+use super::fields::Fields;
 use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
 use crate::judge::Fault;
 use crate::score::Field;
+use crate::score::faults::{Faults, kind};
 use crate::score::rows::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 use crate::score::tables::Language;
 use crate::score::tables::sql::{Dialect, LONGEST};
@@ -171,7 +172,7 @@ fn names(fields: &Fields<'_>, field: &str, faults: &mut Faults) -> Option<Vec<St
             }
             format!("has {} bytes; at most {MAX_NAME} are taken", name.len())
         } else {
-            format!("must be the name of a column, not {}", kind_of(item))
+            format!("must be the name of a column, not {}", kind(item))
         };
         faults.add(format!("{}/{at}", fields.at(field)), fault);
     }
@@ -192,10 +193,7 @@ fn rows<'a>(fields: &Fields<'a>, field: &str, faults: &mut Faults) -> Option<&'a
     let mut sound = true;
     for (at, row) in rows.iter().enumerate() {
         if !(row.is_object() || row.is_array()) {
-            let said = format!(
-                "is {}; a row is an object, or a list of cells",
-                kind_of(row)
-            );
+            let said = format!("is {}; a row is an object, or a list of cells", kind(row));
             faults.add(format!("{}/{at}", fields.at(field)), said);
             sound = false;
         }
