@@ -70,7 +70,12 @@ fn case(fields: &Fields<'_>, faults: &mut Faults) -> Option<QueryCase> {
         let text = fields.text(name, MAX_NAME, faults)?.trim();
         (!text.is_empty()).then(|| text.to_owned())
     };
-    let (id, model) = (name("id", faults), name("model", faults));
+    // A number is a name, too, as it is in the other kinds.
+    let id = match fields.get("id") {
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(_) | None => name("id", faults),
+    };
+    let model = name("model", faults);
     let prompt = unless_blank(fields.text("prompt", MAX_PROMPT, faults));
     // Agents' frameworks write an empty text where nothing went wrong.
     let generated_error = unless_blank(fields.text("generated_error", MAX_ERROR, faults));

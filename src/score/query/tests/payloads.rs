@@ -204,6 +204,15 @@ fn columns_that_are_not_named_are_the_keys_of_all_rows() {
 }
 
 #[test]
+fn a_number_may_be_a_name() {
+    assert_eq!(case(with(json!({"id": 7}))).id.as_deref(), Some("7"));
+    assert_eq!(
+        faults(&with(json!({"id": [7]}))),
+        ["/id: must be text, not a list"]
+    );
+}
+
+#[test]
 fn a_blank_error_is_none_and_blank_names_are_left_out() {
     let case = case(with(
         json!({"generated_error": " ", "model": "", "id": " q1 "}),
