@@ -44,7 +44,7 @@ pub(super) struct VerdictView {
     pub(super) pass_rate: Option<f64>,
     /// The mean of whole totals, 0-1; null where there is none.
     pub(super) mean: Option<f64>,
-    /// The share of cases with a whole total, 0-1.
+    /// The share of cases that passed or didn't, or have a whole total, 0-1.
     pub(super) coverage: f64,
     /// Whether these are figures of a simulated judge: they say nothing of the work.
     pub(super) simulated: bool,

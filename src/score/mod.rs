@@ -3,6 +3,7 @@
 mod case;
 pub mod criteria;
 mod evaluation;
+mod faults;
 mod fence;
 mod prompt;
 pub mod qas;

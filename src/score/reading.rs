@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Field;
+use super::faults::{Faults, kind, pointer, shown};
 use super::tables::sql::Dialect;
 use crate::judge::Fault;
 
@@ -12,12 +13,6 @@ pub(super) const LONGEST_TEXT: usize = 64 * 1024;
 const LONGEST_NAME: usize = 255;
 /// The most entries of a list of texts.
 const MOST_TEXTS: usize = 1_000;
-/// The most faults that are told of one payload.
-const MOST_FAULTS: usize = 20;
-/// A longer key is nobody's typing error, and is shown cut.
-const LONGEST_KEY: usize = 64;
-/// How alike an unknown key must be to a known one to be taken for it.
-const LIKENESS: f64 = 0.6;
 
 /// How a payload may spell its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +27,7 @@ pub(super) enum Spelling {
 pub(super) struct Reading<'a> {
     map: &'a Map<String, Value>,
     spelling: Spelling,
-    faults: Vec<Fault>,
+    faults: Faults,
 }
 
 /// A field's value and where it stands.
@@ -65,7 +60,7 @@ impl<'a> Reading<'a> {
         let mut reading = Self {
             map,
             spelling,
-            faults: Vec::new(),
+            faults: Faults::default(),
         };
         reading.check_names(fields);
         Ok(reading)
@@ -73,17 +68,22 @@ impl<'a> Reading<'a> {
 
     fn check_names(&mut self, fields: &[Field]) {
         let map = self.map;
+        let known: Vec<(&str, Option<String>)> = fields
+            .iter()
+            .map(|field| (field.name, self.other_spelling(field.name)))
+            .collect();
         for key in map.keys() {
-            let known = fields.iter().find(|field| {
-                field.name == key || self.other_spelling(field.name).as_ref() == Some(key)
-            });
-            match known {
-                None => self.fault(pointer(key), unknown(key, fields)),
-                Some(field) if field.name != key && map.contains_key(field.name) => {
-                    let message = format!(
-                        "is {} in another spelling, and both are given: leave one out",
-                        field.name
-                    );
+            let field = known
+                .iter()
+                .find(|(name, other)| name == key || other.as_ref() == Some(key));
+            match field {
+                None => {
+                    let names = fields.iter().map(|field| field.name);
+                    self.faults.add_unknown("", key, names);
+                }
+                Some((name, _)) if name != key && map.contains_key(*name) => {
+                    let message =
+                        format!("is {name} in another spelling, and both are given: leave one out");
                     self.fault(pointer(key), message);
                 }
                 Some(_) => {}
@@ -247,7 +247,7 @@ impl<'a> Reading<'a> {
         let pointer = self
             .value(name)
             .map_or_else(|| pointer(name), |found| found.pointer);
-        if !self.faults.iter().any(|fault| fault.pointer == pointer) {
+        if !self.faults.is_told_of(&pointer) {
             self.fault(pointer, format!("is missing; {expected} is expected"));
         }
     }
@@ -260,12 +260,7 @@ impl<'a> Reading<'a> {
 
     /// Tells a fault.
     pub(super) fn fault(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
-        if self.faults.len() < MOST_FAULTS {
-            self.faults.push(Fault {
-                pointer: pointer.into(),
-                message: message.into(),
-            });
-        }
+        self.faults.add(pointer, message);
     }
 
     /// The faults, if there are any.
@@ -273,7 +268,7 @@ impl<'a> Reading<'a> {
         if self.faults.is_empty() {
             Ok(())
         } else {
-            Err(self.faults)
+            Err(self.faults.into_list())
         }
     }
 }
@@ -288,58 +283,6 @@ fn camel(name: &str) -> String {
         camel.push_str(letters.as_str());
     }
     camel
-}
-
-fn unknown(key: &str, fields: &[Field]) -> String {
-    let near = fields
-        .iter()
-        // Nobody mistypes a name into a page of text, and comparing one takes its length in time and memory.
-        .filter(|_| key.len() <= LONGEST_KEY)
-        .map(|field| {
-            (
-                strsim::normalized_damerau_levenshtein(key, field.name),
-                field.name,
-            )
-        })
-        .filter(|(likeness, _)| *likeness >= LIKENESS)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, near)) => format!("is unknown; did you mean {near}?"),
-        None => {
-            let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
-            format!("is unknown; known: {}", known.join(", "))
-        }
-    }
-}
-
-/// A field's JSON pointer (RFC 6901).
-fn pointer(key: &str) -> String {
-    let key: String = key.chars().take(LONGEST_KEY).collect();
-    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
-}
-
-/// A value as a fault shows it: short ones as they are.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Number(number) => number.to_string(),
-        Value::String(text) if text.chars().count() <= LONGEST_KEY => format!("{text:?}"),
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-            kind(value).to_owned()
-        }
-    }
-}
-
-/// What a value is, in words.
-pub(super) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(true) => "true",
-        Value::Bool(false) => "false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub struct Verdict {
     pub pass_rate: Option<f64>,
     /// The mean of whole totals, 0-1; `None`: there is none.
     pub mean: Option<f64>,
-    /// The share of cases with a whole total, 0-1.
+    /// The share of cases that passed or didn't, or have a whole total, 0-1.
     pub coverage: f64,
     /// Whether the figures are those of a simulated judge.
     pub simulated: bool,
@@ -56,6 +56,7 @@ struct Group {
     passed: Option<bool>,
     whole: bool,
     cases: i64,
+    totals: i64,
     sum: f64,
 }
 
@@ -72,11 +73,14 @@ impl Store {
              from scoring_jobs where batch_id = $1 group by state",
             id
         );
-        // A job that was queued again keeps its last score until it has the next one: only ended jobs count.
+        // A job that was queued again keeps its last score until it has the next one: only ended jobs count. A case whose
+        // metrics all failed has no total, and is known to have failed.
         let scores = sql!(
             "select cast(case when e.simulated then 1 when j.judge is null then 0 else 2 end as bigint) as made,
                 cast(case when e.passed is null then -1 when e.passed then 1 else 0 end as bigint) as passed,
-                cast(case when e.total is null then 0 else 1 end as bigint) as whole, count(*) as cases, sum(e.total) as total
+                cast(case when e.total is not null or (e.passed is not null and j.state = 'succeeded') then 1 else 0 end as bigint)
+                    as whole,
+                count(*) as cases, count(e.total) as totals, sum(e.total) as total
              from scoring_jobs j join evaluation_scores e on e.job_id = j.job_id
              where j.batch_id = $1 and j.state in ('succeeded', 'failed')
              group by 1, 2, 3",
@@ -133,6 +137,7 @@ fn group(row: &Row) -> sqlx::Result<Group> {
         },
         whole: row.int::<i32>("whole")? == 1,
         cases: row.get("cases")?,
+        totals: row.get("totals")?,
         sum: row.get::<Option<f64>>("total")?.unwrap_or(0.0),
     })
 }
@@ -153,13 +158,14 @@ fn verdict(groups: &[Group], total: i64) -> Verdict {
     let failed = cases(&|group| group.whole && group.passed == Some(false));
     let (whole, incomplete) = (cases(&|group| group.whole), cases(&|group| !group.whole));
     let sum: f64 = counted.iter().map(|group| group.sum).sum();
+    let totals: i64 = counted.iter().map(|group| group.totals).sum();
     Verdict {
         passed,
         failed,
         incomplete,
         unscored: (total - whole - incomplete).max(0),
         pass_rate: share(passed, passed + failed),
-        mean: (whole > 0).then(|| sum / float(whole)),
+        mean: (totals > 0).then(|| sum / float(totals)),
         coverage: share(whole, total).unwrap_or(0.0),
         simulated: counted.iter().any(|group| group.made == Made::Simulated),
     }
@@ -187,6 +193,7 @@ mod tests {
             passed,
             whole: each >= 0.0,
             cases,
+            totals: if each >= 0.0 { cases } else { 0 },
             sum: if each >= 0.0 {
                 each * float(cases)
             } else {
@@ -215,6 +222,23 @@ mod tests {
             (2, 2, 6, false)
         );
         assert_eq!(mixed.mean, Some(0.625));
+    }
+
+    #[test]
+    fn a_case_that_failed_without_a_total_is_in_the_rate_and_in_no_mean() {
+        let without_total = Group {
+            whole: true,
+            ..group(Made::Computed, Some(false), 1, -1.0)
+        };
+        let verdict = verdict(&[group(Made::Judged, Some(true), 1, 0.5), without_total], 2);
+        assert_eq!(
+            (verdict.passed, verdict.failed, verdict.incomplete),
+            (1, 1, 0)
+        );
+        assert_eq!(
+            (verdict.mean, verdict.pass_rate, verdict.coverage),
+            (Some(0.5), Some(0.5), 1.0)
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::judge::{Fault, Limits, Nonce, Question};
 use crate::score::criteria::{
     ACTUAL_ANSWER, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION,
 };
+use crate::score::faults::kind;
 use crate::score::prompt::{Form, Part, question};
-use crate::score::reading::kind;
 use crate::score::{BadRequest, Criteria};
 
 /// Rises whenever the schema's meaning changes; it is part of the template hash, and of no criteria hash.

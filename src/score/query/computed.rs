@@ -1,8 +1,9 @@
 //! The three computed components, against every right answer: which of them counts, and how far the generated one is from it.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
-use super::{Answer, Grammar, Ordered, QueryCase};
+use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
 use crate::score::rows::{self, Comparison, SchemaMatch, schema_match};
 use crate::score::similarity::{Similarity, similarity};
 use crate::score::tables::{QueryShape, kql, sql};
@@ -34,9 +35,10 @@ impl Computed {
     /// mark from the judge is certain, and counts here.
     pub(super) fn of(case: &QueryCase) -> Self {
         let generated = shape(&case.generated.query, case.grammar);
-        let mut best = Self::against(case, &generated, None);
+        let mut compared = Compared::default();
+        let mut best = Self::against(case, &generated, None, &mut compared);
         for at in 0..case.accepted.len() {
-            let other = Self::against(case, &generated, Some(at));
+            let other = Self::against(case, &generated, Some(at), &mut compared);
             if other.certain() > best.certain() {
                 best = other;
             }
@@ -44,7 +46,12 @@ impl Computed {
         best
     }
 
-    fn against(case: &QueryCase, generated: &QueryShape, accepted: Option<usize>) -> Self {
+    fn against(
+        case: &QueryCase,
+        generated: &QueryShape,
+        accepted: Option<usize>,
+        compared: &mut Compared,
+    ) -> Self {
         let right = case.right(accepted);
         let expected = shape(&right.query, case.grammar);
         let ordered = match case.ordered {
@@ -58,7 +65,7 @@ impl Computed {
             cap_expected: Some(COMPARED_ROWS),
         };
         let (expected_rows, generated_rows) = (&right.result, &case.generated.result);
-        let results = rows::compare(&expected_rows.table, &generated_rows.table, &options);
+        let results = compared.with(expected_rows, generated_rows, options);
         Self {
             accepted,
             identical: case.is_identical_to(right),
@@ -77,6 +84,32 @@ impl Computed {
     fn certain(&self) -> f64 {
         let judged = if self.identical { 1.0 } else { 0.0 };
         self.schema.score + self.semantic.score + self.results_score + judged
+    }
+}
+
+/// Comparisons that were made. Further right answers without a result of their own share that of the expected query, and
+/// seconds spent on large results aren't spent again for each of them.
+#[derive(Default)]
+struct Compared(Vec<(Arc<ResultSet>, rows::Options, Comparison)>);
+
+impl Compared {
+    fn with(
+        &mut self,
+        expected: &Arc<ResultSet>,
+        generated: &ResultSet,
+        options: rows::Options,
+    ) -> Comparison {
+        let known = self
+            .0
+            .iter()
+            .find(|(result, by, _)| Arc::ptr_eq(result, expected) && *by == options);
+        if let Some((_, _, comparison)) = known {
+            return comparison.clone();
+        }
+        let comparison = rows::compare(&expected.table, &generated.table, &options);
+        self.0
+            .push((Arc::clone(expected), options, comparison.clone()));
+        comparison
     }
 }
 
@@ -102,5 +135,30 @@ fn shape(query: &str, grammar: Grammar) -> QueryShape {
     match grammar {
         Grammar::Kql => kql::shape(query),
         Grammar::Sql(dialect) => sql::shape(query, dialect),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn right_answers_that_share_a_result_are_compared_once_for_each_order() {
+        let payload = json!({
+            "generated_kql": "T", "generated_results": [[2], [1]],
+            "expected_kql": "U", "expected_results": [[1], [2]],
+            "accepted": [{"kql": "V"}, {"kql": "W"}, {"kql": "V | sort by a"}, {"kql": "X", "results": [[1], [2]]}],
+            "ordered": "auto",
+        });
+        let case = QueryCase::read(&payload).unwrap();
+        let generated = shape(&case.generated.query, case.grammar);
+        let mut compared = Compared::default();
+        let scores = [None, Some(0), Some(1), Some(2), Some(3)].map(|accepted| {
+            Computed::against(&case, &generated, accepted, &mut compared).results_score
+        });
+        assert_eq!(scores, [1.0, 1.0, 1.0, 0.5, 1.0]);
+        assert_eq!(compared.0.len(), 3, "shared, shared and sorted, its own");
     }
 }

@@ -1,48 +1,8 @@
-//! Reads an object's fields and gathers every fault with its JSON pointer. Knows no payload in particular.
+//! Reads an object's fields and tells every fault with its JSON pointer. Knows no payload in particular.
 
 use serde_json::{Map, Value};
 
-use crate::judge::Fault;
-
-/// The most faults that are told; what is over is counted.
-const MAX_FAULTS: usize = 100;
-
-/// Faults found so far.
-#[derive(Debug, Default)]
-pub(super) struct Faults {
-    found: Vec<Fault>,
-    untold: usize,
-}
-
-impl Faults {
-    /// Adds one.
-    pub(super) fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
-        if self.found.len() < MAX_FAULTS {
-            self.found.push(Fault {
-                pointer: pointer.into(),
-                message: message.into(),
-            });
-        } else {
-            self.untold += 1;
-        }
-    }
-
-    /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.found.is_empty()
-    }
-
-    /// All of them, for the client.
-    pub(super) fn into_list(mut self) -> Vec<Fault> {
-        if self.untold > 0 {
-            self.found.push(Fault {
-                pointer: String::new(),
-                message: format!("{} more faults are not listed", self.untold),
-            });
-        }
-        self.found
-    }
-}
+use crate::score::faults::{Faults, kind};
 
 /// An object, being read. A field that is null counts as left out.
 pub(super) struct Fields<'a> {
@@ -60,13 +20,12 @@ impl<'a> Fields<'a> {
         faults: &mut Faults,
     ) -> Option<Self> {
         let Value::Object(map) = value else {
-            let said = format!("must be an object, not {}", kind_of(value));
+            let said = format!("must be an object, not {}", kind(value));
             faults.add(pointer, said);
             return None;
         };
         for name in map.keys().filter(|name| !known.contains(&name.as_str())) {
-            let place = format!("{pointer}/{}", escaped(name));
-            faults.add(place, unknown(name, known));
+            faults.add_unknown(pointer, name, known.iter().copied());
         }
         Some(Self {
             map,
@@ -88,7 +47,7 @@ impl<'a> Fields<'a> {
     pub(super) fn text(&self, name: &str, most: usize, faults: &mut Faults) -> Option<&'a str> {
         let value = self.get(name)?;
         let Value::String(text) = value else {
-            let said = format!("must be text, not {}", kind_of(value));
+            let said = format!("must be text, not {}", kind(value));
             faults.add(self.at(name), said);
             return None;
         };
@@ -118,41 +77,11 @@ impl<'a> Fields<'a> {
     pub(super) fn list(&self, name: &str, faults: &mut Faults) -> Option<&'a [Value]> {
         let value = self.get(name)?;
         let Value::Array(items) = value else {
-            let said = format!("must be a list, not {}", kind_of(value));
+            let said = format!("must be a list, not {}", kind(value));
             faults.add(self.at(name), said);
             return None;
         };
         Some(items)
-    }
-}
-
-/// What a value is, in words.
-pub(super) fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// A key as a part of a JSON pointer (RFC 6901).
-fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
-}
-
-fn unknown(name: &str, known: &[&str]) -> String {
-    let far = (name.chars().count() / 4).max(2);
-    let nearest = known
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(name, known), *known))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= far);
-    match nearest {
-        Some((_, meant)) => format!("unknown field; did you mean {meant}?"),
-        None => format!("unknown field; known are {}", known.join(", ")),
     }
 }
 
@@ -163,27 +92,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_beyond_the_most_are_counted() {
+    fn an_object_within_is_told_with_its_place_and_null_is_left_out() {
         let mut faults = Faults::default();
-        for at in 0..MAX_FAULTS + 3 {
-            faults.add(format!("/{at}"), "wrong");
-        }
-        let list = faults.into_list();
-        assert_eq!(list.len(), MAX_FAULTS + 1);
-        assert_eq!(list[MAX_FAULTS].message, "3 more faults are not listed");
-    }
-
-    #[test]
-    fn an_unknown_field_is_led_back_to_a_near_one() {
-        let mut faults = Faults::default();
-        let value = json!({"columms": 1, "a/b~": 2, "columns": null});
+        let value = json!({"columms": 1, "results": "none", "columns": null});
         let known = ["columns", "results"];
         let fields = Fields::of(&value, "/accepted/0", &known, &mut faults).unwrap();
         assert_eq!(fields.get("columns"), None);
+        assert_eq!(fields.list("results", &mut faults), None);
         let list = faults.into_list();
-        assert_eq!(list[0].pointer, "/accepted/0/columms");
-        assert_eq!(list[0].message, "unknown field; did you mean columns?");
-        assert_eq!(list[1].pointer, "/accepted/0/a~1b~0");
-        assert_eq!(list[1].message, "unknown field; known are columns, results");
+        let told: Vec<(&str, &str)> = list
+            .iter()
+            .map(|fault| (fault.pointer.as_str(), fault.message.as_str()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("/accepted/0/columms", "is unknown; did you mean columns?"),
+                ("/accepted/0/results", "must be a list, not text"),
+            ]
+        );
     }
 }

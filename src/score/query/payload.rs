@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::fields::{Faults, Fields, kind_of};
+use super::fields::Fields;
 use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
 use crate::judge::Fault;
 use crate::score::Field;
+use crate::score::faults::{Faults, kind};
 use crate::score::rows::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 use crate::score::tables::Language;
 use crate::score::tables::sql::{Dialect, LONGEST};
@@ -69,7 +70,12 @@ fn case(fields: &Fields<'_>, faults: &mut Faults) -> Option<QueryCase> {
         let text = fields.text(name, MAX_NAME, faults)?.trim();
         (!text.is_empty()).then(|| text.to_owned())
     };
-    let (id, model) = (name("id", faults), name("model", faults));
+    // A number is a name, too, as it is in the other kinds.
+    let id = match fields.get("id") {
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(_) | None => name("id", faults),
+    };
+    let model = name("model", faults);
     let prompt = unless_blank(fields.text("prompt", MAX_PROMPT, faults));
     // Agents' frameworks write an empty text where nothing went wrong.
     let generated_error = unless_blank(fields.text("generated_error", MAX_ERROR, faults));
@@ -171,7 +177,7 @@ fn names(fields: &Fields<'_>, field: &str, faults: &mut Faults) -> Option<Vec<St
             }
             format!("has {} bytes; at most {MAX_NAME} are taken", name.len())
         } else {
-            format!("must be the name of a column, not {}", kind_of(item))
+            format!("must be the name of a column, not {}", kind(item))
         };
         faults.add(format!("{}/{at}", fields.at(field)), fault);
     }
@@ -192,10 +198,7 @@ fn rows<'a>(fields: &Fields<'a>, field: &str, faults: &mut Faults) -> Option<&'a
     let mut sound = true;
     for (at, row) in rows.iter().enumerate() {
         if !(row.is_object() || row.is_array()) {
-            let said = format!(
-                "is {}; a row is an object, or a list of cells",
-                kind_of(row)
-            );
+            let said = format!("is {}; a row is an object, or a list of cells", kind(row));
             faults.add(format!("{}/{at}", fields.at(field)), said);
             sound = false;
         }

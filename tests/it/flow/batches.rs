@@ -14,6 +14,7 @@ on_every_setup!(
     thousands_of_items_are_accepted_at_once_and_end,
     a_paused_batch_begins_nothing_and_goes_on_where_it_was,
     what_failed_is_retried_together,
+    a_case_whose_metrics_all_failed_is_a_miss_and_not_incomplete,
     listeners_hear_what_becomes_of_a_batch,
 );
 
@@ -126,6 +127,46 @@ async fn what_failed_is_retried_together(home: Home) {
     })
     .await;
     assert_eq!(done["counts"]["failed"], 0);
+    world.end().await;
+}
+
+async fn a_case_whose_metrics_all_failed_is_a_miss_and_not_incomplete(home: Home) {
+    let world = World::start(home, Say::Status(500)).await;
+    let items = json!([
+        {"id": "broken", "generated_sql": "SELEC name FORM users", "expected_tables": ["users"]},
+        {"id": "right", "generated_sql": "select name from users", "expected_tables": ["users"]},
+    ]);
+    let made = batch(&world, json!({"kind": "sql_metrics", "items": items})).await;
+    let verdict = &completed(&world, &made).await["verdict"];
+    assert_eq!(
+        (
+            &verdict["passed"],
+            &verdict["failed"],
+            &verdict["incomplete"]
+        ),
+        (&json!(1), &json!(1), &json!(0)),
+        "{verdict:#}"
+    );
+    assert_eq!(
+        (
+            &verdict["pass_rate"],
+            &verdict["mean"],
+            &verdict["coverage"]
+        ),
+        (&json!(0.5), &json!(1.0), &json!(1.0)),
+        "an error is in no mean"
+    );
+    // The report says the same.
+    let report = world.api.get(&format!("{made}/report.json")).await;
+    let summary = &report.expect(200)["summary"];
+    assert_eq!(
+        (
+            &summary["passed"],
+            &summary["missed"],
+            &summary["pass_rate"]
+        ),
+        (&json!(1), &json!(1), &json!(0.5))
+    );
     world.end().await;
 }
 

@@ -208,10 +208,7 @@ async fn faults_are_told_at_once_with_pointers_into_the_body(home: Home) {
     assert_eq!(
         faults,
         [
-            (
-                "/generated_sql",
-                "unknown field; did you mean generated_kql?"
-            ),
+            ("/generated_sql", "is unknown; did you mean generated_kql?"),
             ("/generated_kql", "is missing: it is required, as text"),
             (
                 "/generated_results/1",

@@ -75,7 +75,7 @@ fn every_fault_is_told_at_once_with_its_place() {
     assert_eq!(
         faults(&payload),
         [
-            "/expected_kq: unknown field; did you mean expected_kql?",
+            "/expected_kq: is unknown; did you mean expected_kql?",
             "/generated_kql: must be text, not a number",
             "/expected_kql: is missing: it is required, as text",
             "/model: must be text, not a list",
@@ -90,7 +90,7 @@ fn every_fault_is_told_at_once_with_its_place() {
             "/language: \"spl\" is not known; known are kql and sql",
             "/threshold: must be a number from 0 to 1, such as 0.9",
             "/accepted/0/kql: is empty: give the query that is right",
-            "/accepted/1/column: unknown field; did you mean columns?",
+            "/accepted/1/column: is unknown; did you mean columns?",
             "/accepted/1/columns: stands without results: give both, or neither to have those of the expected query",
             "/accepted/2: must be an object, not text",
         ]
@@ -102,7 +102,7 @@ fn the_names_of_another_kind_are_led_to_those_of_this_one() {
     let told = faults(&json!({"generated_sql": "select 1", "expected_sql": "select 1"}));
     assert_eq!(
         told[0],
-        "/generated_sql: unknown field; did you mean generated_kql?"
+        "/generated_sql: is unknown; did you mean generated_kql?"
     );
 }
 
@@ -201,6 +201,15 @@ fn columns_that_are_not_named_are_the_keys_of_all_rows() {
     }
     let arrays = case(with(json!({"generated_results": [[1, 2]]})));
     assert!(arrays.generated.result.columns.is_empty());
+}
+
+#[test]
+fn a_number_may_be_a_name() {
+    assert_eq!(case(with(json!({"id": 7}))).id.as_deref(), Some("7"));
+    assert_eq!(
+        faults(&with(json!({"id": [7]}))),
+        ["/id: must be text, not a list"]
+    );
 }
 
 #[test]
