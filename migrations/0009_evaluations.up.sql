@@ -21,6 +21,10 @@ create table scoring_batches (
     -- Its maker went silent while `expanding`: it is being removed, and counts as not there.
     abandoned boolean not null default false,
     finished_at timestamptz,
+    -- How often items that had ended were queued again: figures that were counted before don't hold.
+    reopened bigint not null default 0,
+    -- What it came to, kept once all items have ended: counting a million of them takes seconds.
+    figures jsonb,
     constraint scoring_batches_state check (state in ('expanding', 'running', 'paused', 'completed', 'cancelled')),
     constraint scoring_batches_finished check ((state in ('completed', 'cancelled')) = (finished_at is not null))
 );

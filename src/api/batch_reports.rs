@@ -2,12 +2,16 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Seek as _};
+use std::sync::Arc;
+use std::time::Duration;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -19,10 +23,32 @@ use crate::report::{self, Batch, Format, Meta, ReportError, Simulated};
 
 /// What one read of the file takes.
 const CHUNK: usize = 64 * 1024;
+/// How many reports are made at once: each takes a core, and two temporary files as long as the batch is.
+const AT_ONCE: usize = 4;
+/// How long a report waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(batch_report))
+    OpenApiRouter::new()
+        .routes(routes!(batch_report))
+        .layer(Extension(Turns(Arc::new(Semaphore::new(AT_ONCE)))))
+}
+
+/// Whose turn it is to make a report.
+#[derive(Clone)]
+struct Turns(Arc<Semaphore>);
+
+impl Turns {
+    /// Waits for a turn, which lasts as long as the permit is held.
+    async fn take(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let turn = tokio::time::timeout(PATIENCE, self.0.clone().acquire_owned()).await;
+        match turn {
+            Ok(Ok(turn)) => Ok(turn),
+            // Nobody closes it: what is left is patience.
+            Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(AT_ONCE)),
+        }
+    }
 }
 
 impl From<ReportError> for ApiError {
@@ -41,7 +67,7 @@ impl From<ReportError> for ApiError {
 ///
 /// The report holds the items that have ended; of a batch that still runs, `unfinished` says how many have not.
 #[utoipa::path(
-    get, path = "/api/v1/batches/{batch_id}/{report}", tag = "jobs",
+    get, path = "/api/v1/batches/{batch_id}/{report}", tag = "batches",
     params(
         ("batch_id" = Uuid, Path, description = "The batch"),
         ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line an item, without loss. \
@@ -58,10 +84,12 @@ impl From<ReportError> for ApiError {
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
         (status = 404, description = "batch-not-found, not-found (no such report)", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "too-many-reports, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
 async fn batch_report(
     State(state): State<ApiState>,
+    Extension(turns): Extension<Turns>,
     Path((batch_id, name)): Path<(String, String)>,
     mut params: Params,
 ) -> Result<Response, ApiError> {
@@ -72,11 +100,12 @@ async fn batch_report(
     let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
     let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
     params.finish()?;
-    let head = state.store.batch_head(id).await?;
-    let head = head.ok_or(ApiError::BatchNotFound(id))?;
+    let row = state.store.batch(id).await?;
+    let row = row.ok_or(ApiError::BatchNotFound(id))?;
+    let turn = turns.take().await?;
     let batch = Batch::read(&state.store, id).await?;
     let meta = Meta {
-        name: head.name.unwrap_or_else(|| format!("Batch {id}")),
+        name: row.name.unwrap_or_else(|| format!("Batch {id}")),
         run: Some(id.to_string()),
         made_at: state.clock.now(),
         unfinished: batch.unfinished,
@@ -86,7 +115,12 @@ async fn batch_report(
             Simulated::Refused
         },
     };
-    let written = tokio::task::spawn_blocking(move || write(format, &batch, &meta)).await;
+    // The turn goes along: writing goes on when the client is gone.
+    let writing = move || {
+        let _turn = turn;
+        write(format, &batch, &meta)
+    };
+    let written = tokio::task::spawn_blocking(writing).await;
     let (file, length) =
         written.map_err(|error| ApiError::Internal(format!("writing a report: {error}")))??;
     Ok(answer(id, format, (file, length)))
@@ -130,4 +164,22 @@ fn chunks(file: File) -> Body {
         let (chunk, file) = read.await.map_err(std::io::Error::other)??;
         Ok::<_, std::io::Error>((!chunk.is_empty()).then_some((chunk, file)))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_beyond_those_at_once_waits_its_turn_and_not_for_ever() {
+        let turns = Turns(Arc::new(Semaphore::new(AT_ONCE)));
+        let mut held = Vec::new();
+        for _ in 0..AT_ONCE {
+            held.push(turns.take().await.unwrap());
+        }
+        let error = turns.take().await.unwrap_err();
+        assert!(matches!(error, ApiError::TooManyReports(AT_ONCE)));
+        let (next, ()) = tokio::join!(turns.take(), async { held.clear() });
+        assert!(next.is_ok());
+    }
 }

@@ -128,26 +128,17 @@ impl From<Verdict> for VerdictView {
 impl BatchView {
     /// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
     pub(super) async fn load(state: &ApiState, batch: BatchRow) -> Result<Self, StoreError> {
-        let figures = state
-            .store
-            .batch_figures(batch.batch_id, batch.total)
-            .await?;
-        let done = batch.state == BatchState::Running
-            && [JobState::Queued, JobState::Running, JobState::Waiting]
-                .iter()
-                .all(|left| figures.count(*left) == 0);
-        if done {
+        let figures = state.store.batch_figures(&batch).await?;
+        if batch.state == BatchState::Running && figures.unfinished() == 0 {
             let now = state.clock.now();
-            if let Some(batch) = state.store.complete_batch(batch.batch_id, now).await? {
-                state.enqueue.tell_batch(EventType::BatchCompleted, &batch);
-                return Ok(Self::of(batch, &figures));
+            if let Some(done) = state.store.complete_batch(batch.batch_id, now).await? {
+                state.enqueue.tell_batch(EventType::BatchCompleted, &done);
+                state.store.keep_figures(&batch, &figures).await?;
+                return Ok(Self::of(done, &figures));
             }
             // Something came in between: another look at both.
             if let Some(batch) = state.store.batch(batch.batch_id).await? {
-                let figures = state
-                    .store
-                    .batch_figures(batch.batch_id, batch.total)
-                    .await?;
+                let figures = state.store.batch_figures(&batch).await?;
                 return Ok(Self::of(batch, &figures));
             }
         }

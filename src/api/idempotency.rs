@@ -5,6 +5,7 @@
 //! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
 //! goes on under the same effect's id, see [`Effect`].
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ impl Effect {
 }
 
 impl FromRequestParts<ApiState> for Effect {
-    type Rejection = std::convert::Infallible;
+    type Rejection = Infallible;
 
     async fn from_request_parts(
         parts: &mut Parts,
@@ -206,6 +207,13 @@ impl Keys {
         }
     }
 
+    async fn renew(&self, key: &str, holder: Uuid) {
+        let until = self.clock.now() + LOCK;
+        if let Err(error) = self.store.hold_key(key, holder, until).await {
+            tracing::warn!(%error, "could not hold an idempotency key");
+        }
+    }
+
     /// Lets the handler work, holds the key meanwhile, and keeps what it answered.
     async fn work(
         self: Arc<Self>,
@@ -214,18 +222,7 @@ impl Keys {
         next: Next,
     ) -> Result<Response, ApiError> {
         let (key, holder) = (wish.key_hash.as_str(), wish.holder);
-        let mut handled = std::pin::pin!(next.run(request));
-        let response = loop {
-            tokio::select! {
-                response = &mut handled => break response,
-                () = tokio::time::sleep(RENEW) => {
-                    let until = self.clock.now() + LOCK;
-                    if let Err(error) = self.store.hold_key(key, holder, until).await {
-                        tracing::warn!(%error, "could not hold an idempotency key");
-                    }
-                }
-            }
-        };
+        let response = meanwhile(next.run(request), || self.renew(key, holder)).await;
         let (response, kept) = match Fate::of(response.status(), response.extensions().get()) {
             Fate::Kept => {
                 let (response, answer) = read(response).await?;
@@ -243,6 +240,25 @@ impl Keys {
             tracing::warn!(%error, "could not settle an idempotency key");
         }
         Ok(response)
+    }
+}
+
+/// Works, and renews every now and then meanwhile. The work goes on during a renewal: it may hold the connection that the
+/// renewal waits for, and would keep it for ever.
+async fn meanwhile<T, R>(work: impl Future<Output = T>, renew: impl Fn() -> R) -> T
+where
+    R: Future<Output = ()>,
+{
+    tokio::select! {
+        done = work => done,
+        never = now_and_then(renew) => match never {},
+    }
+}
+
+async fn now_and_then<R: Future<Output = ()>>(renew: impl Fn() -> R) -> Infallible {
+    loop {
+        tokio::time::sleep(RENEW).await;
+        renew().await;
     }
 }
 
@@ -349,6 +365,23 @@ mod tests {
             headers.append(KEY, HeaderValue::from_bytes(value).unwrap());
         }
         key_of(&headers)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_on_while_a_renewal_waits_for_what_it_holds() {
+        let connection = tokio::sync::Mutex::new(0);
+        let work = async {
+            let mut held = connection.lock().await;
+            tokio::time::sleep(RENEW * 3).await;
+            *held += 1;
+            drop(held);
+            tokio::time::sleep(RENEW * 2).await;
+            "done"
+        };
+        let renew = || async { *connection.lock().await += 10 };
+        let done = tokio::time::timeout(RENEW * 10, meanwhile(work, renew)).await;
+        assert_eq!(done, Ok("done"));
+        assert!(*connection.lock().await >= 11, "the key was renewed");
     }
 
     #[test]

@@ -1,17 +1,19 @@
-//! What batches came to so far: how many items stand where, what they cost, and their verdict. Counted when asked.
+//! What batches came to so far: how many items stand where, what they cost, and their verdict. Counted when asked, and kept
+//! once all items have ended.
 //!
 //! Simulated scores are never mixed with real ones: where a real judge scored anything, they are left out.
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::sql::{Row, sql};
-use super::{Store, StoreError};
+use super::{BatchRow, Store, StoreError};
 use crate::job::JobState;
 
 /// How many items of a batch stand where, and what they came to.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BatchFigures {
     /// Items by state; a state without any is left out.
     pub counts: BTreeMap<JobState, i64>,
@@ -22,7 +24,7 @@ pub struct BatchFigures {
 }
 
 /// What the cases of a batch came to.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Cases that passed.
     pub passed: i64,
@@ -61,45 +63,73 @@ struct Group {
 }
 
 impl Store {
-    /// What a batch of `total` items came to so far.
+    /// What a batch came to so far, as of its row or later. Once all its items have ended they are counted a last time.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn batch_figures(&self, id: Uuid, total: i64) -> Result<BatchFigures, StoreError> {
-        const ATTEMPTED: &str = "counting a batch's items";
-        let states = sql!(
-            "select state, count(*) as items, sum(cost_usd) as cost,
-                sum(case when cost_usd is null then 1 else 0 end) as unpriced
-             from scoring_jobs where batch_id = $1 group by state",
-            id
+    pub async fn batch_figures(&self, batch: &BatchRow) -> Result<BatchFigures, StoreError> {
+        if let Some(kept) = &batch.figures {
+            return Ok(kept.clone());
+        }
+        let figures = self.count_items(batch.batch_id, batch.total).await?;
+        if batch.finished_at.is_some() && figures.unfinished() == 0 {
+            self.keep_figures(batch, &figures).await?;
+        }
+        Ok(figures)
+    }
+
+    /// Keeps what was counted after the batch's row was read, unless the batch goes on by now, or went on meanwhile.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn keep_figures(
+        &self,
+        batch: &BatchRow,
+        figures: &BatchFigures,
+    ) -> Result<(), StoreError> {
+        let keep = sql!(
+            "update scoring_batches set figures = $3
+             where batch_id = $1 and reopened = $2 and finished_at is not null",
+            batch.batch_id,
+            batch.reopened,
+            serde_json::to_value(figures).ok()
         );
-        // A job that was queued again keeps its last score until it has the next one: only ended jobs count. A case whose
-        // metrics all failed has no total, and is known to have failed.
-        let scores = sql!(
-            "select cast(case when e.simulated then 1 when j.judge is null then 0 else 2 end as bigint) as made,
+        self.db
+            .execute("keeping what a batch came to", &keep)
+            .await
+            .map(drop)
+    }
+
+    async fn count_items(&self, id: Uuid, total: i64) -> Result<BatchFigures, StoreError> {
+        const ATTEMPTED: &str = "counting a batch's items";
+        // One statement, so that the counts and the verdict are of one moment. A job that was queued again keeps its last score
+        // until it has the next one: only ended jobs count. A case whose metrics all failed has no total, and is known to have failed.
+        let groups = sql!(
+            "select j.state, count(*) as items, sum(j.cost_usd) as cost,
+                cast(sum(case when j.cost_usd is null then 1 else 0 end) as bigint) as unpriced,
+                cast(case when e.job_id is null then 0 else 1 end as bigint) as evaluated,
+                cast(case when e.simulated then 1 when j.judge is null then 0 else 2 end as bigint) as made,
                 cast(case when e.passed is null then -1 when e.passed then 1 else 0 end as bigint) as passed,
                 cast(case when e.total is not null or (e.passed is not null and j.state = 'succeeded') then 1 else 0 end as bigint)
                     as whole,
-                count(*) as cases, count(e.total) as totals, sum(e.total) as total
-             from scoring_jobs j join evaluation_scores e on e.job_id = j.job_id
-             where j.batch_id = $1 and j.state in ('succeeded', 'failed')
-             group by 1, 2, 3",
+                count(e.total) as totals, sum(e.total) as total
+             from scoring_jobs j
+             left join evaluation_scores e on e.job_id = j.job_id and j.state in ('succeeded', 'failed')
+             where j.batch_id = $1
+             group by 1, 5, 6, 7, 8",
             id
         );
+        let rows = self.db.read(ATTEMPTED, &groups).await?;
+        let read = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
         let mut figures = BatchFigures {
             cost_usd: Some(0.0),
             ..BatchFigures::default()
         };
-        let read = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
-        for row in &self.db.read(ATTEMPTED, &states).await? {
+        let mut groups = Vec::new();
+        for row in &rows {
             figures.add(row).map_err(read)?;
+            groups.extend(group(row).map_err(read)?);
         }
-        let rows = self.db.read(ATTEMPTED, &scores).await?;
-        let groups: Vec<Group> = rows
-            .iter()
-            .map(group)
-            .collect::<sqlx::Result<_>>()
-            .map_err(read)?;
         figures.verdict = (!groups.is_empty()).then(|| verdict(&groups, total));
         Ok(figures)
     }
@@ -108,7 +138,8 @@ impl Store {
 impl BatchFigures {
     fn add(&mut self, row: &Row) -> sqlx::Result<()> {
         let state: JobState = row.text_enum("state")?;
-        self.counts.insert(state, row.get("items")?);
+        let items: i64 = row.get("items")?;
+        *self.counts.entry(state).or_default() += items;
         let unpriced: i64 = row.get("unpriced")?;
         let cost: Option<f64> = row.get("cost")?;
         self.cost_usd = self
@@ -118,14 +149,24 @@ impl BatchFigures {
         Ok(())
     }
 
+    /// How many items haven't ended.
+    pub fn unfinished(&self) -> i64 {
+        let open = [JobState::Queued, JobState::Running, JobState::Waiting];
+        open.iter().map(|state| self.count(*state)).sum()
+    }
+
     /// How many items stand there.
     pub fn count(&self, state: JobState) -> i64 {
         self.counts.get(&state).copied().unwrap_or(0)
     }
 }
 
-fn group(row: &Row) -> sqlx::Result<Group> {
-    Ok(Group {
+/// `None`: a group without scores.
+fn group(row: &Row) -> sqlx::Result<Option<Group>> {
+    if row.int::<i32>("evaluated")? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Group {
         made: match row.int::<i32>("made")? {
             0 => Made::Computed,
             1 => Made::Simulated,
@@ -136,10 +177,10 @@ fn group(row: &Row) -> sqlx::Result<Group> {
             passed => Some(passed == 1),
         },
         whole: row.int::<i32>("whole")? == 1,
-        cases: row.get("cases")?,
+        cases: row.get("items")?,
         totals: row.get("totals")?,
         sum: row.get::<Option<f64>>("total")?.unwrap_or(0.0),
-    })
+    }))
 }
 
 fn verdict(groups: &[Group], total: i64) -> Verdict {

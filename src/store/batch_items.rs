@@ -21,38 +21,7 @@ pub struct BatchItem {
     pub reasoning: Option<String>,
 }
 
-/// What a report says of a batch beside its items.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchHead {
-    /// Its name, if it has one.
-    pub name: Option<String>,
-}
-
 impl Store {
-    /// What a report says of a batch; `None`: there is no such batch. One without a row of its own is there as long as a job is its item.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn batch_head(&self, id: Uuid) -> Result<Option<BatchHead>, StoreError> {
-        const ATTEMPTED: &str = "reading a batch";
-        let statement = sql!(
-            "select (select name from scoring_batches where batch_id = $1) as name
-             where exists (select 1 from scoring_batches where batch_id = $1)
-                or exists (select 1 from scoring_jobs where batch_id = $1)",
-            id
-        );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        let head = |row: &Row| {
-            Ok(BatchHead {
-                name: row.get("name")?,
-            })
-        };
-        rows.first()
-            .map(head)
-            .transpose()
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))
-    }
-
     /// The items of a batch behind the place `after` (`None`: from the first on), in their order. `limit` 1-500.
     ///
     /// # Errors

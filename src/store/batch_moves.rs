@@ -280,7 +280,7 @@ impl Store {
         const ATTEMPTED: &str = "queueing a batch's failed items again";
         let hold = sql!(
             concat!(
-                "update scoring_batches set finished_at = null,
+                "update scoring_batches set finished_at = null, reopened = reopened + 1, figures = null,
                     state = case when state = 'completed' then 'running' else state end
                  where batch_id = $1 and state in ('running', 'paused', 'completed')
                    and exists (select 1 from scoring_jobs f where f.batch_id = $1 and f.state = 'failed') returning ",

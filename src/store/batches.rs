@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::db::{Conn, twice};
 use super::page::{Cursor, Page, bounded};
 use super::sql::{Row, Sql, sql};
-use super::{Store, StoreError};
-use crate::job::{Kind, text_enum};
+use super::{BatchFigures, Store, StoreError};
+use crate::job::{JobId, Kind, text_enum};
 
 /// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped. Postgres reads
 /// the few that are stopped once for the statement, and not at all if no row has a batch.
@@ -91,6 +91,10 @@ pub struct BatchRow {
     pub created_at: DateTime<Utc>,
     /// When it was completed or cancelled.
     pub finished_at: Option<DateTime<Utc>>,
+    /// How often items that had ended were queued again.
+    pub reopened: i64,
+    /// What it came to, once that was counted after all its items had ended.
+    pub figures: Option<BatchFigures>,
 }
 
 /// Which batches; every field narrows.
@@ -104,7 +108,7 @@ pub struct BatchFilter {
 
 macro_rules! columns {
     () => {
-        "batch_id, name, kind, origin, state, threshold, total, created_by, created_at, finished_at"
+        "batch_id, name, kind, origin, state, threshold, total, created_by, created_at, finished_at, reopened, figures"
     };
 }
 pub(super) use columns;
@@ -269,17 +273,6 @@ impl Store {
         self.db.execute(REMOVING, &batch).await.map(drop)
     }
 
-    /// A batch that was completed goes on when one of its jobs does.
-    pub(super) async fn reopen_batch_of(&self, job: crate::job::JobId) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "reopening a job's batch";
-        let statement = sql!(
-            "update scoring_batches set state = 'running', finished_at = null
-             where state = 'completed' and batch_id = (select batch_id from scoring_jobs where job_id = $1)",
-            job.0
-        );
-        self.db.execute(ATTEMPTED, &statement).await.map(drop)
-    }
-
     /// Runs `steps` in one transaction that holds the batch's row, in the state that `lock` asks for. `None`: it isn't in
     /// that state.
     pub(super) async fn holding_batch(
@@ -302,6 +295,18 @@ impl Store {
             Ok(Some((batch(&row)?, found)))
         })
     }
+}
+
+/// A batch that was completed goes on when one of its jobs is queued again, and what was counted doesn't hold any more. Before
+/// the job, in its transaction: whoever completes the batch or keeps its figures holds the batch's row too.
+pub(super) fn reopen_statement(job: JobId) -> Sql {
+    sql!(
+        "update scoring_batches set reopened = reopened + 1, figures = null,
+            finished_at = case when state = 'completed' then null else finished_at end,
+            state = case when state = 'completed' then 'running' else state end
+         where batch_id = (select batch_id from scoring_jobs where job_id = $1)",
+        job.0
+    )
 }
 
 const REMOVING: &str = "removing a batch that was never whole";
@@ -332,5 +337,10 @@ pub(super) fn batch(row: &Row) -> sqlx::Result<BatchRow> {
         created_by: row.get("created_by")?,
         created_at: row.get("created_at")?,
         finished_at: row.get("finished_at")?,
+        reopened: row.get("reopened")?,
+        // Figures of another version are counted anew.
+        figures: row
+            .json("figures")?
+            .and_then(|figures| serde_json::from_value(figures).ok()),
     })
 }

@@ -5,6 +5,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
+use super::batches::reopen_statement;
+use super::db::within;
 use super::error::{is_passing, is_unique_violation};
 use super::job_row::{job, job_columns, jobs};
 use super::page::bounded;
@@ -248,10 +250,7 @@ impl Store {
         const ROUNDS: usize = 5;
         for _ in 0..ROUNDS {
             match self.retry_once(id, now).await? {
-                Retried::Queued => {
-                    self.reopen_batch_of(id).await?;
-                    return Ok(Some(Accepted::New));
-                }
+                Retried::Queued => return Ok(Some(Accepted::New)),
                 Retried::NotFailed => return Ok(None),
                 Retried::Refused => {}
             }
@@ -274,12 +273,20 @@ impl Store {
             id.0,
             now
         );
+        let reopen = reopen_statement(id);
         let mut first = true;
         loop {
-            let result = match self.db.writer().await {
-                Ok(mut conn) => super::db::within(conn.fetch(&statement)).await,
-                Err(error) => Err(error),
-            };
+            let result = within(async {
+                let mut conn = self.db.writer().await?;
+                let mut tx = conn.begin().await?;
+                tx.execute(&reopen).await?;
+                let rows = tx.fetch(&statement).await?;
+                if !rows.is_empty() {
+                    tx.commit().await?;
+                }
+                Ok(rows)
+            })
+            .await;
             match result {
                 Ok(rows) if !rows.is_empty() => return Ok(Retried::Queued),
                 // After a lost answer the row may be queued by our own first try.

@@ -46,7 +46,7 @@ mod workers;
 
 pub use accept::Accepted;
 pub use batch_figures::{BatchFigures, Verdict};
-pub use batch_items::{BatchHead, BatchItem};
+pub use batch_items::BatchItem;
 pub use batch_moves::{Added, Moved};
 pub use batches::{BatchFilter, BatchOrigin, BatchRow, BatchState, NewBatch};
 pub use brakes::{Brake, BrakeTarget};

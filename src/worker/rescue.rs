@@ -27,6 +27,11 @@ const GRACE: TimeDelta = TimeDelta::seconds(2);
 /// Interactive ids that one look pushes again at most, per lane; the cursor goes on from there.
 const INTERACTIVE_PAGE: u32 = 1_000;
 
+/// A look for due rows that takes longer walked over many that may not run, such as the items of a paused batch.
+const LONG_LOOK: Duration = Duration::from_millis(100);
+/// The longest time that a lane is left alone after such a look.
+const LONGEST_REST: Duration = Duration::from_secs(30);
+
 /// A batch that is being made, and whose maker wasn't heard for this long, will never be whole.
 const SILENT: Duration = Duration::from_secs(60);
 
@@ -44,7 +49,13 @@ pub(super) struct RescueLimits {
 }
 
 /// Where the refill of one lane's set stands.
-type Position = Option<(DateTime<Utc>, JobId)>;
+#[derive(Default)]
+struct Position {
+    /// The last row of a look that found more than there was room for.
+    after: Option<(DateTime<Utc>, JobId)>,
+    /// Until then it is left alone.
+    rests_until: Option<Instant>,
+}
 
 /// Looks after what was lost, until told to stop.
 pub(super) struct Rescue {
@@ -202,19 +213,29 @@ impl Rescue {
             return Ok(Refill::Done);
         }
         let position = self.positions.entry((lane.clone(), priority)).or_default();
+        let asked = Instant::now();
+        if position.rests_until.is_some_and(|until| until > asked) {
+            return Ok(Refill::Done);
+        }
         if priority == Priority::Bulk && room as usize >= self.limits.bulk_window {
             // Nothing is left in the window: it may have been lost, so the oldest rows go first again.
-            *position = None;
+            position.after = None;
         }
         let due = self
             .store
-            .due(lane, priority, now - GRACE, *position, room)
+            .due(lane, priority, now - GRACE, position.after, room)
             .await?;
         let full = due.len() >= room as usize;
         *position = if full {
-            due.last().map(|last| (last.due_at, last.job_id))
+            Position {
+                after: due.last().map(|last| (last.due_at, last.job_id)),
+                rests_until: None,
+            }
         } else {
-            None
+            Position {
+                after: None,
+                rests_until: rest_after(asked.elapsed()).map(|rest| Instant::now() + rest),
+            }
         };
         self.push(&due).await;
         Ok(if full && priority == Priority::Bulk {
@@ -255,9 +276,30 @@ impl Rescue {
     }
 }
 
+/// How long a lane is left alone after a look that took so long and found less than there was room for: a tenth of the time
+/// may go into looks.
+fn rest_after(took: Duration) -> Option<Duration> {
+    (took > LONG_LOOK).then(|| (took * 9).min(LONGEST_REST))
+}
+
 /// Whether a refill left more to push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refill {
     Done,
     Partial,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_look_in_vain_is_followed_by_a_rest() {
+        assert_eq!(rest_after(Duration::from_millis(100)), None);
+        assert_eq!(
+            rest_after(Duration::from_millis(200)),
+            Some(Duration::from_millis(1_800))
+        );
+        assert_eq!(rest_after(Duration::from_secs(60)), Some(LONGEST_REST));
+    }
 }

@@ -208,6 +208,8 @@ pub(super) enum ApiError {
     Disabled(String),
     /// 503.
     JudgeNotConfigured(JudgeProblem),
+    /// 503: how many reports may be made at once.
+    TooManyReports(usize),
     /// 503: how many streams there may be.
     TooManyStreams(usize),
     /// 503: why; nothing of the batch is left.
@@ -248,6 +250,7 @@ impl ApiError {
     /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_)
+        | Self::TooManyReports(_)
         | Self::TooManyStreams(_)
         | Self::BatchGivenUp(_)
         | Self::JudgeSlow(_) = self

@@ -42,6 +42,7 @@ impl ApiError {
             Self::Disabled(_) => "scoring-disabled",
             Self::JudgeNotConfigured(_) => "judge-not-configured",
             Self::BatchGivenUp(_) => "batch-given-up",
+            Self::TooManyReports(_) => "too-many-reports",
             Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
             Self::JudgeSlow(_) => "judge-slow",
@@ -139,6 +140,9 @@ impl ApiError {
             Self::JudgeNotConfigured(problem) => {
                 format!("judge {:?} can't be asked", problem.judge)
             }
+            Self::TooManyReports(max) => format!(
+                "{max} reports are being made, as many as may be at once, and none was done while this one waited"
+            ),
             Self::TooManyStreams(max) => {
                 format!("{max} streams are open, which is http.max_streams")
             }

@@ -1,5 +1,7 @@
-//! CSV: a header line, then records; read one after the other, each bounded before it is in memory.
+//! CSV: a header line, then records; read one after the other, each bounded before it is in memory. Empty lines, and records
+//! whose cells are all empty, are passed over.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -22,10 +24,22 @@ pub(super) struct Records<R> {
     ended: bool,
 }
 
-/// Breaks off when one record takes more bytes than it may: a quote that is never closed would take the whole file.
+/// Breaks off when one record takes more bytes than it may: a quote that is never closed would take the whole file. Knows
+/// on which line a record begins, which the reader of records doesn't: it counts neither the second half of a CRLF nor empty
+/// lines before the record.
 struct Bounded<R> {
     source: R,
     left: u64,
+    /// Where the record that is being read begins, or white space before it.
+    from: u64,
+    /// How many bytes were read.
+    offset: u64,
+    /// The line of the byte read last.
+    line: u64,
+    /// Whether that was a carriage return, a line feed, or neither.
+    last: Option<u8>,
+    /// Where lines begin that hold something, and which they are: from the record's own to what is read ahead.
+    starts: VecDeque<(u64, u64)>,
 }
 
 impl<R: Read> Read for Bounded<R> {
@@ -35,22 +49,72 @@ impl<R: Read> Read for Bounded<R> {
         }
         let read = self.source.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);
+        // All that was read before is the record's: its later lines are within a cell.
+        self.forget_before();
+        self.starts.truncate(1);
+        for byte in buffer.get(..read).unwrap_or_default() {
+            self.see(*byte);
+        }
         Ok(read)
+    }
+}
+
+impl<R> Bounded<R> {
+    fn new(source: R, limits: Limits) -> Self {
+        Self {
+            source,
+            left: limits.item_bytes + AHEAD as u64,
+            from: 0,
+            offset: 0,
+            line: 1,
+            last: Some(b'\n'),
+            starts: VecDeque::new(),
+        }
+    }
+
+    /// A record begins at `from`, or behind line ends there.
+    fn begin(&mut self, from: u64, limits: Limits) {
+        self.from = from;
+        self.left = limits.item_bytes + AHEAD as u64;
+    }
+
+    fn see(&mut self, byte: u8) {
+        match (byte, self.last) {
+            (b'\n', Some(b'\r')) => self.last = Some(b'\n'),
+            (b'\r' | b'\n', _) => {
+                self.line += 1;
+                self.last = Some(byte);
+            }
+            (_, Some(_)) => {
+                self.starts.push_back((self.offset, self.line));
+                self.last = None;
+            }
+            (_, None) => {}
+        }
+        self.offset += 1;
+    }
+
+    fn forget_before(&mut self) {
+        while self.starts.front().is_some_and(|(at, _)| *at < self.from) {
+            self.starts.pop_front();
+        }
+    }
+
+    /// The line on which the record begins.
+    fn line(&mut self) -> u64 {
+        self.forget_before();
+        self.starts.front().map_or(self.line, |(_, line)| *line)
     }
 }
 
 impl<R: Read> Records<R> {
     pub(super) fn open(source: R, reading: &Reading<'_>) -> Result<Self, SuiteError> {
         let limits = reading.limits;
-        let bounded = Bounded {
-            source,
-            left: limits.item_bytes + AHEAD as u64,
-        };
         let mut input = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(AHEAD)
-            .from_reader(bounded);
+            .from_reader(Bounded::new(source, limits));
         let mut record = ByteRecord::new();
         let there = input
             .read_byte_record(&mut record)
@@ -58,7 +122,7 @@ impl<R: Read> Records<R> {
         if !there {
             return Err(SuiteError::whole("the file is empty"));
         }
-        let line = line_of(&record);
+        let line = input.get_mut().line();
         let names: Vec<Option<String>> = record
             .iter()
             .map(|name| {
@@ -82,30 +146,37 @@ impl<R: Read> Records<R> {
         if self.ended {
             return None;
         }
-        self.input.get_mut().left = self.limits.item_bytes + AHEAD as u64;
-        let at = self.input.position().line();
-        match self.input.read_byte_record(&mut self.record) {
-            Ok(true) => {}
-            Ok(false) => {
-                self.ended = true;
-                return None;
-            }
-            Err(error) => {
-                self.ended = true;
-                return Some(Err(fault(error, at, self.limits)));
+        loop {
+            let from = self.input.position().byte();
+            self.input.get_mut().begin(from, self.limits);
+            let read = self.input.read_byte_record(&mut self.record);
+            let line = self.input.get_mut().line();
+            match read {
+                Ok(true) if self.record.iter().all(<[u8]>::is_empty) => {}
+                Ok(true) => return Some(self.item(line)),
+                Ok(false) => {
+                    self.ended = true;
+                    return None;
+                }
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(fault(error, line, self.limits)));
+                }
             }
         }
+    }
+
+    fn item(&mut self, line: u64) -> Result<Row, SuiteError> {
         let item_no = self.item_no;
         if item_no >= self.limits.items {
             self.ended = true;
-            return Some(Err(too_many(self.limits)));
+            return Err(too_many(self.limits));
         }
         self.item_no += 1;
-        Some(self.row(item_no))
+        self.row(item_no, line)
     }
 
-    fn row(&self, item_no: u64) -> Result<Row, SuiteError> {
-        let line = line_of(&self.record);
+    fn row(&self, item_no: u64, line: u64) -> Result<Row, SuiteError> {
         if self.record.as_slice().len() as u64 > self.limits.item_bytes {
             return Err(too_large(line, self.limits));
         }
@@ -135,10 +206,6 @@ impl<R: Read> Records<R> {
 }
 
 const NOT_UTF8: &str = "is not UTF-8: save the file as CSV UTF-8";
-
-fn line_of(record: &ByteRecord) -> u64 {
-    record.position().map_or(1, csv::Position::line)
-}
 
 fn fault(error: csv::Error, line: u64, limits: Limits) -> SuiteError {
     let said = error.to_string();

@@ -199,6 +199,46 @@ fn a_fault_of_csv_names_the_row_and_the_column() {
 }
 
 #[test]
+fn a_row_of_csv_is_the_line_it_begins_on_whatever_ends_the_lines() {
+    let text = "session_id,force_rescore\n\na,1\n\"b\n\nb\",2\nc\n\n\nd,4\ne,5";
+    for ends in ["\n", "\r\n", "\r"] {
+        for start in ["", "\u{feff}", "\n\n"] {
+            let before = if start == "\n\n" { 2 } else { 0 };
+            let text = format!("{start}{text}").replace('\n', ends);
+            let rows = rows_of(text.as_bytes(), &reading(Format::Csv));
+            let lines: Vec<u64> = rows
+                .iter()
+                .map(|row| match row {
+                    Ok(row) => row.line - before,
+                    Err(error) => error.line.unwrap() - before,
+                })
+                .collect();
+            assert_eq!(lines, [3, 4, 7, 10, 11], "{text:?}");
+        }
+    }
+    // Longer than what is read at once, with line ends where the reading breaks off.
+    for length in 65_520..65_560 {
+        let text = format!(
+            "session_id\r\n\"{}\r\n\"\r\n\r\na,b\r\n",
+            "x".repeat(length)
+        );
+        let rows = rows_of(text.as_bytes(), &reading(Format::Csv));
+        assert_eq!(rows[1].as_ref().unwrap_err().line, Some(5), "{length}");
+    }
+}
+
+#[test]
+fn rows_of_csv_without_anything_in_them_are_passed_over() {
+    let text = "session_id,force_rescore\n,\na,\n\"\",\n,,,\n,true\n,\n";
+    let rows = rows_of(text.as_bytes(), &reading(Format::Csv));
+    let found: Vec<(u64, u64)> = rows
+        .iter()
+        .map(|row| row.as_ref().map(|row| (row.item_no, row.line)).unwrap())
+        .collect();
+    assert_eq!(found, [(0, 3), (1, 6)]);
+}
+
+#[test]
 fn columns_that_the_reader_of_the_rows_knows_are_taken() {
     let also = [Field {
         name: "agent",
@@ -279,6 +319,30 @@ fn a_fault_of_xlsx_names_the_row_and_the_column() {
             "{hostile:?}"
         );
     }
+}
+
+#[test]
+fn a_text_that_stands_in_many_cells_counts_in_each() {
+    let bytes = workbook(|sheet| {
+        sheet.write(0, 0, "session_id").unwrap();
+        for row in 1..200 {
+            sheet.write(row, 0, "x".repeat(30_000)).unwrap();
+        }
+    });
+    let limits = Limits {
+        file_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let reading = Reading {
+        limits,
+        ..reading(Format::Xlsx)
+    };
+    let found = rows_of(&bytes, &reading);
+    let fault = found[0].as_ref().unwrap_err().to_string();
+    assert_eq!(
+        fault,
+        "the cells of the first sheet hold more than 1048576 bytes: split it"
+    );
 }
 
 /// An archive of one part, deflated.

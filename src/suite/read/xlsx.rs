@@ -43,6 +43,7 @@ impl Sheet {
             reading,
             header: None,
             rows: VecDeque::new(),
+            bytes: 0,
         };
         let mut gathering: Option<Gathering> = None;
         while let Some(cell) = cells.next_cell().map_err(|_| not_xlsx())? {
@@ -66,6 +67,7 @@ impl Sheet {
                 bytes: 0,
             });
             row.bytes += bytes;
+            sheet.count(bytes)?;
             row.cells.push((column as usize, value));
         }
         if let Some(row) = gathering {
@@ -87,9 +89,23 @@ struct Filling<'a> {
     reading: &'a Reading<'a>,
     header: Option<Header>,
     rows: VecDeque<Result<Row, SuiteError>>,
+    /// Of all cells so far.
+    bytes: u64,
 }
 
 impl Filling<'_> {
+    /// Counts a cell. A text that is stored once may stand in a million cells, so that the size of the file says nothing.
+    fn count(&mut self, bytes: u64) -> Result<(), SuiteError> {
+        let max = self.reading.limits.file_bytes;
+        self.bytes += bytes;
+        if self.bytes > max {
+            return Err(SuiteError::whole(format!(
+                "the cells of the first sheet hold more than {max} bytes: split it"
+            )));
+        }
+        Ok(())
+    }
+
     fn take(&mut self, row: Gathering) -> Result<(), SuiteError> {
         let limits: Limits = self.reading.limits;
         let Some(header) = &self.header else {

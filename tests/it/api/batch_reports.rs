@@ -2,7 +2,7 @@
 
 use gavel::job::BatchPlace;
 use gavel::report::Format;
-use gavel::store::NewEvaluation;
+use gavel::store::{BatchOrigin, NewBatch, NewEvaluation};
 
 use super::*;
 use crate::support::stores;
@@ -13,7 +13,24 @@ struct Batch<'a> {
     id: Uuid,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    /// A batch that runs, without items.
+    async fn of(server: &'a Server, kind: Kind) -> Self {
+        let new = NewBatch {
+            batch_id: Uuid::now_v7(),
+            name: None,
+            kind,
+            origin: BatchOrigin::Suite,
+            threshold: None,
+            created_by: "ann".to_owned(),
+            created_at: SystemClock.now(),
+        };
+        server.store().begin_batch(&new).await.unwrap();
+        server.store().start_batch(new.batch_id).await.unwrap();
+        let id = new.batch_id;
+        Self { server, id }
+    }
+
     /// Inserts an item, as what makes batches does.
     async fn item(&self, item_no: i64) -> JobId {
         let job = NewJob {
@@ -86,8 +103,7 @@ impl Batch<'_> {
 
 /// One that passed, one that missed, one whose judge failed, one that was cancelled, one that has not ended.
 async fn five(server: &Server) -> Batch<'_> {
-    let id = Uuid::now_v7();
-    let batch = Batch { server, id };
+    let batch = Batch::of(server, Kind::Query).await;
     let mut jobs = Vec::new();
     // Not in their order: reports have it all the same.
     for item_no in [3, 4, 0, 2, 1] {
@@ -176,11 +192,7 @@ async fn every_form_comes_whole_under_a_name_of_its_own() {
 async fn a_batch_of_many_pages_is_whole() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let id = Uuid::now_v7();
-        let batch = Batch {
-            server: &server,
-            id,
-        };
+        let batch = Batch::of(&server, Kind::Query).await;
         let now = SystemClock.now();
         for item_no in 0..60 {
             let job = batch.item(item_no).await;
@@ -199,7 +211,7 @@ async fn a_batch_of_many_pages_is_whole() {
 async fn a_session_shows_its_score_of_100_and_its_judges_words() {
     for db in stores().await {
         let server = Server::over(db).await;
-        let batch_id = Uuid::now_v7();
+        let batch_id = Batch::of(&server, Kind::Session).await.id;
         let session = server.session().await;
         let job = NewJob {
             batch: Some(BatchPlace {

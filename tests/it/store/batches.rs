@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
 use gavel::store::{
-    Added, BatchFilter, BatchOrigin, BatchState, Ending, Moved, NewBatch, NewEvaluation, Store,
+    Added, BatchFigures, BatchFilter, BatchOrigin, BatchState, Ending, Moved, NewBatch,
+    NewEvaluation, Store,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -56,6 +57,11 @@ async fn running(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
         (BatchState::Running, items.len() as i64)
     );
     (id, items)
+}
+
+async fn figures(store: &Store, id: Uuid) -> BatchFigures {
+    let batch = store.batch(id).await.unwrap().unwrap();
+    store.batch_figures(&batch).await.unwrap()
 }
 
 async fn state(store: &Store, id: Uuid) -> BatchState {
@@ -261,7 +267,7 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
             store.cancel_batch(id, at).await.unwrap(),
             Moved::Already(_)
         ));
-        let figures = store.batch_figures(id, 3).await.unwrap();
+        let figures = figures(store, id).await;
         assert_eq!(figures.count(JobState::Cancelled), 2);
         assert_eq!(figures.count(JobState::Succeeded), 1);
         let verdict = figures.verdict.unwrap();
@@ -323,6 +329,57 @@ async fn a_pause_is_no_time_that_an_item_waited() {
 }
 
 #[tokio::test]
+async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 2).await;
+        let worker = Uuid::now_v7();
+        let row = async || store.batch(id).await.unwrap().unwrap();
+        for (item, ending) in [
+            (items[0], failed()),
+            (items[1], evaluated(Some(0.5), Some(false), false)),
+        ] {
+            let claimed = claim(store, item, worker).await;
+            record(store, &claimed, ending).await;
+            let counted = figures(store, id).await;
+            assert_eq!(row().await.figures, None, "it runs");
+            assert_eq!(
+                counted.count(JobState::Failed)
+                    + counted.count(JobState::Succeeded)
+                    + counted.unfinished(),
+                2
+            );
+        }
+        store.complete_batch(id, now()).await.unwrap().unwrap();
+        let counted = figures(store, id).await;
+        let kept = row().await;
+        assert_eq!(kept.figures.as_ref(), Some(&counted));
+        assert_eq!(counted.verdict.unwrap().mean, Some(0.5));
+        assert_eq!(figures(store, id).await, counted);
+
+        // An item that is queued again, by itself or with all that failed, ends that.
+        store.retry(items[0], now()).await.unwrap().unwrap();
+        assert_eq!(figures(store, id).await.unfinished(), 1);
+        let claimed = claim(store, items[0], worker).await;
+        record(store, &claimed, failed()).await;
+        store.complete_batch(id, now()).await.unwrap().unwrap();
+        store.keep_figures(&kept, &counted).await.unwrap();
+        assert_eq!(
+            row().await.figures,
+            None,
+            "what was counted before doesn't hold"
+        );
+        figures(store, id).await;
+        assert!(row().await.figures.is_some());
+        store.retry_failed_items(id, now(), now()).await.unwrap();
+        assert_eq!(figures(store, id).await.count(JobState::Queued), 1);
+        // One that can't be queued again changes nothing.
+        assert_eq!(store.retry(items[1], now()).await.unwrap(), None);
+        assert_eq!(row().await.state, BatchState::Running);
+    }
+}
+
+#[tokio::test]
 async fn figures_leave_simulated_scores_out_beside_real_ones() {
     for test in support::stores().await {
         let store = &test.store;
@@ -338,7 +395,7 @@ async fn figures_leave_simulated_scores_out_beside_real_ones() {
             let claimed = claim(store, items[n], worker).await;
             record(store, &claimed, ending).await;
         }
-        let verdict = store.batch_figures(id, 4).await.unwrap().verdict.unwrap();
+        let verdict = figures(store, id).await.verdict.unwrap();
         assert!(verdict.simulated);
         assert_eq!(
             (verdict.failed, verdict.incomplete, verdict.unscored),
@@ -346,7 +403,7 @@ async fn figures_leave_simulated_scores_out_beside_real_ones() {
         );
         let claimed = claim(store, items[2], worker).await;
         record(store, &claimed, evaluated(Some(1.0), Some(true), false)).await;
-        let figures = store.batch_figures(id, 4).await.unwrap();
+        let figures = figures(store, id).await;
         let verdict = figures.verdict.unwrap();
         assert!(!verdict.simulated);
         assert_eq!(
