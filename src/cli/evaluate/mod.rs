@@ -213,10 +213,15 @@ impl Evaluate {
             against: against.as_ref(),
             exit,
         };
-        if self.json {
-            output::json(&shown.to_json())?;
+        let printed = if self.json {
+            output::json(&shown.to_json()).map_err(CliError::from)
         } else {
-            shown.print()?;
+            shown.print()
+        };
+        match printed {
+            // A reader that has seen enough (`| head`) changes nothing of what the run came to.
+            Err(error) if error.exit == Exit::Done => return Ok(exit),
+            printed => printed?,
         }
         if let Err(error) = &ended {
             output::error(error);

@@ -184,10 +184,10 @@ impl Shown<'_> {
     /// For `--json`: one object.
     pub(super) fn to_json(&self) -> Value {
         json!({
-            "run": self.path, "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
+            "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
             "decision": self.judgement.decision, "reasons": self.judgement.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
-            "reports": REPORTS.map(|name| self.path.join(name)),
+            "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })
     }
 
