@@ -188,7 +188,13 @@ impl Evaluate {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
             // What ended the run comes first.
-            (Err(_), Err(_)) => return ended.map(|()| Exit::Incomplete),
+            (Err(_), Err(_)) => {
+                let path = folder.path().display();
+                output::note(&format!(
+                    "there are no reports; go on with: gavel evaluate --resume {path}"
+                ));
+                return ended.map(|()| Exit::Incomplete);
+            }
         };
         if let Some(against) = &against {
             self.check_mix(against)?;
