@@ -265,13 +265,7 @@ impl Client {
                 status: status.as_u16(),
                 body,
             })),
-            Ok(_) | Err(_) => ClientError::Unexpected {
-                base: format!("{}{path}", self.base),
-                what: format!(
-                    "{status} with {} bytes that are not of this API",
-                    bytes.len()
-                ),
-            },
+            Ok(_) | Err(_) => foreign(format!("{}{path}", self.base), status, bytes.len()),
         })
     }
 
@@ -446,13 +440,9 @@ impl Client {
                 status: status.as_u16(),
                 body,
             }))),
-            (true, Err(_)) | (false, _) => Err(ClientError::Unexpected {
-                base: format!("{}{path}", self.base),
-                what: format!(
-                    "{status} with {} bytes that are not of this API",
-                    bytes.len()
-                ),
-            }),
+            (true, Err(_)) | (false, _) => {
+                Err(foreign(format!("{}{path}", self.base), status, bytes.len()))
+            }
         }
     }
 
@@ -488,6 +478,22 @@ fn is_loopback(host: &str) -> bool {
         || bare
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.is_loopback())
+}
+
+/// An answer that is not of this API: a gateway's word that nobody is behind it, or somebody else's.
+fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
+    match status {
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            ClientError::Away {
+                base,
+                status: status.as_u16(),
+            }
+        }
+        status => ClientError::Unexpected {
+            base,
+            what: format!("{status} with {length} bytes that are not of this API"),
+        },
+    }
 }
 
 /// A part of a path or a query, percent-encoded.
@@ -531,6 +537,22 @@ mod tests {
                 .is_some_and(|f| f.contains("--server (GAVEL_SERVER)")),
             "{fault:?}"
         );
+    }
+
+    #[test]
+    fn a_gateways_page_says_that_the_service_is_away_and_any_other_that_it_is_none() {
+        let of = |status: StatusCode| foreign("http://gavel".to_owned(), status, 150);
+        for status in [
+            StatusCode::BAD_GATEWAY,
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::GATEWAY_TIMEOUT,
+        ] {
+            assert!(matches!(of(status), ClientError::Away { .. }), "{status}");
+        }
+        for status in [StatusCode::OK, StatusCode::NOT_FOUND] {
+            let other = of(status);
+            assert!(matches!(other, ClientError::Unexpected { .. }), "{other}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::report::{Lines, ReportError};
 use crate::suite::run::RunFolder;
 use crate::suite::run::compare::{Change, Comparison};
 use crate::suite::run::folder::RESULTS;
-use crate::suite::run::gate::{Decision, decide_comparison};
+use crate::suite::run::gate::{Decision, Judgement, decide_comparison};
 
 /// Items of a list that are printed; `--json` has all.
 const LISTED: usize = 50;
@@ -61,21 +61,29 @@ impl Compare {
             Decision::Failed => Exit::GateFailed,
             Decision::Incomplete => Exit::Incomplete,
         };
-        if self.json {
-            output::json(&json!({
-                "a": self.a, "b": self.b, "comparison": found, "decision": judgement.decision,
-                "reasons": judgement.reasons, "exit_code": exit.code(),
-            }))?;
-            return Ok(exit);
+        match self.show(&found, &judgement, exit) {
+            // A reader that has seen enough (`| head`) changes nothing of what was found.
+            Err(error) if error.exit == Exit::Done => {}
+            shown => shown?,
         }
-        print(&found)?;
+        Ok(exit)
+    }
+
+    fn show(&self, found: &Comparison, judgement: &Judgement, exit: Exit) -> Result<(), CliError> {
+        if self.json {
+            return Ok(output::json(&json!({
+                "a": self.a.display().to_string(), "b": self.b.display().to_string(), "comparison": found, "decision": judgement.decision,
+                "reasons": judgement.reasons, "exit_code": exit.code(),
+            }))?);
+        }
+        print(found)?;
         if self.max_regression.is_some() {
             output::line(&format!("\n{}", judgement.decision.as_str()))?;
             for reason in &judgement.reasons {
                 output::line(&format!("  {reason}"))?;
             }
         }
-        Ok(exit)
+        Ok(())
     }
 
     /// Totals of two kinds are not of one measure. A folder from elsewhere has no header, and is taken as it is.

@@ -18,6 +18,8 @@ pub(super) enum Voice {
     Log,
     /// A command: warnings only, unless somebody asked for more.
     Results,
+    /// A command that runs jobs and says itself how each one ended: no warning for each that failed beside that.
+    Jobs,
 }
 
 /// Settings, read and checked; logs are on.
@@ -32,9 +34,13 @@ impl Context {
         let mut settings_and_warnings = config::load(&sources(global, flags))?;
         let log = &mut settings_and_warnings.settings.log;
         let asked = global.log.is_some() || std::env::var_os("GAVEL_LOG_FILTER").is_some();
-        let quiet = voice == Voice::Results && !asked && log.filter == "info";
-        if quiet {
-            "warn".clone_into(&mut log.filter);
+        let filter = match voice {
+            Voice::Log => "info",
+            Voice::Results => "warn",
+            Voice::Jobs => "warn,gavel::worker::handle=error",
+        };
+        if !asked && log.filter == "info" {
+            filter.clone_into(&mut log.filter);
         }
         telemetry::init(log)?;
         for warning in &settings_and_warnings.warnings {

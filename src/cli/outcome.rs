@@ -139,7 +139,9 @@ impl From<ClientError> for CliError {
 pub(super) fn exit_of(error: &ClientError) -> Exit {
     match error {
         ClientError::Address(_) => Exit::Usage,
-        ClientError::Unreachable { .. } | ClientError::Unexpected { .. } => Exit::Incomplete,
+        ClientError::Unreachable { .. }
+        | ClientError::Unexpected { .. }
+        | ClientError::Away { .. } => Exit::Incomplete,
         ClientError::Refused(problem) => match problem.name() {
             "judge-not-configured" | "scoring-disabled" => Exit::Usage,
             _ if (400..500).contains(&problem.status) => Exit::Usage,

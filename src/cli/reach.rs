@@ -111,7 +111,11 @@ impl ReachArgs {
         command: impl AsyncFnOnce(Reached<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
-        let mut context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
+        let voice = match needs {
+            Needs::Worker => Voice::Jobs,
+            Needs::Existing | Needs::Store | Needs::Imports => Voice::Results,
+        };
+        let mut context = Context::new(global, flags.into_iter().collect(), voice)?;
         let mut signals = Signals::listen()?;
         let stop = Stop::default();
         if let Some(server) = self.server.as_deref().filter(|server| !server.is_empty()) {

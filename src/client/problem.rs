@@ -31,6 +31,14 @@ pub enum ClientError {
         /// What came.
         what: String,
     },
+    /// Something between us and the service says that it is away: a gateway's 502, 503 or 504 in its own words.
+    #[error("{base} answered {status}: the service behind it is away")]
+    Away {
+        /// The address and path.
+        base: String,
+        /// The status.
+        status: u16,
+    },
 }
 
 impl ClientError {
@@ -38,7 +46,10 @@ impl ClientError {
     pub fn problem(&self) -> Option<&str> {
         match self {
             Self::Refused(problem) => Some(problem.name()),
-            Self::Address(_) | Self::Unreachable { .. } | Self::Unexpected { .. } => None,
+            Self::Address(_)
+            | Self::Unreachable { .. }
+            | Self::Unexpected { .. }
+            | Self::Away { .. } => None,
         }
     }
 }

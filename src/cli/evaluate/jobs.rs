@@ -226,7 +226,7 @@ fn is_of_the_case(problem: &Problem) -> bool {
 /// Whether the same request may go well in a moment.
 fn is_passing(error: &ClientError) -> bool {
     match error {
-        ClientError::Unreachable { .. } => true,
+        ClientError::Unreachable { .. } | ClientError::Away { .. } => true,
         ClientError::Refused(problem) => match problem.name() {
             "judge-not-configured" | "scoring-disabled" => false,
             "idempotency-key-in-use" => true,
@@ -418,6 +418,19 @@ mod tests {
         assert_eq!(failed.outcome, Outcome::Failed);
         let cancelled = item(case(Kind::Query), &json!({"state": "cancelled"}));
         assert_eq!(cancelled.error.unwrap().class, "cancelled");
+    }
+
+    #[test]
+    fn a_service_that_is_away_is_asked_again_and_another_program_is_not() {
+        let base = || "http://gavel".to_owned();
+        assert!(is_passing(&ClientError::Away {
+            base: base(),
+            status: 502
+        }));
+        assert!(!is_passing(&ClientError::Unexpected {
+            base: base(),
+            what: "404 Not Found".to_owned()
+        }));
     }
 
     #[test]

@@ -216,7 +216,13 @@ impl Evaluate {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
             // What ended the run comes first.
-            (Err(_), Err(_)) => return ended.map(|()| Exit::Incomplete),
+            (Err(_), Err(_)) => {
+                let path = folder.path().display();
+                output::note(&format!(
+                    "there are no reports; go on with: gavel evaluate --resume {path}"
+                ));
+                return ended.map(|()| Exit::Incomplete);
+            }
         };
         if let Some(against) = &against {
             self.check_mix(against)?;
@@ -241,10 +247,15 @@ impl Evaluate {
             against: against.as_ref(),
             exit,
         };
-        if self.json {
-            output::json(&shown.to_json())?;
+        let printed = if self.json {
+            output::json(&shown.to_json()).map_err(CliError::from)
         } else {
-            shown.print()?;
+            shown.print()
+        };
+        match printed {
+            // A reader that has seen enough (`| head`) changes nothing of what the run came to.
+            Err(error) if error.exit == Exit::Done => return Ok(exit),
+            printed => printed?,
         }
         if let Err(error) = &ended {
             output::error(error);

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::args::Evaluate;
 use crate::cli::outcome::CliError;
 use crate::clock::{Clock as _, SystemClock};
+use crate::job::Kind;
 use crate::report::Lines;
 use crate::suite::run::agents::{AgentName, AnswersFrom};
 use crate::suite::run::folder::{
@@ -62,7 +63,7 @@ impl Evaluate {
         let Some(path) = self.suite.clone() else {
             return Err(CliError::usage("name the suite that is to be run"));
         };
-        let plan = plan(&path, self, self.limit)?;
+        let plan = plan(&path, self.kind, self.limit)?;
         let only = match &self.only_failed {
             None => None,
             Some(dir) => Some(not_passed(dir, &plan)?),
@@ -97,7 +98,7 @@ impl Evaluate {
         let mut header = folder.header().clone();
         self.agrees_with(&header)?;
         let path = self.suite.clone().unwrap_or(header.suite.path.clone());
-        let plan = plan(&path, self, header.options.limit)?;
+        let plan = plan(&path, Some(header.kind), header.options.limit)?;
         if plan.sha256 != header.suite.sha256 {
             return Err(CliError::usage(format!(
                 "--resume {}: that run is of another suite: {} has the digest {}, the run's suite {} had {}; restore the \
@@ -208,9 +209,8 @@ impl Prepared {
     }
 }
 
-fn plan(path: &Path, evaluate: &Evaluate, limit: Option<u64>) -> Result<Plan, CliError> {
-    Plan::of(path, evaluate.kind, limit)
-        .map_err(|bad| CliError::usage(format!("{}: {bad}", path.display())))
+fn plan(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Plan, CliError> {
+    Plan::of(path, kind, limit).map_err(|bad| CliError::usage(format!("{}: {bad}", path.display())))
 }
 
 /// The items of a suite that did not pass in an earlier run of it.

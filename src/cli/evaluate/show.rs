@@ -66,7 +66,9 @@ fn query(item: &Item) -> Vec<String> {
 
 fn qas(item: &Item) -> Vec<String> {
     let asked = item.payload["question"].as_str().unwrap_or_default();
+    let unanswered = item.error.as_ref().is_some_and(|e| e.class == "agent");
     let ran = match item.payload["success"].as_bool() {
+        _ if unanswered => "Agent gave no answer".to_owned(),
         Some(false) => "Agent failed".to_owned(),
         Some(true) | None => {
             let rows = item.payload["actual_results"]
@@ -184,10 +186,10 @@ impl Shown<'_> {
     /// For `--json`: one object.
     pub(super) fn to_json(&self) -> Value {
         json!({
-            "run": self.path, "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
+            "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
             "decision": self.judgement.decision, "reasons": self.judgement.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
-            "reports": REPORTS.map(|name| self.path.join(name)),
+            "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })
     }
 
@@ -366,6 +368,15 @@ mod tests {
         assert_eq!(
             live(&unanswered),
             "Question: How many? / Agent failed / Score: none / no components"
+        );
+        unanswered.payload = json!({"question": "How many?"});
+        unanswered.error = Some(ItemError {
+            class: "agent".to_owned(),
+            message: "it timed out".to_owned(),
+        });
+        assert_eq!(
+            live(&unanswered),
+            "Question: How many? / Agent gave no answer / Score: none (agent: it timed out) / no components"
         );
     }
 

@@ -1,7 +1,7 @@
 //! What a suite amounts to: counts, means, errors, cost, and the verdict of the gate that holds without any gate flag.
 //!
 //! Items are added one by one and not kept. What has no score is left out of means, and the coverage says how much that is. Simulated scores
-//! never mix with real ones: where there are both, means are made of the real ones.
+//! never mix with real ones: where there are both, means are made of the real ones. An item that needed no judge goes with either.
 
 mod tally;
 
@@ -210,7 +210,7 @@ impl Summary {
     pub fn figures(&self, meta: &Meta) -> Figures {
         let basis = self.all.basis();
         let has_both = basis == Basis::Real && self.all.simulated().simulated > 0;
-        let calibrated = self.calibration.on(basis);
+        let calibrated = self.calibration.on(basis).map(Vec::as_slice).concat();
         let mut by_difficulty = groups(&self.by_difficulty, basis);
         by_difficulty.sort_by_key(|group| rank(&group.name));
         Figures {
@@ -228,22 +228,24 @@ impl Summary {
             usage: self.usage,
             safety: (self.safety.n > 0).then(|| self.safety.suite()),
             calibration: (!calibrated.is_empty())
-                .then(|| calibrate(calibrated.iter().copied(), Promises::default())),
+                .then(|| calibrate(calibrated, Promises::default())),
         }
     }
 
     fn components(&self, basis: Basis) -> Vec<ComponentMean> {
         let of_kind = |(kind, means): (&Kind, &Apart<Vec<Mean>>)| {
-            let means = means.on(basis).iter().copied();
-            let means = means.chain(std::iter::repeat(Mean::default()));
-            body::components(*kind)
-                .iter()
-                .zip(means)
-                .map(|(component, mean)| ComponentMean {
+            let mean = |nth: usize| {
+                let known = means.on(basis).into_iter();
+                let known = known.filter_map(|means| means.get(nth).copied());
+                known.fold(Mean::default(), Mean::and)
+            };
+            let components = body::components(*kind).iter().enumerate();
+            components
+                .map(|(nth, component)| ComponentMean {
                     name: component.name,
                     title: component.title,
-                    n: mean.n,
-                    mean: mean.value(),
+                    n: mean(nth).n,
+                    mean: mean(nth).value(),
                 })
                 .collect::<Vec<_>>()
         };

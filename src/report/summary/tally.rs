@@ -1,9 +1,11 @@
-//! Counting of items: a share of a suite, real and simulated scores apart.
+//! Counting of items: a share of a suite, real and simulated scores apart, those that needed no judge with either.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::super::body::Status;
 use super::super::{Item, Outcome};
+use crate::job::Kind;
 
 /// What a suite, or a part of it, amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,7 +20,8 @@ pub struct Share {
     pub failed: u64,
     /// `scored / n`; null without items.
     pub coverage: Option<f64>,
-    /// The scored items that mean and pass rate are made of: the real ones, or, where there are none, the simulated ones.
+    /// The scored items that mean and pass rate are made of: those of a real judge, or, where there are none, the simulated ones;
+    /// with either those that needed no judge.
     pub measured: u64,
     /// Those of them that passed.
     pub passed: u64,
@@ -47,42 +50,87 @@ impl Mean {
         }
     }
 
+    /// The mean of what this one and another are made of.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            n: self.n + other.n,
+            sum: self.sum + other.sum,
+        }
+    }
+
     pub(super) fn value(self) -> Option<f64> {
         (self.n > 0).then(|| self.sum / self.n as f64)
     }
 }
 
-/// Real and simulated scores, which are never mixed.
+/// Who had a part in an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// Nobody was asked: it is real beside real ones, and no stranger beside simulated ones.
+    Computed,
+    /// A simulated judge.
+    Simulated,
+    /// A real judge.
+    Judged,
+}
+
+impl Made {
+    fn of(item: &Item) -> Self {
+        if item.simulated {
+            return Self::Simulated;
+        }
+        let Some(body) = &item.result else {
+            return Self::Judged;
+        };
+        let is_computed = match item.kind {
+            // No session has a score without a judge.
+            Kind::Session => false,
+            Kind::Query | Kind::Qas => body.get("judge").is_some_and(Value::is_null),
+            Kind::SqlMetrics => body
+                .pointer("/metrics/query_correctness/details/judge")
+                .is_none_or(Value::is_null),
+        };
+        if is_computed {
+            Self::Computed
+        } else {
+            Self::Judged
+        }
+    }
+}
+
+/// Real and simulated scores, which are never mixed, and what goes with either.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Apart<T> {
-    pub(super) real: T,
-    pub(super) simulated: T,
+    computed: T,
+    judged: T,
+    simulated: T,
 }
 
 impl<T> Apart<T> {
     pub(super) fn of(&mut self, item: &Item) -> &mut T {
-        if item.simulated {
-            &mut self.simulated
-        } else {
-            &mut self.real
+        match Made::of(item) {
+            Made::Computed => &mut self.computed,
+            Made::Simulated => &mut self.simulated,
+            Made::Judged => &mut self.judged,
         }
     }
 
-    pub(super) fn on(&self, basis: Basis) -> &T {
+    /// What counts on that basis.
+    pub(super) fn on(&self, basis: Basis) -> [&T; 2] {
         match basis {
-            Basis::Real => &self.real,
-            Basis::Simulated => &self.simulated,
+            Basis::Real => [&self.computed, &self.judged],
+            Basis::Simulated => [&self.computed, &self.simulated],
         }
     }
 }
 
-/// Whose scores the means are made of.
+/// Whose scores the means are made of; those that needed no judge go with either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Real ones: simulated ones, if any, are counted apart.
+    /// Those of a real judge: simulated ones, if any, are counted apart.
     Real,
-    /// Simulated ones: there are no others.
+    /// Simulated ones: no real judge scored anything.
     Simulated,
 }
 
@@ -92,6 +140,17 @@ struct Scores {
     passed: u64,
     missed: u64,
     total: Mean,
+}
+
+impl Scores {
+    fn and(self, other: Self) -> Self {
+        Self {
+            scored: self.scored + other.scored,
+            passed: self.passed + other.passed,
+            missed: self.missed + other.missed,
+            total: self.total.and(other.total),
+        }
+    }
 }
 
 /// A share in the making.
@@ -124,7 +183,7 @@ impl Tally {
 
     /// Whose scores its means are made of.
     pub(super) fn basis(&self) -> Basis {
-        if self.scores.real.scored == 0 && self.scores.simulated.scored > 0 {
+        if self.scores.judged.scored == 0 && self.scores.simulated.scored > 0 {
             Basis::Simulated
         } else {
             Basis::Real
@@ -133,8 +192,22 @@ impl Tally {
 
     /// The share, its means on that basis.
     pub(super) fn share(&self, basis: Basis) -> Share {
-        let scores = self.scores.on(basis);
-        let scored = self.scores.real.scored + self.scores.simulated.scored;
+        let [computed, chosen] = self.scores.on(basis);
+        self.share_of(computed.and(*chosen))
+    }
+
+    /// The simulated scores by themselves.
+    pub(super) fn simulated(&self) -> Share {
+        self.share_of(self.scores.simulated)
+    }
+
+    fn share_of(&self, scores: Scores) -> Share {
+        let Apart {
+            computed,
+            judged,
+            simulated,
+        } = &self.scores;
+        let scored = computed.scored + judged.scored + simulated.scored;
         Share {
             n: self.n,
             scored,
@@ -146,13 +219,8 @@ impl Tally {
             missed: scores.missed,
             mean: scores.total.value(),
             pass_rate: ratio(scores.passed, scores.passed + scores.missed),
-            simulated: self.scores.simulated.scored,
+            simulated: simulated.scored,
         }
-    }
-
-    /// The simulated scores by themselves.
-    pub(super) fn simulated(&self) -> Share {
-        self.share(Basis::Simulated)
     }
 }
 

@@ -38,6 +38,21 @@ fn simulated(item: Item) -> Item {
     }
 }
 
+/// The same, with its judge's name in its body.
+fn judged(item: Item) -> Item {
+    let judge = json!({ "provider": "openai-default", "model": "judge-1", "simulated": false });
+    let result = match item.kind {
+        Kind::SqlMetrics => {
+            json!({ "metrics": { "query_correctness": { "score": 1.0, "details": { "judge": judge } } } })
+        }
+        Kind::Query | Kind::Qas | Kind::Session => json!({ "judge": judge }),
+    };
+    Item {
+        result: Some(result),
+        ..item
+    }
+}
+
 fn failed(class: &str, outcome: Outcome) -> Item {
     Item {
         outcome,
@@ -88,7 +103,7 @@ fn what_has_no_score_is_left_out_of_means_and_shows_in_the_coverage() {
 #[test]
 fn real_scores_make_the_mean_and_simulated_ones_are_counted_apart() {
     let mixed = figures(&[
-        qas("sql", "easy", Some(0.5)),
+        judged(qas("sql", "easy", Some(0.5))),
         simulated(qas("sql", "easy", Some(1.0))),
         simulated(qas("docking", "easy", Some(0.8))),
     ]);
@@ -106,6 +121,50 @@ fn real_scores_make_the_mean_and_simulated_ones_are_counted_apart() {
     let only = figures(&[simulated(qas("sql", "easy", Some(0.8)))]);
     assert_eq!((only.basis, only.all.mean), (Basis::Simulated, Some(0.8)));
     assert_eq!(only.simulated_apart, None);
+}
+
+#[test]
+fn what_needed_no_judge_goes_with_real_scores_and_with_simulated_ones() {
+    for kind in [Kind::Query, Kind::Qas, Kind::SqlMetrics] {
+        let computed = || Item {
+            result: Some(json!({ "judge": null, "metrics": {
+                "query_correctness": { "score": 1.0, "details": { "judge": null } },
+            }})),
+            ..item(kind, json!({ "confidence": "high" }), Some(1.0))
+        };
+        let made_up = || simulated(item(kind, json!({}), Some(0.5)));
+        let alone = figures(&[computed()]);
+        assert_eq!((alone.basis, alone.all.mean), (Basis::Real, Some(1.0)));
+
+        let only = figures(&[computed(), made_up()]);
+        assert_eq!(only.basis, Basis::Simulated, "{kind}");
+        assert_eq!((only.all.mean, only.all.measured), (Some(0.75), 2));
+        assert_eq!((only.all.passed, only.all.missed), (1, 1));
+        assert_eq!((only.all.simulated, only.simulated_apart), (1, None));
+
+        let real = || judged(item(kind, json!({}), Some(0.0)));
+        let mixed = figures(&[computed(), made_up(), real()]);
+        assert_eq!(mixed.basis, Basis::Real, "{kind}");
+        assert_eq!((mixed.all.mean, mixed.all.measured), (Some(0.5), 2));
+        let apart = mixed.simulated_apart.unwrap();
+        assert_eq!((apart.mean, apart.measured), (Some(0.5), 1), "{kind}");
+    }
+}
+
+#[test]
+fn components_and_calibration_of_what_needed_no_judge_go_with_simulated_ones() {
+    let case = |score: f64| Item {
+        result: Some(json!({ "metrics": { "query_correctness": { "score": score } } })),
+        ..item(
+            Kind::SqlMetrics,
+            json!({ "confidence": "high" }),
+            Some(score),
+        )
+    };
+    let figures = figures(&[case(1.0), simulated(case(0.0))]);
+    let correctness = &figures.components[0];
+    assert_eq!((correctness.n, correctness.mean), (2, Some(0.5)));
+    assert_eq!(figures.calibration.unwrap().n, 2);
 }
 
 #[test]

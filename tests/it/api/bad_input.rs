@@ -352,7 +352,10 @@ async fn criteria_are_added_and_read_and_variables_are_refused() {
             ("sql_metrics", true),
             ("session", false),
         ];
-        assert_eq!(listed, wanted, "the current ones are listed before their first use");
+        assert_eq!(
+            listed, wanted,
+            "the current ones are listed before their first use"
+        );
         let current = server.enqueue.current_criteria().hash.0.clone();
         assert!(
             server

@@ -98,6 +98,21 @@ fn the_exit_code_says_whether_the_gate_holds() {
 }
 
 #[test]
+fn a_reader_that_has_gone_changes_nothing_of_the_exit_code() {
+    let place = Place::new();
+    suite(&place, "mixed.jsonl", &[right("a"), wrong("b")]);
+    for args in [
+        &["evaluate", "mixed.jsonl", "--output", "first"][..],
+        &["evaluate", "--resume", "first", "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = place.command(args).stdout(writer).status().unwrap();
+        assert_eq!(ended.code(), Some(1), "{args:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_said_before_anything_is_run() {
     let place = Place::new();
     place.write("empty.jsonl", "");

@@ -101,8 +101,7 @@ impl HttpAgent {
         let status = response.status();
         let body = read(response).await?;
         if !status.is_success() {
-            let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN).collect();
-            return Err(format!("it answered {status}: {}", text.trim()));
+            return Err(refusal(status, &body, self.name));
         }
         let said: Value = serde_json::from_slice(&body).map_err(|error| {
             format!(
@@ -152,6 +151,18 @@ impl Agent for HttpAgent {
     }
 }
 
+/// What an answer says that is none.
+fn refusal(status: StatusCode, body: &[u8], agent: AgentName) -> String {
+    if status.is_redirection() {
+        return format!(
+            "it answered {status}, and no redirect is followed: set agents.{}.url to the address that it sends to",
+            agent.as_str()
+        );
+    }
+    let text: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
+    format!("it answered {status}: {}", text.trim())
+}
+
 /// A body up to the largest that is taken.
 async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
@@ -185,4 +196,18 @@ fn chain(error: reqwest::Error) -> String {
         cause = error.source();
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_came_and_a_redirect_where_to_set_its_address() {
+        let of = |status, body: &str| refusal(status, body.as_bytes(), AgentName::Sql);
+        let refused = of(StatusCode::BAD_REQUEST, " no such model\n");
+        assert_eq!(refused, "it answered 400 Bad Request: no such model");
+        assert!(of(StatusCode::FOUND, "").contains("set agents.sql.url"));
+        assert!(of(StatusCode::BAD_GATEWAY, &"x".repeat(10_000)).len() < 400);
+    }
 }
