@@ -1,6 +1,6 @@
 //! What each problem is called, and what it says this time. Never a database's words: those go to the log.
 
-use super::ApiError;
+use super::{ApiError, Fault};
 
 impl ApiError {
     /// The type's name.
@@ -52,11 +52,7 @@ impl ApiError {
     /// What happened this time, in words for the client.
     pub(super) fn detail(&self) -> String {
         match self {
-            Self::Invalid { faults, .. } => match faults.as_slice() {
-                [one] if one.pointer.is_empty() => one.message.clone(),
-                [one] => format!("{}: {}", one.pointer, one.message),
-                many => format!("{} faults; see errors", many.len()),
-            },
+            Self::Invalid { faults, .. } => invalid(faults),
             Self::SessionNotCompleted(text)
             | Self::NothingToJudge(text)
             | Self::CrossSite(text)
@@ -161,6 +157,14 @@ fn media_type(declared: Option<&str>) -> String {
             "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
         ),
         None => "the body has no content type: send application/json".to_owned(),
+    }
+}
+
+fn invalid(faults: &[Fault]) -> String {
+    match faults {
+        [one] if one.pointer.is_empty() => one.message.clone(),
+        [one] => format!("{}: {}", one.pointer, one.message),
+        many => format!("{} faults; see errors", many.len()),
     }
 }
 
