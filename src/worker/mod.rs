@@ -13,6 +13,7 @@ pub mod process;
 mod prune;
 mod rescue;
 mod retry;
+mod scored;
 mod turns;
 mod weight;
 

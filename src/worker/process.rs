@@ -8,24 +8,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
-use serde_json::{Value, json};
+use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use super::Turns;
 use super::deadline::{Deadline, METRICS};
 use super::retry::{ending_of_fallback_wait, ending_of_wait};
+use super::scored::{
+    class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
+};
 use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
-use crate::judge::{
-    Answer, AskContext, Asked, CallUsage, ErrorClass, Judge, JudgeError, Judges, Nonce,
-};
-use crate::score::session::{Rating, SessionRequest, SessionScore};
-use crate::score::{
-    BadRequest, Case, Criteria, Evaluation, Fault, Request, Scorecard, sql_metrics,
-};
-use crate::store::{Ending, Fence, NewEvaluation, NewSessionScore, Record, Store, StoreError};
+use crate::judge::{Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce};
+use crate::score::session::SessionRequest;
+use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard};
+use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
 const STORAGE_REST: TimeDelta = TimeDelta::seconds(5);
@@ -392,122 +390,10 @@ fn no_usage() -> Usage {
     }
 }
 
-fn session_id(job: &Job) -> Result<Uuid, Ending> {
-    job.subject_id.ok_or_else(|| {
-        failed(
-            FailureClass::Internal,
-            "a session job without a subject".to_owned(),
-        )
-    })
-}
-
-/// The ending of a session that has a score, made of evidence without `trimmed` tokens of it.
-fn scored_session(job: &Job, score: SessionScore, trimmed: u64) -> Result<Ending, Ending> {
-    let score_id = Uuid::now_v7();
-    let mut result = json!({
-        "score_id": score_id,
-        "total_score": score.total_score,
-        "rating": Rating::of(score.total_score),
-        "flags": score.flags,
-    });
-    if trimmed > 0 {
-        result["trimmed_tokens"] = json!(trimmed);
-    }
-    Ok(Ending::Scored {
-        score: Box::new(NewSessionScore {
-            score_id,
-            session_id: session_id(job)?,
-            criteria_hash: job.criteria_hash.clone(),
-            score,
-            triggered_by: job.triggered_by.clone(),
-        }),
-        result,
-    })
-}
-
-/// The ending of a case: what was computed is kept, also where the judge's part failed.
-fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>) -> Ending {
-    let simulated = evaluation.simulated();
-    match job.kind {
-        Kind::SqlMetrics => {
-            let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
-            sql_metrics::stamp_errors(&mut evaluation.result, &at);
-        }
-        Kind::Session | Kind::Query | Kind::Qas => {}
-    }
-    let components = evaluation
-        .components
-        .into_iter()
-        .map(|(name, score)| (name.to_owned(), json!(score)))
-        .collect();
-    let error = evaluation.error.as_ref();
-    Ending::Evaluated {
-        score: Box::new(NewEvaluation {
-            score_id: Uuid::now_v7(),
-            kind: job.kind,
-            batch: job.batch,
-            criteria_hash: job.criteria_hash.clone(),
-            total: evaluation.total,
-            passed: evaluation.passed,
-            threshold: evaluation.threshold,
-            components: Value::Object(components),
-            error: error
-                .map(|error| json!({ "class": error.class.as_str(), "message": error.message })),
-            simulated,
-        }),
-        result: evaluation.result,
-        failure: evaluation.error.map(|error| Failure {
-            class: class_of(error.class),
-            message: error.message,
-        }),
-    }
-}
-
-/// A question that doesn't fit, as its answer.
-fn too_large(message: String) -> JudgeError {
-    JudgeError {
-        class: ErrorClass::TooLarge,
-        message,
-        status: None,
-        retry_after: None,
-        raw_reply: None,
-    }
-}
-
-fn judge_failed(error: &JudgeError) -> Ending {
-    failed(class_of(error.class), error.message.clone())
-}
-
-fn failed(class: FailureClass, message: String) -> Ending {
-    Ending::Failed(Failure { class, message })
-}
-
-/// The job's word for a subject that can't be judged.
-fn class_of_bad(error: &BadRequest) -> FailureClass {
-    match error {
-        BadRequest::Invalid { .. } => FailureClass::BadInput,
-        BadRequest::TooLarge(_) => FailureClass::TooLarge,
-    }
-}
-
-/// The job's word for a judge's class.
-fn class_of(class: ErrorClass) -> FailureClass {
-    match class {
-        ErrorClass::Transient => FailureClass::Transient,
-        ErrorClass::Throttled => FailureClass::Throttled,
-        ErrorClass::Exhausted => FailureClass::Exhausted,
-        ErrorClass::Misconfigured => FailureClass::Misconfigured,
-        ErrorClass::Capability => FailureClass::Capability,
-        ErrorClass::TooLarge => FailureClass::TooLarge,
-        ErrorClass::Truncated => FailureClass::Truncated,
-        ErrorClass::Refused => FailureClass::Refused,
-        ErrorClass::Rejected => FailureClass::Rejected,
-        ErrorClass::Unparsable => FailureClass::Unparsable,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -524,24 +410,5 @@ mod tests {
             assert!(known.len() <= CRITERIA_KEPT);
         }
         assert_eq!(known.len(), 2);
-    }
-
-    #[test]
-    fn a_judges_class_keeps_its_name_as_the_jobs() {
-        let classes = [
-            ErrorClass::Transient,
-            ErrorClass::Throttled,
-            ErrorClass::Exhausted,
-            ErrorClass::Misconfigured,
-            ErrorClass::Capability,
-            ErrorClass::TooLarge,
-            ErrorClass::Truncated,
-            ErrorClass::Refused,
-            ErrorClass::Rejected,
-            ErrorClass::Unparsable,
-        ];
-        for class in classes {
-            assert_eq!(class_of(class).as_str(), class.as_str());
-        }
     }
 }

@@ -1,0 +1,153 @@
+//! The endings that a scorecard or an error makes of a run: what is recorded, in the job's words. Decides nothing about a score.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::job::{Failure, FailureClass, Job, Kind};
+use crate::judge::{ErrorClass, JudgeError};
+use crate::score::session::{Rating, SessionScore};
+use crate::score::{BadRequest, Evaluation, sql_metrics};
+use crate::store::{Ending, NewEvaluation, NewSessionScore};
+
+pub(super) fn session_id(job: &Job) -> Result<Uuid, Ending> {
+    job.subject_id.ok_or_else(|| {
+        failed(
+            FailureClass::Internal,
+            "a session job without a subject".to_owned(),
+        )
+    })
+}
+
+/// The ending of a session that has a score, made of evidence without `trimmed` tokens of it.
+pub(super) fn scored_session(
+    job: &Job,
+    score: SessionScore,
+    trimmed: u64,
+) -> Result<Ending, Ending> {
+    let score_id = Uuid::now_v7();
+    let mut result = json!({
+        "score_id": score_id,
+        "total_score": score.total_score,
+        "rating": Rating::of(score.total_score),
+        "flags": score.flags,
+    });
+    if trimmed > 0 {
+        result["trimmed_tokens"] = json!(trimmed);
+    }
+    Ok(Ending::Scored {
+        score: Box::new(NewSessionScore {
+            score_id,
+            session_id: session_id(job)?,
+            criteria_hash: job.criteria_hash.clone(),
+            score,
+            triggered_by: job.triggered_by.clone(),
+        }),
+        result,
+    })
+}
+
+/// The ending of a case: what was computed is kept, also where the judge's part failed.
+pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>) -> Ending {
+    let simulated = evaluation.simulated();
+    match job.kind {
+        Kind::SqlMetrics => {
+            let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
+            sql_metrics::stamp_errors(&mut evaluation.result, &at);
+        }
+        Kind::Session | Kind::Query | Kind::Qas => {}
+    }
+    let components = evaluation
+        .components
+        .into_iter()
+        .map(|(name, score)| (name.to_owned(), json!(score)))
+        .collect();
+    let error = evaluation.error.as_ref();
+    Ending::Evaluated {
+        score: Box::new(NewEvaluation {
+            score_id: Uuid::now_v7(),
+            kind: job.kind,
+            batch: job.batch,
+            criteria_hash: job.criteria_hash.clone(),
+            total: evaluation.total,
+            passed: evaluation.passed,
+            threshold: evaluation.threshold,
+            components: Value::Object(components),
+            error: error
+                .map(|error| json!({ "class": error.class.as_str(), "message": error.message })),
+            simulated,
+        }),
+        result: evaluation.result,
+        failure: evaluation.error.map(|error| Failure {
+            class: class_of(error.class),
+            message: error.message,
+        }),
+    }
+}
+
+/// A question that doesn't fit, as its answer.
+pub(super) fn too_large(message: String) -> JudgeError {
+    JudgeError {
+        class: ErrorClass::TooLarge,
+        message,
+        status: None,
+        retry_after: None,
+        raw_reply: None,
+    }
+}
+
+pub(super) fn judge_failed(error: &JudgeError) -> Ending {
+    failed(class_of(error.class), error.message.clone())
+}
+
+pub(super) fn failed(class: FailureClass, message: String) -> Ending {
+    Ending::Failed(Failure { class, message })
+}
+
+/// The job's word for a subject that can't be judged.
+pub(super) fn class_of_bad(error: &BadRequest) -> FailureClass {
+    match error {
+        BadRequest::Invalid { .. } => FailureClass::BadInput,
+        BadRequest::TooLarge(_) => FailureClass::TooLarge,
+    }
+}
+
+/// The job's word for a judge's class.
+pub(super) fn class_of(class: ErrorClass) -> FailureClass {
+    match class {
+        ErrorClass::Transient => FailureClass::Transient,
+        ErrorClass::Throttled => FailureClass::Throttled,
+        ErrorClass::Exhausted => FailureClass::Exhausted,
+        ErrorClass::Misconfigured => FailureClass::Misconfigured,
+        ErrorClass::Capability => FailureClass::Capability,
+        ErrorClass::TooLarge => FailureClass::TooLarge,
+        ErrorClass::Truncated => FailureClass::Truncated,
+        ErrorClass::Refused => FailureClass::Refused,
+        ErrorClass::Rejected => FailureClass::Rejected,
+        ErrorClass::Unparsable => FailureClass::Unparsable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_judges_class_keeps_its_name_as_the_jobs() {
+        let classes = [
+            ErrorClass::Transient,
+            ErrorClass::Throttled,
+            ErrorClass::Exhausted,
+            ErrorClass::Misconfigured,
+            ErrorClass::Capability,
+            ErrorClass::TooLarge,
+            ErrorClass::Truncated,
+            ErrorClass::Refused,
+            ErrorClass::Rejected,
+            ErrorClass::Unparsable,
+        ];
+        for class in classes {
+            assert_eq!(class_of(class).as_str(), class.as_str());
+        }
+    }
+}
