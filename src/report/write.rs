@@ -58,10 +58,10 @@ pub fn write_all(
     Ok(figures)
 }
 
-/// Writes one report to a file, whole or not at all, over what was there. Blocks, like [`write`].
+/// Writes one report to a file, whole or not at all, over what was there. Blocks, like [`write()`].
 ///
 /// # Errors
-/// Those of [`write`], with the file's name.
+/// Those of [`write()`], with the file's name.
 pub fn write_file(
     format: Format,
     source: &(impl Source + ?Sized),
