@@ -1,6 +1,7 @@
 //! The API from outside, for `--server` and `healthcheck`. Speaks HTTP and reads problem+json; holds no rule of its own.
 //! The token is never logged or shown.
 
+mod batches;
 mod problem;
 
 use std::time::Duration;
@@ -10,8 +11,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+pub use self::batches::Download;
 pub use self::problem::{ClientError, Problem};
 use crate::job::JobId;
+use crate::outbound::{self, Route};
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
 const WAIT_S: u64 = 20;
@@ -19,10 +22,6 @@ const WAIT_S: u64 = 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a batch may take to be sent, checked and stored.
-const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
-/// How long a report may take, from the question to its last byte: the service makes it first.
-const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
 /// Items of one page of a list.
 const PAGE: u32 = 200;
 
@@ -44,25 +43,6 @@ struct Manner<'a> {
     key: Option<&'a str>,
 }
 
-/// A file that the service sends, as it comes.
-pub struct Download {
-    answer: reqwest::Response,
-    base: String,
-}
-
-impl Download {
-    /// The next bytes; `None` at the end.
-    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
-        let chunk = self.answer.chunk().await;
-        chunk
-            .map(|bytes| bytes.map(|bytes| bytes.to_vec()))
-            .map_err(|error| ClientError::Unreachable {
-                base: self.base.clone(),
-                reason: chain(&error.without_url()),
-            })
-    }
-}
-
 /// The service, as one process sees it.
 pub struct Client {
     http: reqwest::Client,
@@ -78,21 +58,14 @@ impl Client {
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(ClientError::Address(base));
         }
-        // One crypto provider for the process; an error says that it is set already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .user_agent(concat!("gavel/", env!("CARGO_PKG_VERSION")));
-        if url.scheme() == "http" {
-            // A machine without certificates must still reach a plain address.
-            builder = builder.tls_certs_only(std::iter::empty());
-        }
-        if url.host_str().is_some_and(is_loopback) {
-            builder = builder.no_proxy();
-        }
-        let http = builder.build().map_err(|error| ClientError::Unreachable {
+        let http = outbound::client(Route::to(&base), |builder| {
+            // A service that moved says where to: the token stays with the first one.
+            let follow = reqwest::redirect::Policy::default();
+            builder.connect_timeout(CONNECT_TIMEOUT).redirect(follow)
+        });
+        let http = http.map_err(|reason| ClientError::Unreachable {
             base: base.clone(),
-            reason: chain(&error),
+            reason,
         })?;
         Ok(Self { http, base, token })
     }
@@ -237,38 +210,6 @@ impl Client {
             .await
     }
 
-    /// Asks for a batch's report; `file` is its name, such as `report.csv`, and what stands in the query.
-    pub async fn report(&self, batch: Uuid, file: &str) -> Result<Download, ClientError> {
-        let path = format!("/api/v1/batches/{batch}/{file}");
-        let mut request = self
-            .http
-            .get(format!("{}{path}", self.base))
-            .timeout(DOWNLOAD_TIMEOUT);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token.expose_secret());
-        }
-        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
-            base: self.base.clone(),
-            reason: chain(&error.without_url()),
-        };
-        let answer = request.send().await.map_err(unreachable)?;
-        let status = answer.status();
-        if status.is_success() {
-            return Ok(Download {
-                answer,
-                base: self.base.clone(),
-            });
-        }
-        let bytes = answer.bytes().await.map_err(unreachable)?;
-        Err(match serde_json::from_slice::<Value>(&bytes) {
-            Ok(body) if body.is_object() => ClientError::Refused(Box::new(Problem {
-                status: status.as_u16(),
-                body,
-            })),
-            Ok(_) | Err(_) => foreign(format!("{}{path}", self.base), status, bytes.len()),
-        })
-    }
-
     /// What is known of judges.
     pub async fn judges(&self) -> Result<Value, ClientError> {
         self.get("/api/v1/judges").await
@@ -293,48 +234,6 @@ impl Client {
     /// The workers heard in the last day.
     pub async fn workers(&self) -> Result<Value, ClientError> {
         self.get("/api/v1/workers").await
-    }
-
-    /// Makes a batch of a file of items: JSON as POST /api/v1/batches takes it, or JSONL, CSV or XLSX with `query`. The same
-    /// `key` makes the same batch. Answers the batch.
-    pub async fn start_batch(
-        &self,
-        (media_type, body): (&str, Vec<u8>),
-        query: &[(&str, String)],
-        key: &str,
-    ) -> Result<Value, ClientError> {
-        let mut path = "/api/v1/batches".to_owned();
-        for (n, (name, value)) in query.iter().enumerate() {
-            let sign = if n == 0 { '?' } else { '&' };
-            path.push_str(&format!("{sign}{name}={}", escaped(value)));
-        }
-        let request = self
-            .http
-            .post(format!("{}{path}", self.base))
-            .timeout(BATCH_TIMEOUT)
-            .header(reqwest::header::CONTENT_TYPE, media_type)
-            .header("Idempotency-Key", key)
-            .body(body);
-        self.answer(request, &path).await.map(|answer| answer.1)
-    }
-
-    /// Reads a batch.
-    pub async fn batch(&self, id: Uuid) -> Result<Value, ClientError> {
-        self.get(&format!("/api/v1/batches/{id}")).await
-    }
-
-    /// Lists batches, newest first, up to `limit`.
-    pub async fn batches(
-        &self,
-        filter: &[(&str, String)],
-        limit: usize,
-    ) -> Result<Vec<Value>, ClientError> {
-        self.pages("/api/v1/batches", filter, limit).await
-    }
-
-    /// Moves a batch: `verb` is `pause`, `resume`, `cancel` or `retry-errors`.
-    pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Value, ClientError> {
-        self.post(&format!("/api/v1/batches/{id}/{verb}")).await
     }
 
     async fn get(&self, path: &str) -> Result<Value, ClientError> {
@@ -427,7 +326,7 @@ impl Client {
         }
         let unreachable = |error: reqwest::Error| ClientError::Unreachable {
             base: self.base.clone(),
-            reason: chain(&error.without_url()),
+            reason: outbound::chain(error),
         };
         let answer = request.send().await.map_err(unreachable)?;
         let status = answer.status();
@@ -472,14 +371,6 @@ pub fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_matches(['[', ']']);
-    host == "localhost"
-        || bare
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
-}
-
 /// An answer that is not of this API: a gateway's word that nobody is behind it, or somebody else's.
 fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
     match status {
@@ -506,20 +397,6 @@ fn escaped(part: &str) -> String {
             byte => format!("%{byte:02X}"),
         })
         .collect()
-}
-
-/// An error with its causes: the outermost of a transport error says little.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !said.ends_with(&more) {
-            said = format!("{said}: {more}");
-        }
-        cause = error.source();
-    }
-    said
 }
 
 #[cfg(test)]

@@ -117,6 +117,21 @@ pub fn innermost(error: &reqwest::Error) -> String {
     innermost.unwrap_or_else(|| "connection failed".to_owned())
 }
 
+/// An error with its causes, for a person who knows the address, which is left out: it may hold a password.
+pub fn chain(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !said.ends_with(&more) {
+            said = format!("{said}: {more}");
+        }
+        cause = error.source();
+    }
+    said
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, AgentAnswer, AgentFault, AgentName, LARGEST};
 use crate::config::{AgentSettings, redacted_url};
+use crate::outbound::{self, Route, Unread};
 use crate::suite::run::{Question, Stopped};
 
 /// How long an agent may take to accept a connection.
@@ -50,20 +51,10 @@ impl HttpAgent {
             ))
         };
         let url = Url::parse(&settings.url).map_err(|error| bad(error.to_string()))?;
-        // One crypto provider for the process; an error says that it is set already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("gavel/", env!("CARGO_PKG_VERSION")));
-        if url.scheme() == "http" {
-            // A machine without certificates must still reach a plain address.
-            builder = builder.tls_certs_only(std::iter::empty());
-        }
-        if url.host_str().is_some_and(is_loopback) {
-            builder = builder.no_proxy();
-        }
-        let http = builder.build().map_err(|error| bad(error.to_string()))?;
+        let http = outbound::client(Route::to(url.as_str()), |builder| {
+            builder.connect_timeout(CONNECT_TIMEOUT)
+        });
+        let http = http.map_err(bad)?;
         let token =
             (!settings.token.is_empty()).then(|| SecretString::from(settings.token.clone()));
         Ok(Self {
@@ -97,7 +88,7 @@ impl HttpAgent {
         let request = self
             .authorized(self.http.post(self.url.clone()))
             .json(&json!({ "question": question }));
-        let response = request.send().await.map_err(chain)?;
+        let response = request.send().await.map_err(outbound::chain)?;
         let status = response.status();
         let body = read(response).await?;
         if !status.is_success() {
@@ -129,7 +120,7 @@ impl Agent for HttpAgent {
                 | StatusCode::GATEWAY_TIMEOUT),
             ) => Err(self.down(&format!("it answered {status}"))),
             Ok(_) => Ok(()),
-            Err(error) => Err(self.down(&chain(error))),
+            Err(error) => Err(self.down(&outbound::chain(error))),
         }
     }
 
@@ -164,50 +155,10 @@ fn refusal(status: StatusCode, body: &[u8], agent: AgentName) -> String {
 }
 
 /// A body up to the largest that is taken.
-async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(part) = response.chunk().await.map_err(chain)? {
-        if body.len() + part.len() > LARGEST {
-            return Err(format!("its answer has more than {LARGEST} bytes"));
-        }
-        body.extend_from_slice(&part);
-    }
-    Ok(body)
-}
-
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_matches(['[', ']']);
-    host == "localhost"
-        || bare
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
-}
-
-/// A transport error with its causes, without the address: it may hold a password.
-fn chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut said = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !said.ends_with(&more) {
-            said = format!("{said}: {more}");
-        }
-        cause = error.source();
-    }
-    said
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_says_what_came_and_a_redirect_where_to_set_its_address() {
-        let of = |status, body: &str| refusal(status, body.as_bytes(), AgentName::Sql);
-        let refused = of(StatusCode::BAD_REQUEST, " no such model\n");
-        assert_eq!(refused, "it answered 400 Bad Request: no such model");
-        assert!(of(StatusCode::FOUND, "").contains("set agents.sql.url"));
-        assert!(of(StatusCode::BAD_GATEWAY, &"x".repeat(10_000)).len() < 400);
-    }
+async fn read(response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let read = outbound::read_whole(response, LARGEST).await;
+    read.map_err(|unread| match unread {
+        Unread::Broken(error) => outbound::chain(error),
+        Unread::TooLarge => format!("its answer has more than {LARGEST} bytes"),
+    })
 }

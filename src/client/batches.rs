@@ -1,0 +1,110 @@
+//! Batches from outside: made of a file, moved, and their reports as they come.
+
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Client, ClientError, Problem, escaped, foreign};
+use crate::outbound;
+
+/// How long a batch may take to be sent, checked and stored.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
+/// How long a report may take, from the question to its last byte: the service makes it first.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
+
+/// A file that the service sends, as it comes.
+pub struct Download {
+    answer: reqwest::Response,
+    base: String,
+}
+
+impl Download {
+    /// The next bytes; `None` at the end.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        let chunk = self.answer.chunk().await;
+        chunk
+            .map(|bytes| bytes.map(|bytes| bytes.to_vec()))
+            .map_err(|error| ClientError::Unreachable {
+                base: self.base.clone(),
+                reason: outbound::chain(error),
+            })
+    }
+}
+
+impl Client {
+    /// Asks for a batch's report; `file` is its name, such as `report.csv`, and what stands in the query.
+    pub async fn report(&self, batch: Uuid, file: &str) -> Result<Download, ClientError> {
+        let path = format!("/api/v1/batches/{batch}/{file}");
+        let mut request = self
+            .http
+            .get(format!("{}{path}", self.base))
+            .timeout(DOWNLOAD_TIMEOUT);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose_secret());
+        }
+        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
+            base: self.base.clone(),
+            reason: outbound::chain(error),
+        };
+        let answer = request.send().await.map_err(unreachable)?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(Download {
+                answer,
+                base: self.base.clone(),
+            });
+        }
+        let bytes = answer.bytes().await.map_err(unreachable)?;
+        Err(match serde_json::from_slice::<Value>(&bytes) {
+            Ok(body) if body.is_object() => ClientError::Refused(Box::new(Problem {
+                status: status.as_u16(),
+                body,
+            })),
+            Ok(_) | Err(_) => foreign(format!("{}{path}", self.base), status, bytes.len()),
+        })
+    }
+
+    /// Makes a batch of a file of items: JSON as POST /api/v1/batches takes it, or JSONL, CSV or XLSX with `query`. The same
+    /// `key` makes the same batch. Answers the batch.
+    pub async fn start_batch(
+        &self,
+        (media_type, body): (&str, Vec<u8>),
+        query: &[(&str, String)],
+        key: &str,
+    ) -> Result<Value, ClientError> {
+        let mut path = "/api/v1/batches".to_owned();
+        for (n, (name, value)) in query.iter().enumerate() {
+            let sign = if n == 0 { '?' } else { '&' };
+            path.push_str(&format!("{sign}{name}={}", escaped(value)));
+        }
+        let request = self
+            .http
+            .post(format!("{}{path}", self.base))
+            .timeout(BATCH_TIMEOUT)
+            .header(reqwest::header::CONTENT_TYPE, media_type)
+            .header("Idempotency-Key", key)
+            .body(body);
+        self.answer(request, &path).await.map(|answer| answer.1)
+    }
+
+    /// Reads a batch.
+    pub async fn batch(&self, id: Uuid) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/batches/{id}")).await
+    }
+
+    /// Lists batches, newest first, up to `limit`.
+    pub async fn batches(
+        &self,
+        filter: &[(&str, String)],
+        limit: usize,
+    ) -> Result<Vec<Value>, ClientError> {
+        self.pages("/api/v1/batches", filter, limit).await
+    }
+
+    /// Moves a batch: `verb` is `pause`, `resume`, `cancel` or `retry-errors`.
+    pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Value, ClientError> {
+        self.post(&format!("/api/v1/batches/{id}/{verb}")).await
+    }
+}
