@@ -78,6 +78,12 @@ text_enum! {
     pub enum Purpose {
         /// The subject's score.
         Score = "score",
+        /// A look at what other criteria would say.
+        Preview = "preview",
+        /// The same question again: how steady a judge is.
+        Repeat = "repeat",
+        /// One of several judges asked the same: their median belongs to the batch.
+        Jury = "jury",
     }
 }
 

@@ -1,6 +1,7 @@
 //! A score and its child rows, written within the recorder's transaction.
 //!
-//! The earlier current score of a session is superseded in the same transaction: a reader sees the one or the other.
+//! The earlier current score of a session is superseded in the same transaction: a reader sees the one or the other. A score
+//! made for another purpose takes nobody's place.
 
 use serde_json::Value;
 
@@ -18,7 +19,14 @@ pub(super) async fn insert(
     if scored.is_empty() {
         return Ok(());
     }
-    tx.execute(&supersede(scored)).await?;
+    let current: Vec<_> = scored
+        .iter()
+        .filter(|(_, new)| new.purpose == Purpose::Score)
+        .copied()
+        .collect();
+    if !current.is_empty() {
+        tx.execute(&supersede(&current)).await?;
+    }
     let mut scores = Vec::with_capacity(scored.len());
     for (record, score) in scored {
         scores.push(score_row(record, score)?);
@@ -106,7 +114,7 @@ fn score_row(record: &Record, new: &NewSessionScore) -> sqlx::Result<Vec<Arg>> {
         new.session_id.into(),
         record.fence.job_id.0.into(),
         (&new.criteria_hash).into(),
-        Purpose::Score.as_str().into(),
+        new.purpose.as_str().into(),
         i64::from(score.total_score).into(),
         breakdown.into(),
         (&score.score_reasoning).into(),

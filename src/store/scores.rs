@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::sql::{Row, Sql, sql};
 use super::{Store, StoreError};
-use crate::job::{JobId, Usage};
+use crate::job::{JobId, Purpose, Usage};
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore};
 
 /// A session's score on its way into the store.
@@ -19,6 +19,8 @@ pub struct NewSessionScore {
     pub session_id: Uuid,
     /// The criteria that the job pinned.
     pub criteria_hash: String,
+    /// Why it was judged: only `score` becomes the session's current one.
+    pub purpose: Purpose,
     /// The score.
     pub score: SessionScore,
     /// Who asked.
@@ -36,6 +38,8 @@ pub struct SessionScoreRow {
     pub job_id: JobId,
     /// The criteria.
     pub criteria_hash: String,
+    /// Why it was judged; only `score` is ever current.
+    pub purpose: Purpose,
     /// The score.
     pub score: SessionScore,
     /// Who asked.
@@ -50,7 +54,7 @@ pub struct SessionScoreRow {
 
 macro_rules! select_scores {
     () => {
-        "select s.score_id, s.session_id, s.job_id, s.criteria_hash, s.total_score, s.score_breakdown, s.score_reasoning,
+        "select s.score_id, s.session_id, s.job_id, s.criteria_hash, s.purpose, s.total_score, s.score_breakdown, s.score_reasoning,
             s.flags, s.judge_provider, s.judge_model, s.simulated, s.scored_triggered_by, s.scored_at, s.superseded_at,
             coalesce(j.tokens_in, 0) as tokens_in, coalesce(j.tokens_out, 0) as tokens_out, j.cost_usd
          from session_scores s left join scoring_jobs j on j.job_id = s.job_id"
@@ -78,7 +82,7 @@ impl Store {
         Ok(self.scores_by(&statement).await?.pop())
     }
 
-    /// Every score of a session, newest first; at most 1,000.
+    /// Every score of a session that is or was its current one, newest first; at most 1,000.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -86,7 +90,7 @@ impl Store {
         let statement = sql!(
             concat!(
                 select_scores!(),
-                " where s.session_id = $1 order by s.scored_at desc, s.score_id desc limit 1000"
+                " where s.session_id = $1 and s.purpose = 'score' order by s.scored_at desc, s.score_id desc limit 1000"
             ),
             session_id
         );
@@ -226,6 +230,7 @@ fn score_row(row: &Row) -> sqlx::Result<SessionScoreRow> {
         session_id: row.get("session_id")?,
         job_id: JobId(row.get("job_id")?),
         criteria_hash: row.get("criteria_hash")?,
+        purpose: row.text_enum("purpose")?,
         score: SessionScore {
             total_score: row.int("total_score")?,
             score_breakdown: row.json_as("score_breakdown")?,

@@ -40,6 +40,7 @@ pub(super) fn scored_session(
             score_id,
             session_id: session_id(job)?,
             criteria_hash: job.criteria_hash.clone(),
+            purpose: job.purpose,
             score,
             triggered_by: job.triggered_by.clone(),
         }),

@@ -313,6 +313,7 @@ impl Server {
             score_id: Uuid::now_v7(),
             session_id: job.subject_id.unwrap(),
             criteria_hash: job.criteria_hash.clone(),
+            purpose: job.purpose,
             score: session_score(total),
             triggered_by: job.triggered_by.clone(),
         };

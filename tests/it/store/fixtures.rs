@@ -107,6 +107,7 @@ pub(super) fn new_score(session_id: Uuid, total_score: u8) -> NewSessionScore {
         score_id: Uuid::now_v7(),
         session_id,
         criteria_hash: hash('a'),
+        purpose: Purpose::Score,
         score: score_of(total_score),
         triggered_by: "tester".to_owned(),
     }

@@ -1,8 +1,8 @@
 //! Recording: what each ending leaves behind, in groups, exactly once.
 
 use futures::future::join_all;
-use gavel::job::{FailureClass, JobState, Lane, Usage, Wait, WaitReason};
-use gavel::store::{Ending, Recorded, StoreError};
+use gavel::job::{FailureClass, JobState, Lane, NewJob, Purpose, Usage, Wait, WaitReason};
+use gavel::store::{Ending, NewSessionScore, Recorded, StoreError};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -75,6 +75,44 @@ async fn a_new_score_supersedes_the_earlier_one_and_a_failure_does_not() {
         assert_eq!(read, scores[1]);
         assert_eq!(read.score.missing_tools.len(), 2);
         assert!(test.store.score(Uuid::now_v7()).await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_score_for_another_purpose_takes_nobodys_place() {
+    for test in support::stores().await {
+        let (session_id, first) = session_with_job(&test.store).await;
+        let run = claim(&test.store, first, Uuid::now_v7()).await;
+        record(&test.store, &run, scored(session_id, 40)).await;
+        for purpose in [Purpose::Preview, Purpose::Repeat, Purpose::Jury] {
+            // Two at once: only jobs that make a current score exclude each other.
+            for total in [70, 80] {
+                let job = NewJob {
+                    purpose,
+                    ..new_job(Some(session_id))
+                };
+                let id = accept(&test.store, job).await;
+                let run = claim(&test.store, id, Uuid::now_v7()).await;
+                let score = NewSessionScore {
+                    purpose,
+                    ..new_score(session_id, total)
+                };
+                let score_id = score.score_id;
+                let end = Ending::Scored {
+                    score: Box::new(score),
+                    result: json!({}),
+                };
+                record(&test.store, &run, end).await;
+                let read = test.store.score(score_id).await.unwrap().unwrap();
+                assert_eq!((read.purpose, read.superseded_at), (purpose, None));
+            }
+        }
+        let current = test.store.current_score(session_id).await.unwrap().unwrap();
+        assert_eq!(
+            (current.score.total_score, current.superseded_at),
+            (40, None)
+        );
+        assert_eq!(test.store.scores_of(session_id).await.unwrap(), [current]);
     }
 }
 
