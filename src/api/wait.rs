@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use super::ApiState;
 use crate::job::{Job, JobId};
 
-/// The first pause between two looks; each further one is half as long again.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The first pause between two looks; each further one is half as long again. Short, as what needs no call ends in a few
+/// milliseconds; a call of a second costs nine looks more for it.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
