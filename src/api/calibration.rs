@@ -16,6 +16,8 @@ use crate::score::sql_metrics::calibration::{Calibration, Confidence, Level, Pro
 const MOST_CASES: usize = 200_000;
 /// The most faults that one answer tells.
 const MOST_FAULTS: usize = 20;
+/// The most that a fault repeats of a confidence, characters.
+const SHOWN: usize = 40;
 /// The largest factor: a miss of a thousandth is worth nothing then.
 const LARGEST_FACTOR: f64 = 1_000.0;
 
@@ -26,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 
 /// How sure the generator said it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub(super) enum ConfidenceLevel {
     /// Nearly certain.
     High,
@@ -34,6 +36,23 @@ pub(super) enum ConfidenceLevel {
     Medium,
     /// A guess.
     Low,
+}
+
+impl TryFrom<String> for ConfidenceLevel {
+    type Error = String;
+
+    /// In any case, as cases of kind `sql_metrics` have it.
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "high" => Ok(Self::High),
+            "medium" => Ok(Self::Medium),
+            "low" => Ok(Self::Low),
+            _ => {
+                let text: String = text.chars().take(SHOWN).collect();
+                Err(format!("is {text:?}; high, medium or low is expected"))
+            }
+        }
+    }
 }
 
 impl From<ConfidenceLevel> for Confidence {
@@ -60,7 +79,7 @@ impl From<Confidence> for ConfidenceLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CalibrationCase {
-    /// Left out or null: the case is left out, and counted.
+    /// In any case. Left out or null: the case is left out, and counted.
     #[serde(default)]
     pub(super) confidence: Option<ConfidenceLevel>,
     /// How right it was, 0-1; left out or null: not scored, so that the case is left out, and counted.

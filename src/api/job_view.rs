@@ -116,6 +116,10 @@ pub(super) struct WaitView {
     pub(super) until: Option<DateTime<Utc>>,
     /// Its place in its lane, 1 = next, counted to 10,000; null if it isn't queued, and in lists.
     pub(super) position: Option<i64>,
+    /// Only where its judge is what it waits for (`breaker_open`, `throttled`, `exhausted`, `misconfigured`, `fallback`): what the
+    /// judge's last failed call said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_error: Option<String>,
 }
 
 /// Why a job failed.
@@ -302,6 +306,27 @@ struct Lanes {
     now: DateTime<Utc>,
 }
 
+/// What holds a job back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// Its judge, its batch, a brake or the store.
+    By(WaitReason),
+    /// No worker is alive.
+    WithoutWorker,
+    /// Other jobs, which go first.
+    Behind,
+}
+
+impl Held {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::By(reason) => reason.as_str(),
+            Self::WithoutWorker => "no_worker",
+            Self::Behind => "queued",
+        }
+    }
+}
+
 impl Lanes {
     /// Reads them, unless none of the jobs is held back.
     async fn load(state: &ApiState, jobs: &[Job]) -> Result<Self, StoreError> {
@@ -338,7 +363,6 @@ impl Lanes {
     }
 
     fn wait_of(&self, job: &Job, position: Option<i64>) -> Option<WaitView> {
-        let reason = |reason: WaitReason| reason.as_str().to_owned();
         let held = match job.state {
             JobState::Queued | JobState::Waiting => self.brake_of(job.judge.as_deref()),
             JobState::Running | JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
@@ -347,30 +371,53 @@ impl Lanes {
         };
         let wait = own_wait(job.state, job.wait.as_ref(), self.now);
         let (reason, until) = if let Some(brake) = held {
-            (reason(brake.reason), brake.until)
+            (Held::By(brake.reason), brake.until)
         } else if job
             .batch
             .is_some_and(|place| self.paused.contains(&place.batch_id))
         {
-            (reason(WaitReason::Paused), None)
+            (Held::By(WaitReason::Paused), None)
         } else if let Some(wait) = wait {
-            (reason(wait.reason), wait.until)
+            (Held::By(wait.reason), wait.until)
         } else if !self.worker_alive {
-            ("no_worker".to_owned(), None)
+            (Held::WithoutWorker, None)
         } else if let Some((why, until)) = self.closed(job.judge.as_deref()) {
-            (reason(why), until)
+            (Held::By(why), until)
         } else {
-            ("queued".to_owned(), None)
+            (Held::Behind, None)
         };
         let fallback = || self.fallbacks.get(job.judge.as_deref()?).cloned();
+        let stands_in = (held.is_none() && wait.is_some() && waits_for_fallback(job))
+            .then(fallback)
+            .flatten();
+        let asked = stands_in.as_deref().or(job.judge.as_deref());
         Some(WaitView {
-            judge: (held.is_none() && wait.is_some() && waits_for_fallback(job))
-                .then(fallback)
-                .flatten(),
-            reason,
+            last_error: match reason {
+                Held::By(why) => self.last_error(asked, why),
+                Held::Behind | Held::WithoutWorker => None,
+            },
+            reason: reason.as_str().to_owned(),
+            judge: stands_in,
             until,
             position,
         })
+    }
+
+    /// What the judge's last failed call said, as the worker tells that wrote last, where that is why its jobs wait.
+    fn last_error(&self, judge: Option<&str>, why: WaitReason) -> Option<String> {
+        match why {
+            WaitReason::BreakerOpen
+            | WaitReason::Throttled
+            | WaitReason::Exhausted
+            | WaitReason::Misconfigured
+            | WaitReason::Fallback => {}
+            WaitReason::Paused | WaitReason::Paced | WaitReason::Storage => return None,
+        }
+        self.judges
+            .iter()
+            .filter(|row| Some(row.name.as_str()) == judge && row.last_error.is_some())
+            .max_by_key(|row| row.updated_at)
+            .and_then(|row| row.last_error.clone())
     }
 
     /// The brake that stops a judge's lane: the queue's own, else the judge's.

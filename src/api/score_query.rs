@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
     reason = "the document's form of what score::query reads by hand, to tell every fault at once"
 )]
 pub(super) struct ScoreQueryRequest {
-    /// The case's own name, at most 1 KiB; a number is taken, too.
+    /// The case's own name, at most 255 characters; a number is taken, too.
     #[schema(value_type = Option<Value>)]
     id: Option<String>,
     /// The question that the query answers, at most 64 KiB; the judge reads it.

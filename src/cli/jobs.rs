@@ -167,6 +167,7 @@ fn print_job(job: &Value, as_json: bool) -> Result<Exit, CliError> {
             ("waits for", "/wait/reason"),
             ("", "/wait/judge"),
             ("until", "/wait/until"),
+            ("judge said", "/wait/last_error"),
             ("position", "/wait/position"),
             ("attempts", "/attempts"),
             ("retries", "/retries"),

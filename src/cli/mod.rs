@@ -19,6 +19,7 @@ mod migrate;
 mod openapi;
 mod outcome;
 mod output;
+mod patience;
 mod progress;
 mod queue;
 mod reach;

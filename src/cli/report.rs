@@ -14,15 +14,14 @@ use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::report::{self, Format, Lines, Meta, ReportError, Simulated};
-
-/// The file of a run's folder that reports are made from.
-const RESULTS: &str = "evaluation-results.jsonl";
+use crate::suite::run::RunFolder;
+use crate::suite::run::folder::RESULTS;
 
 /// Write the report of a run or of a batch
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102-030405\n  gavel report reports/evaluation-runs/run-20260102-030405 --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080",
-    after_long_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102-030405\n  gavel report reports/evaluation-runs/run-20260102-030405 --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080\n\n\
+    after_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080",
+    after_long_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080\n\n\
         The report goes to stdout, or whole or not at all to --output. A report has no gate: exit 0 says that\n\
         it was written, not that anything passed. Simulated scores never count as passed unless\n\
         --allow-simulated says so."
@@ -46,8 +45,8 @@ pub(super) struct Report {
 
 /// What a report is of.
 enum Subject {
-    /// A run's results, and the folder's name.
-    Run { results: PathBuf, name: String },
+    /// A run's results, and its folder.
+    Run { results: PathBuf, folder: PathBuf },
     /// A batch of the service.
     Batch(Uuid),
 }
@@ -71,7 +70,7 @@ impl Report {
             ));
         }
         match self.subject()? {
-            Subject::Run { results, name } => self.of_run(&results, name, format).await?,
+            Subject::Run { results, folder } => self.of_run(results, &folder, format).await?,
             Subject::Batch(id) => {
                 let command =
                     async |reached: Reached<'_>| self.of_batch(reached.client, id, format).await;
@@ -101,22 +100,17 @@ impl Report {
     /// What is there under the argument: a folder, a file, else a batch.
     fn subject(&self) -> Result<Subject, CliError> {
         let path = Path::new(&self.of);
-        let name_of = |path: &Path| {
-            let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-            let name = path.file_name().unwrap_or(path.as_os_str());
-            name.to_string_lossy().into_owned()
-        };
         if path.is_dir() {
             return Ok(Subject::Run {
                 results: path.join(RESULTS),
-                name: name_of(path),
+                folder: path.to_owned(),
             });
         }
         if path.is_file() {
             let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
             return Ok(Subject::Run {
                 results: path.to_owned(),
-                name: name_of(folder.unwrap_or(Path::new("."))),
+                folder: folder.unwrap_or(Path::new(".")).to_owned(),
             });
         }
         self.of.parse().map(Subject::Batch).map_err(|_| {
@@ -127,8 +121,16 @@ impl Report {
         })
     }
 
-    async fn of_run(&self, results: &Path, name: String, format: Format) -> Result<(), CliError> {
-        let meta = Meta {
+    async fn of_run(
+        &self,
+        results: PathBuf,
+        folder: &Path,
+        format: Format,
+    ) -> Result<(), CliError> {
+        let name = name_of(folder);
+        // Results from elsewhere have no header beside them, and are taken for all there is.
+        let asked = RunFolder::header_of(folder).map_or(0, |header| header.asked());
+        let mut meta = Meta {
             run: Some(name.clone()),
             name,
             made_at: SystemClock.now(),
@@ -139,9 +141,10 @@ impl Report {
                 Simulated::Refused
             },
         };
-        let (results, output) = (results.to_owned(), self.output.clone());
+        let output = self.output.clone();
         let written = tokio::task::spawn_blocking(move || {
             let items = Lines::open(&results)?;
+            meta.unfinished = asked.saturating_sub(items.len());
             match output {
                 Some(path) => {
                     report::write_file(format, &items, &meta, &path)?;
@@ -188,6 +191,13 @@ impl Report {
         said(path);
         Ok(())
     }
+}
+
+/// What a folder is called.
+fn name_of(folder: &Path) -> String {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let name = folder.file_name().unwrap_or(folder.as_os_str());
+    name.to_string_lossy().into_owned()
 }
 
 fn said(path: &Path) {

@@ -188,7 +188,7 @@ async fn wait(
     }
 }
 
-/// Why a job waits, and until when.
+/// Why a job waits, until when, and what its judge said last.
 pub(super) fn waiting(job: &Value) -> String {
     let reason = match text(job, "/wait/reason") {
         "queued" => "behind other jobs",
@@ -203,8 +203,15 @@ pub(super) fn waiting(job: &Value) -> String {
         "fallback" => "its judge declined to answer, and the fallback can't be asked yet",
         other => other,
     };
-    match text(job, "/wait/until") {
-        "" => reason.to_owned(),
-        until => format!("{reason} until {until}"),
+    let mut said = reason.to_owned();
+    for (before, pointer) in [
+        (" until ", "/wait/until"),
+        ("; it said last: ", "/wait/last_error"),
+    ] {
+        match text(job, pointer) {
+            "" => {}
+            found => said.push_str(&format!("{before}{found}")),
+        }
     }
+    said
 }

@@ -17,6 +17,23 @@ pub struct Fault {
     pub message: String,
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pointer.as_str() {
+            "" => write!(f, "{}", self.message),
+            pointer => write!(f, "{pointer}: {}", self.message),
+        }
+    }
+}
+
+impl Fault {
+    /// Faults in one line.
+    pub fn in_words(faults: &[Self]) -> String {
+        let told: Vec<String> = faults.iter().map(Self::to_string).collect();
+        told.join("; ")
+    }
+}
+
 /// Checks that providers don't enforce: ranges, lengths, types.
 pub type Check = Arc<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>;
 

@@ -67,16 +67,8 @@ pub(super) fn repair_prompt(faults: &[Fault]) -> String {
 pub(super) fn summary(faults: &[Fault]) -> String {
     match faults {
         [] => "unknown fault".to_owned(),
-        [fault] => describe(fault),
-        [fault, rest @ ..] => format!("{} (and {} more)", describe(fault), rest.len()),
-    }
-}
-
-fn describe(fault: &Fault) -> String {
-    if fault.pointer.is_empty() {
-        fault.message.clone()
-    } else {
-        format!("{}: {}", fault.pointer, fault.message)
+        [fault] => fault.to_string(),
+        [fault, rest @ ..] => format!("{fault} (and {} more)", rest.len()),
     }
 }
 

@@ -8,6 +8,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+use super::CallUsage;
+
 /// Gives turns.
 #[async_trait]
 pub trait CallTurns: fmt::Debug + Send + Sync {
@@ -23,6 +25,9 @@ pub trait CallTurns: fmt::Debug + Send + Sync {
 pub trait Held: Send {
     /// A call goes out now. A turn may end without one: the gate refused it.
     fn calls(&mut self) {}
+
+    /// The call was answered, well or badly, and this is what it used: whoever breaks the question off owes it all the same.
+    fn used(&mut self, _: CallUsage) {}
 }
 
 /// A turn; it ends when it is dropped.
@@ -37,6 +42,11 @@ impl Turn {
     /// A call goes out now.
     pub(crate) fn calls(&mut self) {
         self.0.calls();
+    }
+
+    /// The call was answered, and used this.
+    pub(crate) fn used(&mut self, usage: CallUsage) {
+        self.0.used(usage);
     }
 }
 

@@ -44,6 +44,14 @@ impl Faults {
         self.add_with(|| (format!("{place}{}", pointer(key)), unknown(key, known)));
     }
 
+    /// Takes over those of a part.
+    pub(super) fn adopt(&mut self, part: Self) {
+        for Fault { pointer, message } in part.found {
+            self.add(pointer, message);
+        }
+        self.untold += part.untold;
+    }
+
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()

@@ -5,6 +5,7 @@ pub mod criteria;
 mod evaluation;
 mod faults;
 mod fence;
+mod opinion;
 mod prompt;
 pub mod qas;
 pub mod query;

@@ -23,9 +23,11 @@ pub(super) enum Spelling {
     SnakeOrCamel,
 }
 
-/// A payload that is being read. A field that is null counts as left out.
+/// An object that is being read: a payload, or one within it. A field that is null counts as left out.
 pub(super) struct Reading<'a> {
     map: &'a Map<String, Value>,
+    /// Where it stands in the payload; "" for the payload itself.
+    place: String,
     spelling: Spelling,
     faults: Faults,
 }
@@ -48,17 +50,47 @@ impl<'a> Reading<'a> {
         fields: &[Field],
         spelling: Spelling,
     ) -> Result<Self, Vec<Fault>> {
-        let Value::Object(map) = payload else {
-            return Err(vec![Fault {
-                pointer: String::new(),
-                message: format!(
-                    "is {}; an object with the case's fields is expected",
-                    kind(payload)
-                ),
-            }]);
+        let reading = Self::at(payload, String::new(), spelling, fields);
+        reading.map_err(|fault| vec![fault])
+    }
+
+    /// Begins with the names of an object that stands at `place` in this payload. [`Reading::adopt`] ends it.
+    pub(super) fn within<'b>(
+        &mut self,
+        place: String,
+        value: &'b Value,
+        fields: &[Field],
+    ) -> Option<Reading<'b>> {
+        match Reading::at(value, place, self.spelling, fields) {
+            Ok(within) => Some(within),
+            Err(Fault { pointer, message }) => {
+                self.fault(pointer, message);
+                None
+            }
+        }
+    }
+
+    /// Takes over the faults of an object within.
+    pub(super) fn adopt(&mut self, within: Reading<'_>) {
+        self.faults.adopt(within.faults);
+    }
+
+    fn at(
+        value: &'a Value,
+        place: String,
+        spelling: Spelling,
+        fields: &[Field],
+    ) -> Result<Self, Fault> {
+        let Value::Object(map) = value else {
+            let message = format!("is {}; an object is expected", kind(value));
+            return Err(Fault {
+                pointer: place,
+                message,
+            });
         };
         let mut reading = Self {
             map,
+            place,
             spelling,
             faults: Faults::default(),
         };
@@ -79,16 +111,21 @@ impl<'a> Reading<'a> {
             match field {
                 None => {
                     let names = fields.iter().map(|field| field.name);
-                    self.faults.add_unknown("", key, names);
+                    self.faults.add_unknown(&self.place, key, names);
                 }
                 Some((name, _)) if name != key && map.contains_key(*name) => {
                     let message =
                         format!("is {name} in another spelling, and both are given: leave one out");
-                    self.fault(pointer(key), message);
+                    self.fault(self.pointer(key), message);
                 }
                 Some(_) => {}
             }
         }
+    }
+
+    /// Where a field stands in the payload.
+    pub(super) fn pointer(&self, name: &str) -> String {
+        format!("{}{}", self.place, pointer(name))
     }
 
     fn other_spelling(&self, name: &str) -> Option<String> {
@@ -105,21 +142,34 @@ impl<'a> Reading<'a> {
             self.map.get_key_value(&other)
         })?;
         (!value.is_null()).then(|| Found {
-            pointer: pointer(key),
+            pointer: self.pointer(key),
             value,
+        })
+    }
+
+    /// A field's value, unless it is blank text.
+    pub(super) fn solid(&self, name: &str) -> Option<Found<'a>> {
+        self.value(name).filter(|found| {
+            let text = found.value.as_str();
+            text.is_none_or(|text| !text.trim().is_empty())
         })
     }
 
     /// Text of at most [`LONGEST_TEXT`] bytes, as it stands.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
+        self.text_of(name, LONGEST_TEXT)
+    }
+
+    /// Text of at most `most` bytes, as it stands.
+    pub(super) fn text_of(&mut self, name: &str, most: usize) -> Option<String> {
         let found = self.value(name)?;
         let Value::String(text) = found.value else {
             self.wrong(found, "text is expected");
             return None;
         };
-        if text.len() > LONGEST_TEXT {
+        if text.len() > most {
             let message = format!(
-                "is {} bytes long; at most {LONGEST_TEXT} are taken: shorten it",
+                "is {} bytes long; at most {most} are taken: shorten it",
                 text.len()
             );
             self.fault(found.pointer, message);
@@ -149,14 +199,19 @@ impl<'a> Reading<'a> {
         Some(text.to_owned())
     }
 
-    /// true or false.
+    /// true or false; also as text in any case, since spreadsheets write TRUE into a cell of a CSV file and scripts True. Blank
+    /// counts as left out.
     pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
-        let found = self.value(name)?;
-        if let Value::Bool(truth) = found.value {
-            return Some(*truth);
+        let found = self.solid(name)?;
+        let truth = match found.value {
+            Value::Bool(truth) => Some(*truth),
+            Value::String(text) => text.trim().to_ascii_lowercase().parse().ok(),
+            Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+        };
+        if truth.is_none() {
+            self.wrong(found, "true or false is expected");
         }
-        self.wrong(found, "true or false is expected");
-        None
+        truth
     }
 
     /// A number from 0 to 1.
@@ -172,19 +227,25 @@ impl<'a> Reading<'a> {
         share
     }
 
-    /// A list of texts, together of at most [`LONGEST_TEXT`] bytes.
-    pub(super) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
+    /// A list of whatever is `expected`.
+    pub(super) fn list(&mut self, name: &str, expected: &str) -> Option<(String, &'a [Value])> {
         let found = self.value(name)?;
         let Value::Array(entries) = found.value else {
-            self.wrong(found, "a list of texts is expected");
+            self.wrong(found, &format!("a list of {expected} is expected"));
             return None;
         };
+        Some((found.pointer, entries))
+    }
+
+    /// A list of texts, together of at most [`LONGEST_TEXT`] bytes.
+    pub(super) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
+        let (pointer, entries) = self.list(name, "texts")?;
         if entries.len() > MOST_TEXTS {
             let message = format!(
                 "has {} entries; at most {MOST_TEXTS} are taken: leave some out",
                 entries.len()
             );
-            self.fault(found.pointer, message);
+            self.fault(pointer, message);
             return None;
         }
         let mut texts = Vec::with_capacity(entries.len());
@@ -196,7 +257,7 @@ impl<'a> Reading<'a> {
                 | Value::Number(_)
                 | Value::Array(_)
                 | Value::Object(_) => {
-                    let at = format!("{}/{at}", found.pointer);
+                    let at = format!("{pointer}/{at}");
                     self.fault(at, format!("is {}; text is expected", shown(entry)));
                 }
             }
@@ -205,15 +266,15 @@ impl<'a> Reading<'a> {
         if bytes > LONGEST_TEXT {
             let message =
                 format!("holds {bytes} bytes; at most {LONGEST_TEXT} are taken: shorten it");
-            self.fault(found.pointer, message);
+            self.fault(pointer, message);
             return None;
         }
         Some(texts)
     }
 
-    /// One of some words, in any case.
+    /// One of some words, in any case; blank counts as left out.
     pub(super) fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Option<T> {
-        let found = self.value(name)?;
+        let found = self.solid(name)?;
         let chosen = found.value.as_str().map(str::trim).and_then(|text| {
             let mut choices = choices.iter();
             choices.find(|(word, _)| word.eq_ignore_ascii_case(text))
@@ -227,7 +288,7 @@ impl<'a> Reading<'a> {
 
     /// The dialect of SQL that a field names, in any case; the generic one where it is left out.
     pub(super) fn dialect(&mut self, name: &str) -> Dialect {
-        let Some(found) = self.value(name) else {
+        let Some(found) = self.solid(name) else {
             return Dialect::default();
         };
         let word = found
@@ -246,7 +307,7 @@ impl<'a> Reading<'a> {
     pub(super) fn missing(&mut self, name: &str, expected: &str) {
         let pointer = self
             .value(name)
-            .map_or_else(|| pointer(name), |found| found.pointer);
+            .map_or_else(|| self.pointer(name), |found| found.pointer);
         if !self.faults.is_told_of(&pointer) {
             self.fault(pointer, format!("is missing; {expected} is expected"));
         }
@@ -373,9 +434,46 @@ mod tests {
         let faults = Reading::of(&payload, FIELDS, Spelling::Snake)
             .err()
             .unwrap();
+        assert_eq!(faults[0].message, "is a list; an object is expected");
+    }
+
+    #[test]
+    fn a_boolean_may_come_from_a_cell_of_text() {
+        for (given, truth) in [
+            (json!(true), Some(true)),
+            (json!("TRUE"), Some(true)),
+            (json!(" False "), Some(false)),
+            (json!(""), None),
+        ] {
+            let payload = json!({ "is_valid": given });
+            let mut reading = Reading::of(&payload, FIELDS, Spelling::Snake).unwrap();
+            assert_eq!(reading.boolean("is_valid"), truth, "{payload}");
+            assert!(reading.finish().is_ok(), "{payload}");
+        }
+    }
+
+    #[test]
+    fn an_object_within_has_its_faults_at_its_place() {
+        let payload = json!({ "id": [{ "idd": 1, "generated_sql": 7 }, 8] });
+        let found = faults_of(&payload, |reading| {
+            let (place, items) = reading.list("id", "objects").unwrap();
+            for (at, item) in items.iter().enumerate() {
+                let within = reading.within(format!("{place}/{at}"), item, FIELDS);
+                if let Some(mut within) = within {
+                    assert_eq!(within.text("generated_sql"), None);
+                    within.missing("id", "a name");
+                    reading.adopt(within);
+                }
+            }
+        });
         assert_eq!(
-            faults[0].message,
-            "is a list; an object with the case's fields is expected"
+            found,
+            [
+                "/id/0/idd is unknown; did you mean id?",
+                "/id/0/generated_sql is 7; text is expected",
+                "/id/0/id is missing; a name is expected",
+                "/id/1 is a number; an object is expected",
+            ]
         );
     }
 

@@ -351,7 +351,11 @@ fn push_poisonous(statement: &mut Sql, max_attempts: i32) {
 fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -> Sql {
     let mut statement = sql!(
         "update scoring_jobs set state = 'failed', finished_at = $1, error_class = 'wait_expired',
-            error = 'waited too long; the last reason was ' || wait_reason,
+            error = 'waited too long; the last reason was ' || wait_reason || coalesce(
+                (select ': ' || j.last_error from judges j
+                 where j.name = scoring_jobs.judge and j.last_error is not null
+                   and scoring_jobs.wait_reason in ('breaker_open', 'throttled', 'exhausted', 'misconfigured')
+                 order by j.updated_at desc limit 1), ''),
             wait_reason = null, wait_until = null, waiting_since = null
          where state = 'waiting' and waiting_since < $2 and job_id in (
             select job_id from scoring_jobs

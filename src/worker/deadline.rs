@@ -1,13 +1,13 @@
 //! The deadline of a judge's whole question, retries included, as kind `sql_metrics` has one. Its time begins with the first call: waiting for
 //! a turn or a gate is not failing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::judge::{Answer, CallTurns, ErrorClass, Held, JudgeError, Turn};
+use crate::judge::{Answer, CallTurns, CallUsage, ErrorClass, Held, JudgeError, Turn};
 use crate::store::Ending;
 
 /// The deadline of `sql_metrics`.
@@ -23,6 +23,16 @@ pub(super) struct Deadline {
     after: Duration,
     turns: Arc<dyn CallTurns>,
     called: watch::Sender<bool>,
+    used: Arc<Mutex<Vec<CallUsage>>>,
+}
+
+/// How a question with a deadline ended.
+#[derive(Debug, PartialEq)]
+pub(super) enum Ended {
+    /// In time: with an answer, or with an ending that makes the job wait.
+    InTime(Result<Answer, Ending>),
+    /// Broken off: the timeout as its answer, and what its calls used that were answered by then.
+    Over(JudgeError, Vec<CallUsage>),
 }
 
 impl Deadline {
@@ -32,6 +42,7 @@ impl Deadline {
             after,
             turns,
             called: watch::Sender::new(false),
+            used: Arc::default(),
         }
     }
 
@@ -40,19 +51,20 @@ impl Deadline {
         Arc::new(Watched {
             turns: Arc::clone(&self.turns),
             called: self.called.clone(),
+            used: Arc::clone(&self.used),
         })
     }
 
-    /// The answer, or the timeout as one; an ending that makes the job wait stays what it is.
+    /// Waits for the answer as long as the question has time.
     pub(super) async fn of_answer(
         self,
         answer: impl Future<Output = Result<Answer, Ending>>,
-    ) -> Result<Answer, Ending> {
+    ) -> Ended {
         tokio::select! {
             // An answer that is there counts, however late it is.
             biased;
-            answered = answer => answered,
-            () = self.passed() => Ok(Err(timeout())),
+            answered = answer => Ended::InTime(answered),
+            () = self.passed() => Ended::Over(timeout(), std::mem::take(&mut held(&self.used))),
         }
     }
 
@@ -74,23 +86,34 @@ fn timeout() -> JudgeError {
     }
 }
 
-/// Turns that tell when a call goes out.
+fn held(used: &Mutex<Vec<CallUsage>>) -> std::sync::MutexGuard<'_, Vec<CallUsage>> {
+    used.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Turns that tell when a call goes out, and what it used.
 #[derive(Debug)]
 struct Watched {
     turns: Arc<dyn CallTurns>,
     called: watch::Sender<bool>,
+    used: Arc<Mutex<Vec<CallUsage>>>,
 }
 
 /// A turn within another one.
 struct Calling {
     turn: Turn,
     called: watch::Sender<bool>,
+    used: Arc<Mutex<Vec<CallUsage>>>,
 }
 
 impl Held for Calling {
     fn calls(&mut self) {
         self.turn.calls();
         self.called.send_replace(true);
+    }
+
+    fn used(&mut self, usage: CallUsage) {
+        self.turn.used(usage);
+        held(&self.used).push(usage);
     }
 }
 
@@ -99,6 +122,7 @@ impl Watched {
         Turn::holding(Calling {
             turn,
             called: self.called.clone(),
+            used: Arc::clone(&self.used),
         })
     }
 }
@@ -141,19 +165,43 @@ mod tests {
             turn.calls();
             waits(3_600).await
         });
-        let error = answer.await.unwrap().unwrap_err();
+        assert_eq!(answer.await, Ended::Over(timeout(), Vec::new()));
+        assert_eq!(begun.elapsed().as_secs(), 39);
+        let error = timeout();
         assert_eq!(
             (error.class, error.message.as_str()),
             (ErrorClass::Transient, "LLM judge timeout")
         );
-        assert_eq!(begun.elapsed().as_secs(), 39);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_answered_calls_used_is_owed_though_the_question_is_broken_off() {
+        let used = |tokens_in| CallUsage {
+            tokens_in,
+            ..CallUsage::default()
+        };
+        let deadline = deadline();
+        let turns = deadline.turns();
+        let answer = deadline.of_answer(async move {
+            for tokens in [100, 20] {
+                let mut turn = turns.another().await;
+                turn.calls();
+                turn.used(used(tokens));
+            }
+            turns.another().await.calls();
+            waits(3_600).await
+        });
+        let over = Ended::Over(timeout(), vec![used(100), used(20)]);
+        assert_eq!(answer.await, over);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_question_that_never_calls_ends_too_and_a_wait_stays_a_wait() {
         let begun = Instant::now();
-        assert!(deadline().of_answer(waits(3_600)).await.unwrap().is_err());
+        let over = Ended::Over(timeout(), Vec::new());
+        assert_eq!(deadline().of_answer(waits(3_600)).await, over);
         assert_eq!(begun.elapsed().as_secs(), 41);
-        assert_eq!(deadline().of_answer(waits(10)).await, Err(Ending::Requeued));
+        let in_time = Ended::InTime(Err(Ending::Requeued));
+        assert_eq!(deadline().of_answer(waits(10)).await, in_time);
     }
 }

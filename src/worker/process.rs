@@ -12,7 +12,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
 use super::Turns;
-use super::deadline::{Deadline, METRICS};
+use super::deadline::{Deadline, Ended, METRICS};
 use super::retry::{ending_of_fallback_wait, ending_of_wait};
 use super::scored::{
     class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
@@ -20,7 +20,7 @@ use super::scored::{
 use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
-use crate::judge::{Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce};
+use crate::judge::{Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce, Question};
 use crate::score::session::SessionRequest;
 use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
@@ -137,25 +137,8 @@ impl Pipeline {
         };
 
         for question in &questions {
-            let deadline = match job.kind {
-                Kind::SqlMetrics => Some(Deadline::of(self.metrics_deadline, self.turns.clone())),
-                Kind::Session | Kind::Query | Kind::Qas => None,
-            };
-            let context = AskContext {
-                asked_for: job.job_id.0,
-                retries_spent: u32::try_from(spent.retries).unwrap_or(0),
-                skip_cache: job.force_rescore,
-                turns: match &deadline {
-                    Some(deadline) => deadline.turns(),
-                    None => self.turns.clone(),
-                },
-            };
             let Some(judge) = &judge else { break };
-            let answer = self.answer(judge, question, context, spent);
-            answers.push(match deadline {
-                Some(deadline) => deadline.of_answer(answer).await?,
-                None => answer.await?,
-            });
+            answers.push(self.ask(job, judge, question, spent).await?);
         }
         let trimmed = answers.iter().flatten().map(|a| a.trimmed_tokens).sum();
         let score = move || request.score(&criteria, &answers);
@@ -166,11 +149,47 @@ impl Pipeline {
         })
     }
 
-    /// Asks one question; an answer, or the ending of a run that must wait.
+    /// Asks one question, within its deadline where the job's kind has one.
+    async fn ask(
+        &self,
+        job: &Job,
+        judge: &Judge,
+        question: &Question,
+        spent: &mut Spent,
+    ) -> Result<Answer, Ending> {
+        let deadline = match job.kind {
+            Kind::SqlMetrics => Some(Deadline::of(self.metrics_deadline, self.turns.clone())),
+            Kind::Session | Kind::Query | Kind::Qas => None,
+        };
+        let context = AskContext {
+            asked_for: job.job_id.0,
+            retries_spent: u32::try_from(spent.retries).unwrap_or(0),
+            skip_cache: job.force_rescore,
+            turns: match &deadline {
+                Some(deadline) => deadline.turns(),
+                None => self.turns.clone(),
+            },
+        };
+        let answer = self.answer(judge, question, context, spent);
+        let Some(deadline) = deadline else {
+            return answer.await;
+        };
+        match deadline.of_answer(answer).await {
+            Ended::InTime(answered) => answered,
+            Ended::Over(timeout, used) => {
+                for usage in used {
+                    spent.bill(usage);
+                }
+                Ok(Err(timeout))
+            }
+        }
+    }
+
+    /// An answer, however long it takes, or the ending of a run that must wait.
     async fn answer(
         &self,
         judge: &Judge,
-        question: &crate::judge::Question,
+        question: &Question,
         context: AskContext,
         spent: &mut Spent,
     ) -> Result<Answer, Ending> {
@@ -280,11 +299,7 @@ impl Pipeline {
                 .map(|case| Arc::from(case.into_request()))
                 .map_err(|faults| {
                     // Checked when it was enqueued: a payload of a release that took more.
-                    let said: Vec<String> = faults
-                        .iter()
-                        .map(|fault| format!("{}: {}", fault.pointer, fault.message))
-                        .collect();
-                    failed(FailureClass::BadInput, said.join("; "))
+                    failed(FailureClass::BadInput, Fault::in_words(&faults))
                 }),
         }
     }
@@ -373,6 +388,11 @@ struct Spent {
 impl Spent {
     fn add(&mut self, retries_spent: u32, usage: CallUsage) {
         self.retries = i32::try_from(retries_spent).unwrap_or(i32::MAX);
+        self.bill(usage);
+    }
+
+    /// Adds what calls used.
+    fn bill(&mut self, usage: CallUsage) {
         self.usage.tokens_in += usage.tokens_in;
         self.usage.tokens_out += usage.tokens_out;
         self.usage.cost_usd = match (self.usage.cost_usd, usage.cost_usd) {

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::cli::outcome::{Exit, exit_of};
+use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
 use crate::cli::scoring::waiting;
 use crate::client::{Client, ClientError, Problem, list, text};
@@ -18,9 +19,7 @@ use crate::report::{Item, ItemError, Outcome};
 use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
 
-/// How long the service may be away before a run stops.
-const OUTAGE: Duration = Duration::from_secs(60);
-/// Between two tries while it is away, and between two looks at a job where the server doesn't hold its answer back.
+/// Between two looks at a job where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a case waits for a judge that can't be asked, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -163,21 +162,11 @@ impl<'a> Service<'a> {
         self.computed.because(error).score(case).await
     }
 
-    /// Sends a request again while the service is away, for a minute.
     async fn patiently<T>(
         &self,
         send: impl AsyncFn() -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let begun = Instant::now();
-        loop {
-            match send().await {
-                Err(error) if is_passing(&error) && begun.elapsed() < OUTAGE => {
-                    self.progress.still();
-                    tokio::time::sleep(PAUSE).await;
-                }
-                done => return done,
-            }
-        }
+        patiently(self.progress, send).await
     }
 }
 
@@ -223,19 +212,6 @@ fn is_of_the_case(problem: &Problem) -> bool {
             .all(|fault| text(fault, "/pointer").starts_with("/payload"))
 }
 
-/// Whether the same request may go well in a moment.
-fn is_passing(error: &ClientError) -> bool {
-    match error {
-        ClientError::Unreachable { .. } | ClientError::Away { .. } => true,
-        ClientError::Refused(problem) => match problem.name() {
-            "judge-not-configured" | "scoring-disabled" => false,
-            "idempotency-key-in-use" => true,
-            _ => matches!(problem.status, 429 | 500 | 502 | 503 | 504),
-        },
-        ClientError::Address(_) | ClientError::Unexpected { .. } => false,
-    }
-}
-
 fn stopped(error: &ClientError) -> Stopped {
     let mut message = error.to_string();
     match error.problem() {
@@ -257,14 +233,7 @@ fn stopped(error: &ClientError) -> Stopped {
 
 /// The item of a case that the service refuses as it is.
 fn refused(case: CaseToScore, problem: &Problem) -> Item {
-    let error = ItemError {
-        class: "bad_input".to_owned(),
-        message: problem.to_string(),
-    };
-    Item {
-        error: Some(error),
-        ..unscored(case)
-    }
+    case.failed("bad_input", problem.to_string())
 }
 
 /// The item that a job which has ended makes.
@@ -306,7 +275,7 @@ fn item(case: CaseToScore, job: &Value) -> Item {
             cost_usd: job["usage"]["cost_usd"].as_f64(),
         },
         job_id: text(job, "/job_id").parse().ok(),
-        ..unscored(case)
+        ..case.unscored()
     }
 }
 
@@ -323,24 +292,6 @@ fn verdict(kind: Kind, result: &Value) -> (Option<f64>, Option<bool>) {
         // A query is "not successful" as long as its judge's part is missing, whatever the rest.
         Kind::Query => (total, passed.filter(|_| total.is_some())),
         Kind::Qas | Kind::SqlMetrics | Kind::Session => (total, passed),
-    }
-}
-
-/// An item without any score yet.
-fn unscored(case: CaseToScore) -> Item {
-    Item {
-        item_no: case.item_no,
-        kind: case.kind,
-        id: case.id,
-        payload: case.payload,
-        outcome: Outcome::Failed,
-        total: None,
-        passed: None,
-        result: None,
-        error: None,
-        simulated: false,
-        usage: Usage::default(),
-        job_id: None,
     }
 }
 
@@ -418,19 +369,6 @@ mod tests {
         assert_eq!(failed.outcome, Outcome::Failed);
         let cancelled = item(case(Kind::Query), &json!({"state": "cancelled"}));
         assert_eq!(cancelled.error.unwrap().class, "cancelled");
-    }
-
-    #[test]
-    fn a_service_that_is_away_is_asked_again_and_another_program_is_not() {
-        let base = || "http://gavel".to_owned();
-        assert!(is_passing(&ClientError::Away {
-            base: base(),
-            status: 502
-        }));
-        assert!(!is_passing(&ClientError::Unexpected {
-            base: base(),
-            what: "404 Not Found".to_owned()
-        }));
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Evaluate {
         folder: RunFolder,
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
-        let asked = self.asked(&folder);
+        let asked = folder.header().asked();
         let gates = self.gates();
         let baseline = self.baseline.clone();
         let meta = Meta {
@@ -264,15 +264,6 @@ impl Evaluate {
             output::note(&hint);
         }
         Ok(exit)
-    }
-
-    /// How many items the run is to have in the end.
-    fn asked(&self, folder: &RunFolder) -> u64 {
-        let header = folder.header();
-        match &header.only {
-            Some(only) => only.len() as u64,
-            None => header.suite.items,
-        }
     }
 
     fn check_mix(&self, against: &Comparison) -> Result<(), CliError> {

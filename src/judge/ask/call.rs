@@ -36,10 +36,16 @@ impl Run<'_> {
             rates,
         } = self.judge.provider.call(&self.request).await;
         let latency = sent.elapsed();
-        if called.is_ok() {
+        let used = called
+            .as_ref()
+            .ok()
+            .map(|reply| usage::of_reply(&self.judge.spec, reply));
+        if let Some(used) = used {
             // The next call goes out before this one's reply is read. A failed call keeps the turn for its retry: a judge
             // in trouble isn't asked more meanwhile.
-            self.turn = None;
+            if let Some(mut turn) = self.turn.take() {
+                turn.used(used);
+            }
         }
         let name = self.judge.spec.name();
         wiring.gate.report(name, permit, &end_of(&called, rates));
@@ -48,7 +54,7 @@ impl Run<'_> {
         if let Ok(reply) = &called {
             record.model.clone_from(&reply.model);
             record.status = Some(reply.status);
-            record.usage = usage::of_reply(&self.judge.spec, reply);
+            record.usage = used.unwrap_or(record.usage);
             record.reply = Some(cut(&reply.text));
             usage::add(&mut self.usage, record.usage);
         }

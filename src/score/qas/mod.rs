@@ -14,8 +14,9 @@ mod tests;
 
 use serde_json::{Value, json};
 
+use super::opinion::unusable;
 use super::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
-use crate::judge::{Answer, ErrorClass, JudgeError, Limits, Nonce, Question, Reply};
+use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
 pub use answer::AnswerType;
 pub use case::{Agent, FIELDS, QasCase, THRESHOLD};
@@ -179,24 +180,10 @@ fn finding<'a>(part: Part, answers: &mut impl Iterator<Item = &'a Answer>) -> Fi
             None => Finding::NotRun,
             Some(Err(error)) => Finding::Failed(error.clone()),
             Some(Ok(reply)) => match judge::read(&reply.value) {
-                Ok(opinion) => Finding::Scored(opinion.score, opinion.explanation),
-                // Checked when it came: a cached reply of a release that took more.
-                Err(_) => Finding::Failed(unusable(reply)),
+                Ok(verdict) => Finding::Scored(verdict.score, verdict.explanation),
+                Err(faults) => Finding::Failed(unusable(reply, &faults)),
             },
         },
-    }
-}
-
-fn unusable(reply: &Reply) -> JudgeError {
-    JudgeError {
-        class: ErrorClass::Unparsable,
-        message: format!(
-            "the reply of judge {} is not an explanation with a score from 0 to 1",
-            reply.provider
-        ),
-        status: None,
-        retry_after: None,
-        raw_reply: Some(reply.value.to_string()),
     }
 }
 

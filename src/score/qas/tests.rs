@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::judge::ModelFamily;
+use crate::judge::{ErrorClass, Reply};
 
 const LIMITS: Limits = Limits {
     context_window: 128_000,

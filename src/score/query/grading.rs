@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::judge::{Answer, Check, ErrorClass, Fault, JudgeError};
+use crate::judge::{Answer, Check, Fault, JudgeError};
 use crate::score::JudgedBy;
+use crate::score::opinion::{Opinion, unusable};
 
 /// Rises whenever the meaning of the schema or of the checks changes; a part of the template's hash.
 pub(super) const VERSION: &str = "query-reply-1";
-/// The longest reasoning, bytes.
-const MAX_REASONING: usize = 64 * 1024;
 
 /// What became of the judge's part.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,18 +43,7 @@ impl Grading {
                     reasoning,
                     by: JudgedBy::from(reply),
                 },
-                // Replies are checked before they come here.
-                Err(faults) => Self::Failed(JudgeError {
-                    class: ErrorClass::Unparsable,
-                    message: format!(
-                        "the reply of {} can't be read: {}",
-                        reply.provider,
-                        words(&faults)
-                    ),
-                    status: None,
-                    retry_after: None,
-                    raw_reply: None,
-                }),
+                Err(faults) => Self::Failed(unusable(reply, &faults)),
             },
         }
     }
@@ -95,48 +83,9 @@ pub(super) fn check() -> Check {
 
 /// The grade and its reasons, or what is wrong with the reply in words for the model.
 fn read(value: &Value) -> Result<(f64, String), Vec<Fault>> {
-    let mut faults = Vec::new();
-    let mut fault = |pointer: &str, message: String| {
-        faults.push(Fault {
-            pointer: pointer.to_owned(),
-            message,
-        });
-    };
-    let score = value.get("score").and_then(Value::as_f64);
-    let score = score.filter(|score| (0.0..=1.0).contains(score));
-    if score.is_none() {
-        fault("/score", "a number from 0 to 1 is expected".to_owned());
-    }
-    let reasoning = match value.get("reasoning") {
-        Some(Value::String(text)) if text.len() > MAX_REASONING => {
-            let said = format!(
-                "has {} bytes; at most {MAX_REASONING} are allowed, so shorten it",
-                text.len()
-            );
-            fault("/reasoning", said);
-            None
-        }
-        Some(Value::String(text)) if !text.trim().is_empty() => Some(text.trim().to_owned()),
-        Some(_) | None => {
-            fault(
-                "/reasoning",
-                "a text with the reasons is expected".to_owned(),
-            );
-            None
-        }
-    };
-    match (score, reasoning) {
-        (Some(score), Some(reasoning)) => Ok((score, reasoning)),
-        (Some(_) | None, Some(_) | None) => Err(faults),
-    }
-}
-
-fn words(faults: &[Fault]) -> String {
-    let all: Vec<String> = faults
-        .iter()
-        .map(|fault| format!("{}: {}", fault.pointer, fault.message))
-        .collect();
-    all.join("; ")
+    let mut opinion = Opinion::of(value)?;
+    let (reasoning, score) = (opinion.reasons("reasoning"), opinion.grade("score"));
+    opinion.finish(score.zip(reasoning))
 }
 
 #[cfg(test)]
@@ -154,21 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_told_with_its_place() {
-        let long = "x".repeat(MAX_REASONING + 1);
-        for (reply, places) in [
-            (json!({"reasoning": "a", "score": 1.01}), vec!["/score"]),
-            (json!({"reasoning": "a", "score": -0.1}), vec!["/score"]),
-            (json!({"reasoning": "a", "score": "1"}), vec!["/score"]),
-            (json!({"reasoning": " ", "score": 1}), vec!["/reasoning"]),
-            (json!({"reasoning": long, "score": 1}), vec!["/reasoning"]),
-            (json!({"reasoning": 7}), vec!["/score", "/reasoning"]),
-            (json!([]), vec!["/score", "/reasoning"]),
-        ] {
-            let faults = check()(&reply).unwrap_err();
-            let found: Vec<&str> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
-            assert_eq!(found, places, "{reply:.80}");
-        }
+    fn a_reply_without_reasons_or_grade_is_told_both() {
+        let faults = check()(&json!({"reasoning": 7})).unwrap_err();
+        let places: Vec<&str> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
+        assert_eq!(places, ["/reasoning", "/score"]);
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! judge's part is missing there is no total: never a neutral number in its place.
 
 mod computed;
-mod fields;
 mod grading;
 mod payload;
 mod result;
@@ -38,7 +37,7 @@ const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks fo
 /// One case: a generated query, the one that is right, and what both gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryCase {
-    /// The case's own name, at most 1 KiB.
+    /// The case's own name, at most 255 characters.
     pub id: Option<String>,
     /// The judge or model asked for.
     pub model: Option<String>,

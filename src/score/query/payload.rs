@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::fields::Fields;
 use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
 use crate::judge::Fault;
 use crate::score::Field;
-use crate::score::faults::{Faults, kind};
+use crate::score::faults::{kind, shown};
+use crate::score::reading::{Reading, Spelling};
 use crate::score::rows::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 use crate::score::tables::Language;
-use crate::score::tables::sql::{Dialect, LONGEST};
 
 /// The payload's fields, in the order of a report.
 pub const FIELDS: &[Field] = &[
@@ -34,11 +32,17 @@ pub const FIELDS: &[Field] = &[
     Field::text("model"),
 ];
 
-/// The longest prompt, bytes.
-const MAX_PROMPT: usize = 64 * 1024;
+/// The fields of a further right answer.
+const ANSWER: &[Field] = &[
+    Field::text("kql"),
+    Field::json("columns"),
+    Field::json("results"),
+];
+/// What queries may be written in.
+const LANGUAGES: &[(&str, Language)] = &[("kql", Language::Kql), ("sql", Language::Sql)];
 /// The longest error of an execution, bytes.
 const MAX_ERROR: usize = 16 * 1024;
-/// The longest name: of a case, a model or a column, bytes.
+/// The longest name of a column, bytes.
 const MAX_NAME: usize = 1024;
 /// The most further right answers.
 const MAX_ACCEPTED: usize = 16;
@@ -47,103 +51,90 @@ const MAX_DECIMALS: u64 = 15;
 /// What a total must reach if the payload doesn't say.
 const THRESHOLD: f64 = 0.9;
 
-/// Reads a payload.
+/// Reads every field, so that every fault is told.
 pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
-    let mut faults = Faults::default();
-    let case = fields(payload, &mut faults).and_then(|fields| case(&fields, &mut faults));
-    match case {
-        Some(case) if faults.is_empty() => Ok(case),
-        Some(_) | None => Err(faults.into_list()),
-    }
-}
-
-fn fields<'a>(payload: &'a Value, faults: &mut Faults) -> Option<Fields<'a>> {
-    let known: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-    Fields::of(payload, "", &known, faults)
-}
-
-/// Reads every field, so that every fault is told; `None` if one that is required can't be read.
-fn case(fields: &Fields<'_>, faults: &mut Faults) -> Option<QueryCase> {
-    let generated = fields.required_text("generated_kql", LONGEST, faults);
-    let expected = expected_query(fields, "expected_kql", faults);
-    let name = |name, faults: &mut Faults| {
-        let text = fields.text(name, MAX_NAME, faults)?.trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    };
-    // A number is a name, too, as it is in the other kinds.
-    let id = match fields.get("id") {
-        Some(Value::Number(number)) => Some(number.to_string()),
-        Some(_) | None => name("id", faults),
-    };
-    let model = name("model", faults);
-    let prompt = unless_blank(fields.text("prompt", MAX_PROMPT, faults));
+    let mut reading = Reading::of(payload, FIELDS, Spelling::Snake)?;
+    let generated = query(&mut reading, "generated_kql");
+    let expected = expected_query(&mut reading, "expected_kql");
+    let (id, model) = (reading.name("id"), reading.name("model"));
+    let prompt = reading.solid_text("prompt");
     // Agents' frameworks write an empty text where nothing went wrong.
-    let generated_error = unless_blank(fields.text("generated_error", MAX_ERROR, faults));
-    let generated_result = result(fields, ("generated_columns", "generated_results"), faults);
-    let expected_result = result(fields, ("expected_columns", "expected_results"), faults);
-    let (ordered, decimals) = (ordered(fields, faults), decimals(fields, faults));
-    let grammar = grammar(fields, faults);
-    let threshold = threshold(fields, faults);
+    let generated_error = reading
+        .text_of("generated_error", MAX_ERROR)
+        .filter(|text| !text.trim().is_empty());
+    let generated_result = result(&mut reading, ("generated_columns", "generated_results"));
+    let expected_result = result(&mut reading, ("expected_columns", "expected_results"));
+    let (ordered, decimals) = (ordered(&mut reading), decimals(&mut reading));
+    let grammar = grammar(&mut reading);
+    let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
     let expected = expected.zip(expected_result).map(|(query, result)| Answer {
-        query: query.to_owned(),
+        query,
         result: Arc::new(result),
     });
-    let accepted = accepted(fields, expected.as_ref(), faults);
-    Some(QueryCase {
+    let accepted = accepted(&mut reading, expected.as_ref());
+    reading.finish()?;
+    // Whatever is missing here was told as a fault.
+    let (Some(query), Some(result), Some(expected)) = (generated, generated_result, expected)
+    else {
+        return Err(Vec::new());
+    };
+    Ok(QueryCase {
         id,
         model,
         prompt,
         generated: Answer {
-            query: generated?.to_owned(),
-            result: Arc::new(generated_result?),
+            query,
+            result: Arc::new(result),
         },
         generated_error,
-        expected: expected?,
-        accepted: accepted?,
-        ordered: ordered?,
+        expected,
+        accepted,
+        ordered,
         decimals,
-        grammar: grammar?,
-        threshold: threshold?,
+        grammar,
+        threshold,
         computed: super::Once::default(),
     })
 }
 
-fn unless_blank(text: Option<&str>) -> Option<String> {
-    text.filter(|text| !text.trim().is_empty())
-        .map(str::to_owned)
+/// A query, which must be there; it may be empty.
+fn query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
+    let query = reading.text(name);
+    if query.is_none() {
+        reading.missing(name, "a query, as text,");
+    }
+    query
 }
 
 /// A query that is right: there is none without a word in it.
-fn expected_query<'a>(fields: &Fields<'a>, name: &str, faults: &mut Faults) -> Option<&'a str> {
-    let query = fields.required_text(name, LONGEST, faults)?;
+fn expected_query(reading: &mut Reading<'_>, name: &str) -> Option<String> {
+    let query = query(reading, name)?;
     if query.trim().is_empty() {
-        faults.add(fields.at(name), "is empty: give the query that is right");
+        let at = reading.pointer(name);
+        reading.fault(at, "is empty: give the query that is right");
         return None;
     }
     Some(query)
 }
 
 /// The result in two fields, names of columns and rows; both may be left out.
-fn result(
-    fields: &Fields<'_>,
-    (columns, rows): (&str, &str),
-    faults: &mut Faults,
-) -> Option<ResultSet> {
-    let named = names(fields, columns, faults);
-    let read = self::rows(fields, rows, faults);
+fn result(reading: &mut Reading<'_>, (columns, rows): (&str, &str)) -> Option<ResultSet> {
+    let named = names(reading, columns);
+    let read = self::rows(reading, rows);
     let (named, read) = (named?, read?);
     // Without names, or with an empty list beside rows that have keys, the keys are the names.
     let given = (!named.is_empty()).then_some(named.as_slice());
     let table = match Table::from_values(read, given) {
         Ok(table) => table,
         Err(error) => {
+            let at = reading.pointer(rows);
             let at = match error {
-                TableError::TooManyRows { .. } => fields.at(rows),
+                TableError::TooManyRows { .. } => at,
                 TableError::TooManyColumns { row }
                 | TableError::NotARow { row, .. }
-                | TableError::TooDeep { row } => format!("{}/{row}", fields.at(rows)),
+                | TableError::TooDeep { row } => format!("{at}/{row}"),
             };
-            faults.add(at, error.to_string());
+            reading.fault(at, error.to_string());
             return None;
         }
     };
@@ -155,51 +146,59 @@ fn result(
 }
 
 /// Names of columns; none if the field is left out.
-fn names(fields: &Fields<'_>, field: &str, faults: &mut Faults) -> Option<Vec<String>> {
-    if fields.get(field).is_none() {
+fn names(reading: &mut Reading<'_>, field: &str) -> Option<Vec<String>> {
+    if reading.value(field).is_none() {
         return Some(Vec::new());
     }
-    let items = fields.list(field, faults)?;
+    let (pointer, items) = reading.list(field, "names")?;
     if items.len() > MAX_COLUMNS {
         let said = format!(
             "has {} names; at most {MAX_COLUMNS} columns are compared: project those that matter",
             items.len()
         );
-        faults.add(fields.at(field), said);
+        reading.fault(pointer, said);
         return None;
     }
     let mut names = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        let fault = if let Value::String(name) = item {
-            if name.len() <= MAX_NAME {
+        let fault = match item {
+            Value::String(name) if name.len() <= MAX_NAME => {
                 names.push(name.clone());
                 continue;
             }
-            format!("has {} bytes; at most {MAX_NAME} are taken", name.len())
-        } else {
-            format!("must be the name of a column, not {}", kind(item))
+            Value::String(name) => format!(
+                "is {} bytes long; at most {MAX_NAME} are taken: shorten it",
+                name.len()
+            ),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                format!("is {}; the name of a column is expected", shown(item))
+            }
         };
-        faults.add(format!("{}/{at}", fields.at(field)), fault);
+        reading.fault(format!("{pointer}/{at}"), fault);
     }
     (names.len() == items.len()).then_some(names)
 }
 
 /// Rows, each an object or an array; none if the field is left out.
-fn rows<'a>(fields: &Fields<'a>, field: &str, faults: &mut Faults) -> Option<&'a [Value]> {
-    if fields.get(field).is_none() {
+fn rows<'a>(reading: &mut Reading<'a>, field: &str) -> Option<&'a [Value]> {
+    if reading.value(field).is_none() {
         return Some(&[]);
     }
-    let rows = fields.list(field, faults)?;
+    let (pointer, rows) = reading.list(field, "rows")?;
     if rows.len() > MAX_ROWS {
         let error = TableError::TooManyRows { rows: rows.len() };
-        faults.add(fields.at(field), error.to_string());
+        reading.fault(pointer, error.to_string());
         return None;
     }
     let mut sound = true;
     for (at, row) in rows.iter().enumerate() {
         if !(row.is_object() || row.is_array()) {
             let said = format!("is {}; a row is an object, or a list of cells", kind(row));
-            faults.add(format!("{}/{at}", fields.at(field)), said);
+            reading.fault(format!("{pointer}/{at}"), said);
             sound = false;
         }
     }
@@ -223,122 +222,89 @@ fn keys(rows: &[Value]) -> Vec<String> {
 }
 
 /// Further right answers. One without a result has that of the expected query, and with it its columns.
-fn accepted(
-    fields: &Fields<'_>,
-    expected: Option<&Answer>,
-    faults: &mut Faults,
-) -> Option<Vec<Answer>> {
-    const KNOWN: [&str; 3] = ["kql", "columns", "results"];
-    if fields.get("accepted").is_none() {
-        return Some(Vec::new());
-    }
-    let items = fields.list("accepted", faults)?;
+fn accepted(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Vec<Answer> {
+    let Some((pointer, items)) = reading.list("accepted", "right answers") else {
+        return Vec::new();
+    };
     if items.len() > MAX_ACCEPTED {
         let said = format!(
             "has {} answers; at most {MAX_ACCEPTED} are compared",
             items.len()
         );
-        faults.add(fields.at("accepted"), said);
-        return None;
+        reading.fault(pointer, said);
+        return Vec::new();
     }
     let mut answers = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        let pointer = format!("{}/{at}", fields.at("accepted"));
-        let Some(one) = Fields::of(item, &pointer, &KNOWN, faults) else {
+        let Some(mut one) = reading.within(format!("{pointer}/{at}"), item, ANSWER) else {
             continue;
         };
-        let query = expected_query(&one, "kql", faults);
-        if one.get("results").is_none() && one.get("columns").is_some() {
-            let said =
-                "stands without results: give both, or neither to have those of the expected query";
-            faults.add(one.at("columns"), said);
-        }
-        let result = match one.get("results") {
-            Some(_) => result(&one, ("columns", "results"), faults).map(Arc::new),
-            None => expected.map(|expected| expected.result.clone()),
-        };
-        if let (Some(query), Some(result)) = (query, result) {
-            answers.push(Answer {
-                query: query.to_owned(),
-                result,
-            });
-        }
+        answers.extend(answer(&mut one, expected));
+        reading.adopt(one);
     }
-    (answers.len() == items.len()).then_some(answers)
+    answers
+}
+
+fn answer(reading: &mut Reading<'_>, expected: Option<&Answer>) -> Option<Answer> {
+    let query = expected_query(reading, "kql");
+    let has_results = reading.value("results").is_some();
+    if !has_results && let Some(columns) = reading.value("columns") {
+        let said =
+            "stands without results: give both, or neither to have those of the expected query";
+        reading.fault(columns.pointer, said);
+    }
+    let result = match has_results {
+        true => result(reading, ("columns", "results")).map(Arc::new),
+        false => expected.map(|expected| expected.result.clone()),
+    };
+    Some(Answer {
+        query: query?,
+        result: result?,
+    })
 }
 
 /// Also as text, since a cell of a CSV file may hold it so.
-fn ordered(fields: &Fields<'_>, faults: &mut Faults) -> Option<Ordered> {
-    let text = match fields.get("ordered") {
-        None => return Some(Ordered::No),
-        Some(Value::Bool(true)) => return Some(Ordered::Yes),
-        Some(Value::Bool(false)) => return Some(Ordered::No),
-        Some(Value::String(text)) => text.trim().to_ascii_lowercase(),
-        Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) => String::new(),
+fn ordered(reading: &mut Reading<'_>) -> Ordered {
+    let Some(found) = reading.value("ordered") else {
+        return Ordered::No;
+    };
+    let text = match found.value {
+        Value::Bool(true) => return Ordered::Yes,
+        Value::Bool(false) => return Ordered::No,
+        Value::String(text) => text.trim().to_ascii_lowercase(),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => String::new(),
     };
     match text.as_str() {
-        "true" => Some(Ordered::Yes),
-        "false" => Some(Ordered::No),
-        "auto" => Some(Ordered::Auto),
+        "true" => Ordered::Yes,
+        "false" => Ordered::No,
+        "auto" => Ordered::Auto,
         _ => {
-            faults.add(fields.at("ordered"), "must be true, false or \"auto\"");
-            None
+            reading.wrong(found, "true, false or \"auto\" is expected");
+            Ordered::No
         }
     }
 }
 
-fn decimals(fields: &Fields<'_>, faults: &mut Faults) -> Option<u8> {
-    let given = fields.get("decimals")?;
-    let read = given.as_u64().filter(|decimals| *decimals <= MAX_DECIMALS);
+fn decimals(reading: &mut Reading<'_>) -> Option<u8> {
+    let found = reading.value("decimals")?;
+    let given = found.value.as_u64();
+    let read = given.filter(|decimals| *decimals <= MAX_DECIMALS);
     if read.is_none() {
-        let said = format!("must be a whole number from 0 to {MAX_DECIMALS}");
-        faults.add(fields.at("decimals"), said);
+        let expected = format!("a whole number from 0 to {MAX_DECIMALS} is expected");
+        reading.wrong(found, &expected);
     }
     read.and_then(|decimals| u8::try_from(decimals).ok())
 }
 
-fn threshold(fields: &Fields<'_>, faults: &mut Faults) -> Option<f64> {
-    let Some(given) = fields.get("threshold") else {
-        return Some(THRESHOLD);
-    };
-    let read = given.as_f64().filter(|share| (0.0..=1.0).contains(share));
-    if read.is_none() {
-        let said = "must be a number from 0 to 1, such as 0.9";
-        faults.add(fields.at("threshold"), said);
-    }
-    read
-}
-
-fn grammar(fields: &Fields<'_>, faults: &mut Faults) -> Option<Grammar> {
-    let lower = |name, faults: &mut Faults| {
-        let text = fields.text(name, MAX_NAME, faults)?.trim();
-        Some(text.to_ascii_lowercase()).filter(|text| !text.is_empty())
-    };
-    let language = match lower("language", faults).as_deref() {
-        None | Some("kql") => Some(Language::Kql),
-        Some("sql") => Some(Language::Sql),
-        Some(other) => {
-            let said = format!("{other:?} is not known; known are kql and sql");
-            faults.add(fields.at("language"), said);
-            None
+fn grammar(reading: &mut Reading<'_>) -> Grammar {
+    match reading.choice("language", LANGUAGES) {
+        Some(Language::Sql) => Grammar::Sql(reading.dialect("dialect")),
+        Some(Language::Kql) | None => {
+            if let Some(found) = reading.solid("dialect") {
+                let said = "only SQL has dialects: leave it out, or say language sql";
+                reading.fault(found.pointer, said);
+            }
+            Grammar::Kql
         }
-    };
-    let dialect = lower("dialect", faults).and_then(|name| {
-        let known = Dialect::deserialize(Value::String(name.clone())).ok();
-        if known.is_none() {
-            let all = Dialect::ALL.map(Dialect::name).join(", ");
-            let said = format!("{name:?} is not known; known are {all}");
-            faults.add(fields.at("dialect"), said);
-        }
-        known
-    });
-    match (language?, dialect) {
-        (Language::Kql, Some(_)) => {
-            let said = "only SQL has dialects: leave it out, or say language sql";
-            faults.add(fields.at("dialect"), said);
-            None
-        }
-        (Language::Kql, None) => Some(Grammar::Kql),
-        (Language::Sql, dialect) => Some(Grammar::Sql(dialect.unwrap_or_default())),
     }
 }

@@ -8,18 +8,16 @@ use super::MetricsCase;
 use super::correctness::Label;
 use crate::judge::{Fault, Limits, Nonce, Question};
 use crate::score::criteria::{EXPECTED_QUERY, GENERATED_QUERY};
-use crate::score::faults::kind;
+use crate::score::opinion::Opinion;
 use crate::score::prompt::{Form, Part, question};
 use crate::score::{BadRequest, Criteria};
 
 /// Rises whenever the schema's meaning changes; it is part of the template hash, and of no criteria hash.
 const VERSION: &str = "query-correctness-1";
-/// The longest reasoning, in bytes.
-const LONGEST: usize = 16 * 1024;
 
 /// What the judge thinks.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Opinion {
+pub(super) struct Verdict {
     /// Its choice.
     pub(super) label: Label,
     /// Why.
@@ -71,52 +69,16 @@ fn schema() -> Value {
     })
 }
 
-/// Reads a reply, or says what is wrong with it. Unknown keys are ignored.
-pub(super) fn read(value: &Value) -> Result<Opinion, Vec<Fault>> {
-    let Value::Object(reply) = value else {
-        return Err(vec![fault(
-            "",
-            format!("the reply must be one JSON object, not {}", kind(value)),
-        )]);
-    };
-    let mut faults = Vec::new();
-    let reasoning = reply
-        .get("reasoning")
-        .and_then(Value::as_str)
-        .map(str::trim);
-    let reasoning = reasoning.filter(|text| !text.is_empty());
-    if reasoning.is_none() {
-        faults.push(fault(
-            "/reasoning",
-            "is missing or empty; text is expected".to_owned(),
-        ));
-    }
-    let word = reply
-        .get("label")
-        .and_then(Value::as_str)
-        .map(|word| word.trim().to_ascii_lowercase());
-    let label: Option<Label> =
-        word.and_then(|word| serde_json::from_value(Value::String(word)).ok());
-    if label.is_none() {
-        faults.push(fault(
-            "/label",
-            "is none of the labels; correct, partial or wrong is expected".to_owned(),
-        ));
-    }
-    match (reasoning, label) {
-        (Some(reasoning), Some(label)) => Ok(Opinion {
-            label,
-            reasoning: reasoning[..reasoning.floor_char_boundary(LONGEST)].to_owned(),
-        }),
-        (Some(_) | None, Some(_) | None) => Err(faults),
-    }
-}
-
-fn fault(pointer: &str, message: String) -> Fault {
-    Fault {
-        pointer: pointer.to_owned(),
-        message,
-    }
+/// Reads a reply, or says what is wrong with it.
+pub(super) fn read(value: &Value) -> Result<Verdict, Vec<Fault>> {
+    let mut opinion = Opinion::of(value)?;
+    let reasoning = opinion.reasons("reasoning");
+    let label = opinion.label("label", "correct, partial or wrong");
+    opinion.finish(
+        reasoning
+            .zip(label)
+            .map(|(reasoning, label)| Verdict { label, reasoning }),
+    )
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use super::tables::expected_table;
 use super::validation::validation;
 use super::verdict::{Generated, Metric, verdict};
 use super::{MetricsCase, judge};
-use crate::judge::{Answer, ErrorClass, JudgeError, Limits, Nonce, Question, Reply};
+use crate::judge::{Answer, Limits, Nonce, Question};
+use crate::score::opinion::unusable;
 use crate::score::similarity;
 use crate::score::tables::{QueryShape, TableName, sql};
 use crate::score::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
@@ -47,13 +48,12 @@ impl MetricsCase {
             Some(Ok(reply)) => reply,
         };
         match judge::read(&reply.value) {
-            Ok(opinion) => {
+            Ok(verdict) => {
                 let judge = json!({ "provider": reply.provider, "model": reply.model, "simulated": reply.simulated });
-                let details = json!({ "label": opinion.label, "reasoning": opinion.reasoning, "judge": judge });
-                Outcome::Scored(opinion.label.score(), details)
+                let details = json!({ "label": verdict.label, "reasoning": verdict.reasoning, "judge": judge });
+                Outcome::Scored(verdict.label.score(), details)
             }
-            // Checked when it came: a cached reply of a release that took more.
-            Err(_) => Outcome::Unjudged(unusable(reply)),
+            Err(faults) => Outcome::Unjudged(unusable(reply, &faults)),
         }
     }
 
@@ -209,18 +209,5 @@ impl MetricsCase {
             });
         }
         metrics
-    }
-}
-
-fn unusable(reply: &Reply) -> JudgeError {
-    JudgeError {
-        class: ErrorClass::Unparsable,
-        message: format!(
-            "the reply of judge {} is not a reasoning with a label",
-            reply.provider
-        ),
-        status: None,
-        retry_after: None,
-        raw_reply: Some(reply.value.to_string()),
     }
 }

@@ -6,9 +6,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{CaseToScore, Scorer, Stopped};
-use crate::job::Usage;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Case, Criteria, Scorecard};
+use crate::score::{Case, Criteria, Fault, Scorecard};
 
 /// Scores in this process by what can be computed.
 #[derive(Debug, Clone)]
@@ -32,46 +31,24 @@ impl Computed {
     fn item(&self, case: CaseToScore) -> Item {
         let scored = Case::read(case.kind, &case.payload)
             .map(|read| read.into_request().score(&self.criteria, &[]));
-        let mut item = Item {
-            item_no: case.item_no,
-            kind: case.kind,
-            id: case.id,
-            payload: case.payload,
-            outcome: Outcome::Failed,
-            total: None,
-            passed: None,
-            result: None,
-            error: None,
-            simulated: false,
-            usage: Usage::default(),
-            job_id: None,
-        };
         match scored {
-            Ok(Scorecard::Evaluated(evaluation)) => {
-                item.total = evaluation.total;
-                item.passed = evaluation.passed;
-                item.outcome = match evaluation.total {
+            Ok(Scorecard::Evaluated(evaluation)) => Item {
+                total: evaluation.total,
+                passed: evaluation.passed,
+                outcome: match evaluation.total {
                     Some(_) => Outcome::Scored,
                     None => Outcome::Incomplete,
-                };
-                item.error = evaluation.total.is_none().then(|| self.error.clone());
-                item.result = Some(evaluation.result).filter(|result| *result != Value::Null);
-            }
-            Ok(Scorecard::Unscored(_) | Scorecard::Session(_)) => {
-                item.error = Some(self.error.clone());
-            }
-            Err(faults) => {
-                let faults: Vec<String> = faults
-                    .iter()
-                    .map(|fault| format!("{}: {}", fault.pointer, fault.message))
-                    .collect();
-                item.error = Some(ItemError {
-                    class: "bad_input".to_owned(),
-                    message: faults.join("; "),
-                });
-            }
+                },
+                error: evaluation.total.is_none().then(|| self.error.clone()),
+                result: Some(evaluation.result).filter(|result| *result != Value::Null),
+                ..case.unscored()
+            },
+            Ok(Scorecard::Unscored(_) | Scorecard::Session(_)) => Item {
+                error: Some(self.error.clone()),
+                ..case.unscored()
+            },
+            Err(faults) => case.failed("bad_input", Fault::in_words(&faults)),
         }
-        item
     }
 }
 

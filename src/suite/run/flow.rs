@@ -11,9 +11,9 @@ use super::folder::RunFolder;
 use super::plan::{NextRow, rows, take};
 use super::work::{Question, Work, id_of};
 use super::{CaseToScore, RunError, Scorer};
-use crate::job::{Kind, Usage};
-use crate::report::{Item, ItemError, Outcome};
-use crate::score::Case;
+use crate::job::Kind;
+use crate::report::{Item, Outcome};
+use crate::score::{Case, Fault};
 use crate::suite::{Row, SuiteError};
 
 /// Rows that are read ahead.
@@ -158,11 +158,7 @@ impl Run<'_> {
         match Case::read(Kind::Qas, &payload) {
             Ok(_) => Ok(Ok(payload)),
             Err(faults) => {
-                let told: Vec<String> = faults
-                    .iter()
-                    .map(|fault| format!("{}: {}", fault.pointer, fault.message))
-                    .collect();
-                let message = format!("its answer can't be scored: {}", told.join("; "));
+                let message = format!("its answer can't be scored: {}", Fault::in_words(&faults));
                 // So that a later try asks it again.
                 self.folder.keep_answer(question, Err(&message))?;
                 Ok(Err(Box::new(unanswered(question, message))))
@@ -174,23 +170,14 @@ impl Run<'_> {
 /// The item of a question that nobody answered.
 fn unanswered(question: &Question, message: String) -> Item {
     let payload = question.payload(&super::agents::AgentAnswer::default());
-    Item {
+    let case = CaseToScore {
         item_no: question.item_no,
         kind: Kind::Qas,
         id: id_of(&payload),
         payload,
-        outcome: Outcome::Failed,
-        total: None,
-        passed: None,
-        result: None,
-        error: Some(ItemError {
-            class: "agent".to_owned(),
-            message,
-        }),
-        simulated: false,
-        usage: Usage::default(),
-        job_id: None,
-    }
+        attempt: 0,
+    };
+    case.failed("agent", message)
 }
 
 /// The first of the faults of a row that had none when the suite was checked.

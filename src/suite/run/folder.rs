@@ -42,6 +42,16 @@ pub struct RunHeader {
     pub only: Option<BTreeSet<u64>>,
 }
 
+impl RunHeader {
+    /// How many items the run has in the end.
+    pub fn asked(&self) -> u64 {
+        match &self.only {
+            Some(only) => only.len() as u64,
+            None => self.suite.items,
+        }
+    }
+}
+
 /// Which suite a run is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuiteRef {

@@ -19,8 +19,8 @@ mod work;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::job::Kind;
-use crate::report::{Item, ReportError};
+use crate::job::{Kind, Usage};
+use crate::report::{Item, ItemError, Outcome, ReportError};
 
 pub use computed::Computed;
 pub use flow::{Again, Run, run, wanted};
@@ -41,6 +41,37 @@ pub struct CaseToScore {
     pub payload: Value,
     /// How often it was tried before in this run: a second try is another request, not the first one again.
     pub attempt: u32,
+}
+
+impl CaseToScore {
+    /// Its item before anything is known of its score: failed, for a reason that is still to be said.
+    pub fn unscored(self) -> Item {
+        Item {
+            item_no: self.item_no,
+            kind: self.kind,
+            id: self.id,
+            payload: self.payload,
+            outcome: Outcome::Failed,
+            total: None,
+            passed: None,
+            result: None,
+            error: None,
+            simulated: false,
+            usage: Usage::default(),
+            job_id: None,
+        }
+    }
+
+    /// Its item where no score can come of it.
+    pub fn failed(self, class: &str, message: String) -> Item {
+        Item {
+            error: Some(ItemError {
+                class: class.to_owned(),
+                message,
+            }),
+            ..self.unscored()
+        }
+    }
 }
 
 /// What scores cases: the service, or what can be computed without one. Its futures stay on the thread that runs the run.

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::agents::AgentName;
 use super::work::{QUESTION_FIELDS, Work, id_of};
 use crate::job::Kind;
+use crate::score::{Field, fields};
 use crate::suite::{Format, Limits, Reading, Row, Rows, SuiteError, read};
 
 /// Faults that are told at once.
@@ -141,19 +142,25 @@ fn unique(work: &Work, line: u64, names: &mut HashSet<String>) -> Result<(), Vec
 
 /// The rows of a suite.
 pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, SuiteError> {
+    let also = match kind {
+        Kind::Qas => QUESTION_FIELDS,
+        Kind::Session | Kind::Query | Kind::SqlMetrics => &[],
+    };
+    rows_with(path, kind, also)
+}
+
+/// The rows of a suite whose columns may also be these.
+fn rows_with(path: &Path, kind: Kind, also: &[Field]) -> Result<Rows<BufReader<File>>, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
-        whole(format!(
-            "{} is none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
-            path.display()
-        ))
+        whole(
+            "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read"
+                .to_owned(),
+        )
     })?;
     let reading = Reading {
         format,
         kind,
-        also: match kind {
-            Kind::Qas => QUESTION_FIELDS,
-            Kind::Session | Kind::Query | Kind::SqlMetrics => &[],
-        },
+        also,
         limits: Limits::default(),
     };
     read(BufReader::new(open(path)?), &reading)
@@ -169,11 +176,15 @@ pub(super) fn take(limit: Option<u64>) -> usize {
 fn open(path: &Path) -> Result<File, SuiteError> {
     File::open(path).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            whole(format!("{}: there is no such file", path.display()))
+            whole("there is no such file".to_owned())
         } else {
-            whole(format!("{} can't be read: {error}", path.display()))
+            unreadable(&error)
         }
     })
+}
+
+fn unreadable(error: &std::io::Error) -> SuiteError {
+    whole(format!("it can't be read: {error}"))
 }
 
 fn whole(message: String) -> SuiteError {
@@ -189,9 +200,7 @@ fn digest(path: &Path) -> Result<String, SuiteError> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let read = file
-            .read(&mut buffer)
-            .map_err(|error| whole(format!("{} can't be read: {error}", path.display())))?;
+        let read = file.read(&mut buffer).map_err(|error| unreadable(&error))?;
         if read == 0 {
             break;
         }
@@ -204,27 +213,21 @@ fn digest(path: &Path) -> Result<String, SuiteError> {
         .collect())
 }
 
-/// The kind that the first item's fields are of.
+/// The kind that the first item's fields are of. The columns of every kind are known here, so that a fault of the file is told as
+/// what it is, and not as another kind's column.
 fn guess(path: &Path) -> Result<Kind, SuiteError> {
-    let mut first_fault = None;
-    for kind in [Kind::Query, Kind::Qas, Kind::SqlMetrics] {
-        // A table whose columns another kind doesn't know is refused by its reader.
-        match rows(path, kind).map(|mut rows| rows.next()) {
-            Ok(None) => return Ok(kind),
-            Ok(Some(Ok(row))) if kind_of(&row.fields) == Some(kind) => return Ok(kind),
-            Ok(Some(Ok(_))) => {}
-            Ok(Some(Err(fault))) | Err(fault) => {
-                first_fault.get_or_insert(fault);
-            }
-        }
+    let others = [Kind::Qas, Kind::SqlMetrics].map(fields);
+    let also = [others.concat().as_slice(), QUESTION_FIELDS].concat();
+    match rows_with(path, Kind::Query, &also)?.next() {
+        None => Ok(Kind::Query),
+        Some(row) => kind_of(&row?.fields).ok_or_else(|| {
+            whole(
+                "its first item has neither generated_kql (a query), question (QAS) nor generated_sql (SQL metrics): give \
+                 --kind query, qas or sql_metrics"
+                    .to_owned(),
+            )
+        }),
     }
-    let remedy = "give --kind query, qas or sql_metrics";
-    Err(first_fault.unwrap_or_else(|| {
-        whole(format!(
-            "{}: its first item has neither generated_kql (a query), question (QAS) nor generated_sql (SQL metrics): {remedy}",
-            path.display()
-        ))
-    }))
 }
 
 fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
@@ -278,14 +281,39 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_a_table_is_not_told_as_another_kinds_column() {
+        for (text, said) in [
+            (
+                "id,generated_sql,expectedsql\na,select 1,select 1\n",
+                "row 1, column expectedsql: is no field; did you mean `expected_sql`?",
+            ),
+            (
+                "id,generated_sql,expected_sql\na,select 1\n",
+                "row 2: has 2 cells where the header has 3",
+            ),
+            (
+                "id,generated_sql,expected_sql\na,\"select 1,select 1\n",
+                "row 2: has 2 cells where the header has 3",
+            ),
+        ] {
+            let (_dir, path) = suite("suite.csv", text);
+            let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+            assert!(bad.starts_with(said), "{bad}");
+        }
+        let text = "id,generated_sql,expected_sql\na,select 1,select 1\n";
+        let (_dir, path) = suite("suite.csv", text);
+        assert_eq!(Plan::of(&path, None, None).unwrap().kind, Kind::SqlMetrics);
+    }
+
+    #[test]
     fn a_file_that_isnt_there_and_one_of_no_known_ending_are_named() {
         let missing = Plan::of(Path::new("nowhere.jsonl"), None, None).unwrap_err();
-        assert_eq!(missing.to_string(), "nowhere.jsonl: there is no such file");
+        assert_eq!(missing.to_string(), "there is no such file");
         let (_dir, path) = suite("suite.txt", "{}");
         let bad = Plan::of(&path, Some(Kind::Query), None)
             .unwrap_err()
             .to_string();
-        assert!(bad.contains("is none of .json"), "{bad}");
+        assert!(bad.contains("ends in none of .json"), "{bad}");
     }
 
     #[test]

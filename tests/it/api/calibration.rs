@@ -29,7 +29,7 @@ async fn post(server: &Server, body: &Value) -> (u16, Value) {
 #[tokio::test]
 async fn worked_examples_are_met() {
     let server = Server::with(Setup::default()).await;
-    let mut good = cases([("high", 19, 20), ("medium", 12, 15), ("low", 4, 10)]);
+    let mut good = cases([("High", 19, 20), ("MEDIUM", 12, 15), ("low", 4, 10)]);
     good.push(json!({ "correctness": 0.0 }));
     good.push(json!({ "confidence": "high", "correctness": null }));
     let (status, found) = post(&server, &json!({ "cases": good })).await;

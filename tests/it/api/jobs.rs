@@ -177,7 +177,7 @@ async fn every_wait_has_a_reason() {
             closed,
             in_flight: 0,
             pace: gavel::judge::gate::PaceSnapshot::default(),
-            last_error: None,
+            last_error: Some("it answered 503".to_owned()),
         };
         let open = Refusal {
             why: Closed::BreakerOpen,
@@ -192,6 +192,7 @@ async fn every_wait_has_a_reason() {
             (&behind["reason"], behind["until"].is_string()),
             (&json!("breaker_open"), true)
         );
+        assert_eq!(behind["last_error"], "it answered 503");
 
         let other = Uuid::now_v7();
         store.register_worker(other, "other", "0").await.unwrap();

@@ -66,6 +66,34 @@ fn a_file_is_written_whole_in_the_form_that_its_name_asks_for() {
 }
 
 #[test]
+fn the_report_of_a_run_that_was_killed_says_what_is_missing_and_is_no_pass() {
+    let place = Place::new();
+    let case = |id: &str| {
+        format!(
+            "{{\"id\":\"{id}\",\"generated_sql\":\"select 1\",\"expected_sql\":\"select 1\"}}\n"
+        )
+    };
+    place.write("suite.jsonl", &(case("a") + &case("b")));
+    let evaluate = ["evaluate", "suite.jsonl", "--no-judge", "--output", "run"];
+    place.run(&evaluate).ends(3);
+    let verdict = |run: &super::Run| {
+        let json = run.json();
+        let summary = &json["summary"];
+        (summary["unfinished"].clone(), summary["verdict"].clone())
+    };
+    let report = ["report", "run", "--format", "json"];
+    let whole = verdict(&place.run(&report).ends(0));
+    assert_eq!(whole, (0.into(), "pass".into()));
+
+    let results = std::fs::read_to_string(place.path().join("run/evaluation-results.jsonl"));
+    let results = results.unwrap();
+    let first = results.lines().next().unwrap();
+    place.write("run/evaluation-results.jsonl", &format!("{first}\n"));
+    let killed = verdict(&place.run(&report).ends(0));
+    assert_eq!(killed, (1.into(), "incomplete".into()));
+}
+
+#[test]
 fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
     let place = place();
     place

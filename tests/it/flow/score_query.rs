@@ -209,12 +209,15 @@ async fn faults_are_told_at_once_with_pointers_into_the_body(home: Home) {
         faults,
         [
             ("/generated_sql", "is unknown; did you mean generated_kql?"),
-            ("/generated_kql", "is missing: it is required, as text"),
+            (
+                "/generated_kql",
+                "is missing; a query, as text, is expected"
+            ),
             (
                 "/generated_results/1",
                 "is a number; a row is an object, or a list of cells"
             ),
-            ("/threshold", "must be a number from 0 to 1, such as 0.9"),
+            ("/threshold", "is 90; a number from 0 to 1 is expected"),
         ]
     );
     // As a job, the same faults stand below the payload.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::Utc;
 use gavel::clock::SystemClock;
-use gavel::job::{FailureClass, JobId, JobState, Kind, NewJob, Priority, Purpose};
+use gavel::job::{FailureClass, Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
 use gavel::judge::gate::memory::{GateOptions, MemoryGate};
 use gavel::judge::{Judges, Providers};
 use gavel::score::Criteria;
@@ -19,7 +19,7 @@ use super::on_every_setup;
 use crate::support;
 use crate::support::client::id_of;
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Say, TOKENS_IN, TOKENS_OUT};
 use crate::support::world::World;
 
 on_every_setup!(
@@ -164,35 +164,36 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
     .with_metrics_deadline(Duration::from_millis(200))
 }
 
+/// A job that this worker has claimed.
+async fn claimed(store: &Store, worker: Uuid) -> Job {
+    let criteria = criteria();
+    store.put_criteria(&criteria, Utc::now()).await.unwrap();
+    let new = NewJob {
+        job_id: JobId::new(),
+        kind: Kind::SqlMetrics,
+        subject_id: None,
+        purpose: Purpose::Score,
+        payload: payload(),
+        judge: Some("judge".to_owned()),
+        priority: Priority::Bulk,
+        criteria_hash: criteria.hash.0.clone(),
+        force_rescore: false,
+        triggered_by: "tester".to_owned(),
+        batch: None,
+        created_at: Utc::now(),
+    };
+    let id = new.job_id;
+    store.accept(new).await.unwrap();
+    let claimed = store.claim(&[id], worker, Utc::now()).await;
+    claimed.unwrap().remove(0)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_judge_that_is_too_slow_is_a_timeout_and_the_run_goes_on() {
     for test in support::stores().await {
         let judge = JudgeServer::start(Say::held(1)).await;
-        let (worker, criteria) = (Uuid::now_v7(), criteria());
-        let stored = test.store.put_criteria(&criteria, Utc::now());
-        stored.await.unwrap();
-        let new = NewJob {
-            job_id: JobId::new(),
-            kind: Kind::SqlMetrics,
-            subject_id: None,
-            purpose: Purpose::Score,
-            payload: payload(),
-            judge: Some("judge".to_owned()),
-            priority: Priority::Bulk,
-            criteria_hash: criteria.hash.0.clone(),
-            force_rescore: false,
-            triggered_by: "tester".to_owned(),
-            batch: None,
-            created_at: Utc::now(),
-        };
-        let id = new.job_id;
-        test.store.accept(new).await.unwrap();
-        let job = test
-            .store
-            .claim(&[id], worker, Utc::now())
-            .await
-            .unwrap()
-            .remove(0);
+        let worker = Uuid::now_v7();
+        let job = claimed(&test.store, worker).await;
 
         let record = pipeline(&test.store, &judge, worker).process(&job).await;
         let Ending::Evaluated {
@@ -217,8 +218,27 @@ async fn a_judge_that_is_too_slow_is_a_timeout_and_the_run_goes_on() {
 
         let recorded = test.store.record(record).await.unwrap();
         recorded.committed().await.unwrap();
-        let ended = test.store.job(id).await.unwrap().unwrap();
+        let ended = test.store.job(job.job_id).await.unwrap().unwrap();
         assert_eq!(ended.state, JobState::Failed, "a retry can finish it");
+        judge.release();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_slow_judges_earlier_call_used_is_billed_though_the_question_was_broken_off() {
+    for test in support::stores().await {
+        let judge = JudgeServer::start(Say::held(1)).await;
+        judge.says_in_turn(vec![Say::Content("hm".to_owned())], Say::held(1));
+        let worker = Uuid::now_v7();
+        let job = claimed(&test.store, worker).await;
+        let pipeline = pipeline(&test.store, &judge, worker);
+        let pipeline = pipeline.with_metrics_deadline(Duration::from_secs(3));
+        let record = pipeline.process(&job).await;
+        assert_eq!(judge.count(), 2, "the reply, and its repair");
+        assert_eq!(
+            (record.usage.tokens_in, record.usage.tokens_out),
+            (TOKENS_IN, TOKENS_OUT)
+        );
         judge.release();
     }
 }

@@ -4,26 +4,31 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use gavel::judge::gate::Closed;
-use gavel::judge::{AskContext, Asked, CallTurns, Held, Turn};
+use gavel::judge::{AskContext, Asked, CallTurns, CallUsage, Held, Turn};
 use tokio::sync::Notify;
 
 use super::patience::down;
 use super::stage::{Stage, context, good, question, reply_of, says};
 
-/// Notes when turns begin and end; has none while `taken`.
+/// Notes when turns begin and end, and what was used in them; has none while `taken`.
 #[derive(Debug, Clone, Default)]
 struct Ledger {
     notes: Arc<Mutex<Vec<&'static str>>>,
+    used: Arc<Mutex<Vec<CallUsage>>>,
     taken: bool,
 }
 
-struct Noted(Arc<Mutex<Vec<&'static str>>>);
+struct Noted(Ledger);
 
-impl Held for Noted {}
+impl Held for Noted {
+    fn used(&mut self, usage: CallUsage) {
+        self.0.used.lock().unwrap().push(usage);
+    }
+}
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.0.lock().unwrap().push("end");
+        self.0.note("end");
     }
 }
 
@@ -33,7 +38,7 @@ impl Ledger {
     }
 
     fn turn(&self) -> Turn {
-        Turn::holding(Noted(Arc::clone(&self.notes)))
+        Turn::holding(Noted(self.clone()))
     }
 
     async fn ask(&self, stage: &Stage) -> Asked {
@@ -86,6 +91,19 @@ async fn a_bad_reply_ends_the_turn_and_the_repair_takes_another() {
     let ledger = Ledger::default();
     reply_of(ledger.ask(&stage).await);
     assert_eq!(ledger.notes(), ["first", "end", "another", "end"]);
+}
+
+#[tokio::test]
+async fn a_turn_is_told_what_its_call_used_whatever_the_reply_is_worth() {
+    let stage = Stage::new(vec![down(), says("hm"), good()]).await;
+    let ledger = Ledger::default();
+    let Asked::Answered { usage, .. } = ledger.ask(&stage).await else {
+        panic!("expected an answer")
+    };
+    let used = ledger.used.lock().unwrap().clone();
+    let tokens_in: i64 = used.iter().map(|used| used.tokens_in).sum();
+    assert_eq!((used.len(), tokens_in), (2, usage.tokens_in));
+    assert!(used.iter().all(|used| used.tokens_in > 0), "{used:?}");
 }
 
 #[tokio::test]

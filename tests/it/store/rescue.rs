@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gavel::job::{FailureClass, Job, JobId, JobState, Lane, Priority, WaitReason};
+use gavel::judge::gate::{BreakerState, GateSnapshot, PaceSnapshot};
 use gavel::store::{Ending, Rescued, Store, WorkerState};
 use uuid::Uuid;
 
@@ -229,6 +230,18 @@ async fn only_waiting_counts_towards_the_longest_wait() {
         let mut old = new_job(None);
         old.created_at = now() - minutes(9000);
         let old = accept(store, old).await;
+        let gate = GateSnapshot {
+            judge: "main".to_owned(),
+            breaker: BreakerState::Open,
+            closed: None,
+            failures_in_row: 5,
+            in_flight: 0,
+            pace: PaceSnapshot::default(),
+            last_error: Some("it answered 503".to_owned()),
+        };
+        let gates = [gate];
+        let known = store.put_judges(Uuid::now_v7(), &gates, now());
+        known.await.unwrap();
         let except = [Lane::of_judge("paused")];
         let expired = store.expire_waits(since, &except, now()).await.unwrap();
         assert_eq!(expired, [ids[0]]);
@@ -238,16 +251,17 @@ async fn only_waiting_counts_towards_the_longest_wait() {
             (ended.state, failure.class),
             (JobState::Failed, FailureClass::WaitExpired)
         );
-        assert!(
-            failure.message.contains("breaker_open"),
-            "{}",
-            failure.message
+        assert_eq!(
+            failure.message,
+            "waited too long; the last reason was breaker_open: it answered 503"
         );
         assert_eq!(job(store, old).await.state, JobState::Queued);
         assert_eq!(
             store.expire_waits(since, &[], now()).await.unwrap(),
             [ids[2]]
         );
+        let unknown = job(store, ids[2]).await.failure.unwrap().message;
+        assert!(unknown.ends_with("breaker_open"), "{unknown}");
     }
 }
 

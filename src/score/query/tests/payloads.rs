@@ -29,11 +29,11 @@ fn only_the_two_queries_are_required() {
     assert_eq!(
         faults(&json!({})),
         [
-            "/generated_kql: is missing: it is required, as text",
-            "/expected_kql: is missing: it is required, as text",
+            "/generated_kql: is missing; a query, as text, is expected",
+            "/expected_kql: is missing; a query, as text, is expected",
         ]
     );
-    assert_eq!(faults(&json!([])), [": must be an object, not a list"]);
+    assert_eq!(faults(&json!([])), [": is a list; an object is expected"]);
 }
 
 #[test]
@@ -76,23 +76,23 @@ fn every_fault_is_told_at_once_with_its_place() {
         faults(&payload),
         [
             "/expected_kq: is unknown; did you mean expected_kql?",
-            "/generated_kql: must be text, not a number",
-            "/expected_kql: is missing: it is required, as text",
-            "/model: must be text, not a list",
-            "/generated_columns: must be a list, not text",
+            "/generated_kql: is 7; text is expected",
+            "/expected_kql: is missing; a query, as text, is expected",
+            "/model: is a list; text is expected",
+            "/generated_columns: is \"a, b\"; a list of names is expected",
             "/generated_results/1: is a number; a row is an object, or a list of cells",
             "/generated_results/2: is text; a row is an object, or a list of cells",
             "/generated_results/4: is null; a row is an object, or a list of cells",
-            "/expected_columns/1: must be the name of a column, not a number",
-            "/expected_results: must be a list, not an object",
-            "/ordered: must be true, false or \"auto\"",
-            "/decimals: must be a whole number from 0 to 15",
-            "/language: \"spl\" is not known; known are kql and sql",
-            "/threshold: must be a number from 0 to 1, such as 0.9",
+            "/expected_columns/1: is 1; the name of a column is expected",
+            "/expected_results: is an object; a list of rows is expected",
+            "/ordered: is \"sometimes\"; true, false or \"auto\" is expected",
+            "/decimals: is 16; a whole number from 0 to 15 is expected",
+            "/language: is \"spl\"; one of kql, sql is expected",
+            "/threshold: is 90; a number from 0 to 1 is expected",
             "/accepted/0/kql: is empty: give the query that is right",
             "/accepted/1/column: is unknown; did you mean columns?",
             "/accepted/1/columns: stands without results: give both, or neither to have those of the expected query",
-            "/accepted/2: must be an object, not text",
+            "/accepted/2: is text; an object is expected",
         ]
     );
 }
@@ -115,23 +115,23 @@ fn limits_are_told_with_the_size_that_is_over_them() {
     for (fields, told) in [
         (
             json!({"generated_kql": long}),
-            "/generated_kql: has 65537 bytes; at most 65536 are taken: shorten it",
+            "/generated_kql: is 65537 bytes long; at most 65536 are taken: shorten it",
         ),
         (
             json!({"expected_kql": long}),
-            "/expected_kql: has 65537 bytes; at most 65536 are taken: shorten it",
+            "/expected_kql: is 65537 bytes long; at most 65536 are taken: shorten it",
         ),
         (
             json!({"prompt": long}),
-            "/prompt: has 65537 bytes; at most 65536 are taken: shorten it",
+            "/prompt: is 65537 bytes long; at most 65536 are taken: shorten it",
         ),
         (
             json!({"generated_error": "x".repeat(16 * 1024 + 1)}),
-            "/generated_error: has 16385 bytes; at most 16384 are taken: shorten it",
+            "/generated_error: is 16385 bytes long; at most 16384 are taken: shorten it",
         ),
         (
-            json!({"id": "x".repeat(1025)}),
-            "/id: has 1025 bytes; at most 1024 are taken: shorten it",
+            json!({"id": "x".repeat(256)}),
+            "/id: is longer than 255 characters: shorten it",
         ),
         (
             json!({"generated_results": vec![json!([]); 10_001]}),
@@ -167,7 +167,7 @@ fn limits_are_told_with_the_size_that_is_over_them() {
 #[test]
 fn an_unknown_dialect_is_told_with_those_there_are() {
     let told = faults(&with(json!({"language": "sql", "dialect": "oracle"})));
-    assert!(told[0].starts_with("/dialect: \"oracle\" is not known; known are generic, postgres"));
+    assert!(told[0].starts_with("/dialect: is \"oracle\"; one of generic, postgres"));
     for name in ["Postgres", "postgresql", "TSQL", " duckdb "] {
         let read = QueryCase::read(&with(json!({"language": "SQL", "dialect": name})));
         assert!(matches!(read.unwrap().grammar, Grammar::Sql(_)), "{name}");
@@ -208,7 +208,7 @@ fn a_number_may_be_a_name() {
     assert_eq!(case(with(json!({"id": 7}))).id.as_deref(), Some("7"));
     assert_eq!(
         faults(&with(json!({"id": [7]}))),
-        ["/id: must be text, not a list"]
+        ["/id: is a list; text is expected"]
     );
 }
 

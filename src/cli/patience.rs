@@ -1,0 +1,61 @@
+//! Patience with a service that is away for a moment: restarted, behind a gateway, short of a database.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::progress::Progress;
+use crate::client::ClientError;
+
+/// How long it may be away.
+const OUTAGE: Duration = Duration::from_secs(60);
+/// Between two tries meanwhile.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Sends a request again while the service is away, for a minute.
+pub(super) async fn patiently<T>(
+    progress: &Progress,
+    send: impl AsyncFn() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    let begun = Instant::now();
+    loop {
+        match send().await {
+            Err(error) if is_passing(&error) && begun.elapsed() < OUTAGE => {
+                progress.still();
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Whether the same request may go well in a moment.
+fn is_passing(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } | ClientError::Away { .. } => true,
+        ClientError::Refused(problem) => match problem.name() {
+            "judge-not-configured" | "scoring-disabled" => false,
+            "idempotency-key-in-use" => true,
+            _ => matches!(problem.status, 429 | 500 | 502 | 503 | 504),
+        },
+        ClientError::Address(_) | ClientError::Unexpected { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_away_is_asked_again_and_another_program_is_not() {
+        let base = || "http://gavel".to_owned();
+        assert!(is_passing(&ClientError::Away {
+            base: base(),
+            status: 502
+        }));
+        assert!(!is_passing(&ClientError::Unexpected {
+            base: base(),
+            what: "404 Not Found".to_owned()
+        }));
+    }
+}
