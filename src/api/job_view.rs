@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::score_view::ScoreView;
 use crate::job::{FailureClass, Job, JobId, JobState, Kind, Priority, Usage, Wait, WaitReason};
-use crate::store::{Brake, BrakeTarget, JudgeRow, SessionScoreRow, StoreError};
+use crate::store::{Brake, BrakeTarget, JudgeRow, PausedBy, SessionScoreRow, StoreError};
 
 /// Tokens and money.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
@@ -301,7 +301,7 @@ struct Lanes {
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
     fallbacks: HashMap<String, String>,
     /// Batches that are paused.
-    paused: Vec<Uuid>,
+    paused: Vec<(Uuid, PausedBy)>,
     /// When they were read.
     now: DateTime<Utc>,
 }
@@ -372,11 +372,12 @@ impl Lanes {
         let wait = own_wait(job.state, job.wait.as_ref(), self.now);
         let (reason, until) = if let Some(brake) = held {
             (Held::By(brake.reason), brake.until)
-        } else if job
-            .batch
-            .is_some_and(|place| self.paused.contains(&place.batch_id))
-        {
-            (Held::By(WaitReason::Paused), None)
+        } else if let Some(by) = self.paused_by(job) {
+            let reason = match by {
+                PausedBy::Operator => WaitReason::Paused,
+                PausedBy::Budget => WaitReason::Budget,
+            };
+            (Held::By(reason), None)
         } else if let Some(wait) = wait {
             (Held::By(wait.reason), wait.until)
         } else if !self.worker_alive {
@@ -411,13 +412,23 @@ impl Lanes {
             | WaitReason::Exhausted
             | WaitReason::Misconfigured
             | WaitReason::Fallback => {}
-            WaitReason::Paused | WaitReason::Paced | WaitReason::Storage => return None,
+            WaitReason::Paused
+            | WaitReason::Paced
+            | WaitReason::Budget
+            | WaitReason::Storage => return None,
         }
         self.judges
             .iter()
             .filter(|row| Some(row.name.as_str()) == judge && row.last_error.is_some())
             .max_by_key(|row| row.updated_at)
             .and_then(|row| row.last_error.clone())
+    }
+
+    /// Who paused a job's batch; `None`: nobody, or it is in none.
+    fn paused_by(&self, job: &Job) -> Option<PausedBy> {
+        let id = job.batch?.batch_id;
+        let mut paused = self.paused.iter();
+        paused.find(|(paused, _)| *paused == id).map(|(_, by)| *by)
     }
 
     /// The brake that stops a judge's lane: the queue's own, else the judge's.

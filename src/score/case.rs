@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::qas::QasCase;
 use super::query::QueryCase;
+use super::reading::Spelling;
 use super::sql_metrics::MetricsCase;
 use super::{Request, query};
 use crate::job::Kind;
@@ -109,6 +110,16 @@ impl Field {
             form: FieldForm::Json,
         }
     }
+}
+
+/// The field that a payload of a kind calls so: `generated_sql`, and of kind `sql_metrics` also `generatedSql`.
+pub fn field(kind: Kind, name: &str) -> Option<Field> {
+    let spelling = match kind {
+        Kind::SqlMetrics => Spelling::SnakeOrCamel,
+        Kind::Session | Kind::Query | Kind::Qas => Spelling::Snake,
+    };
+    let mut fields = fields(kind).iter();
+    fields.find(|field| spelling.takes(field, name)).copied()
 }
 
 /// The fields of a kind's payload, in the order of a report.

@@ -21,7 +21,7 @@ use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
 pub use crate::judge::Fault;
 
-pub use case::{Case, Field, FieldForm, fields};
+pub use case::{Case, Field, FieldForm, field, fields};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use evaluation::{Evaluation, JudgedBy};
 

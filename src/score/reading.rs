@@ -23,6 +23,21 @@ pub(super) enum Spelling {
     SnakeOrCamel,
 }
 
+impl Spelling {
+    /// Whether a field may be called so.
+    pub(super) fn takes(self, field: &Field, name: &str) -> bool {
+        field.name == name || self.other(field.name).as_deref() == Some(name)
+    }
+
+    /// The other way to spell a name, if there is one.
+    fn other(self, name: &str) -> Option<String> {
+        match self {
+            Self::Snake => None,
+            Self::SnakeOrCamel => Some(camel(name)),
+        }
+    }
+}
+
 /// An object that is being read: a payload, or one within it. A field that is null counts as left out.
 pub(super) struct Reading<'a> {
     map: &'a Map<String, Value>,
@@ -102,7 +117,7 @@ impl<'a> Reading<'a> {
         let map = self.map;
         let known: Vec<(&str, Option<String>)> = fields
             .iter()
-            .map(|field| (field.name, self.other_spelling(field.name)))
+            .map(|field| (field.name, self.spelling.other(field.name)))
             .collect();
         for key in map.keys() {
             let field = known
@@ -128,17 +143,10 @@ impl<'a> Reading<'a> {
         format!("{}{}", self.place, pointer(name))
     }
 
-    fn other_spelling(&self, name: &str) -> Option<String> {
-        match self.spelling {
-            Spelling::Snake => None,
-            Spelling::SnakeOrCamel => Some(camel(name)),
-        }
-    }
-
     /// A field's value, whatever it is.
     pub(super) fn value(&self, name: &str) -> Option<Found<'a>> {
         let (key, value) = self.map.get_key_value(name).or_else(|| {
-            let other = self.other_spelling(name)?;
+            let other = self.spelling.other(name)?;
             self.map.get_key_value(&other)
         })?;
         (!value.is_null()).then(|| Found {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Reading, parse};
-use crate::score::{Field, FieldForm, fields};
+use crate::score::{Field, FieldForm, field, fields};
 use crate::suite::SuiteError;
 
 /// The header of a table.
@@ -47,14 +47,15 @@ impl Header {
                 let fault = format!("column {} of the header has no name", n + 1);
                 return Err(SuiteError::row(line, fault));
             }
-            let Some(field) = known.iter().find(|field| field.name == name) else {
+            let also = || reading.also.iter().find(|field| field.name == name);
+            let Some(field) = field(reading.kind, name).or_else(|| also().copied()) else {
                 return Err(unknown(name, names.len(), line, &known));
             };
-            if columns.contains(&Some(*field)) {
+            if columns.contains(&Some(field)) {
                 let fault = "stands in the header twice";
                 return Err(SuiteError::cell(line, name, fault));
             }
-            columns.push(Some(*field));
+            columns.push(Some(field));
         }
         if columns.iter().all(Option::is_none) {
             return Err(SuiteError::whole(

@@ -85,15 +85,19 @@ pub fn decide(
     completeness(figures, gates, judging, &mut open);
     quality(figures, gates, &mut open, &mut missed);
     regression(gates, against, &mut open, &mut missed);
+    judged(open, missed)
+}
+
+/// What is open wins over what is missed.
+fn judged(open: Vec<String>, missed: Vec<String>) -> Judgement {
     let decision = match (open.is_empty(), missed.is_empty()) {
         (false, _) => Decision::Incomplete,
         (true, false) => Decision::Failed,
         (true, true) => Decision::Passed,
     };
-    open.append(&mut missed);
     Judgement {
         decision,
-        reasons: open,
+        reasons: [open, missed].concat(),
     }
 }
 
@@ -223,16 +227,7 @@ pub fn decide_comparison(against: &Comparison, max_regression: Option<f64>) -> J
         ..Gates::default()
     };
     regression(&gates, Some(against), &mut open, &mut missed);
-    let decision = match (open.is_empty(), missed.is_empty()) {
-        (false, _) => Decision::Incomplete,
-        (true, false) => Decision::Failed,
-        (true, true) => Decision::Passed,
-    };
-    open.append(&mut missed);
-    Judgement {
-        decision,
-        reasons: open,
-    }
+    judged(open, missed)
 }
 
 #[cfg(test)]

@@ -216,9 +216,19 @@ fn digest(path: &Path) -> Result<String, SuiteError> {
 /// The kind that the first item's fields are of. The columns of every kind are known here, so that a fault of the file is told as
 /// what it is, and not as another kind's column.
 fn guess(path: &Path) -> Result<Kind, SuiteError> {
-    let others = [Kind::Qas, Kind::SqlMetrics].map(fields);
-    let also = [others.concat().as_slice(), QUESTION_FIELDS].concat();
-    match rows_with(path, Kind::Query, &also)?.next() {
+    let base = fields(Kind::SqlMetrics);
+    let others = [fields(Kind::Query), fields(Kind::Qas), QUESTION_FIELDS].concat();
+    let mut also: Vec<Field> = Vec::new();
+    for field in others {
+        let known = base
+            .iter()
+            .chain(&also)
+            .any(|known| known.name == field.name);
+        if !known {
+            also.push(field);
+        }
+    }
+    match rows_with(path, Kind::SqlMetrics, &also)?.next() {
         None => Ok(Kind::Query),
         Some(row) => kind_of(&row?.fields).ok_or_else(|| {
             whole(
@@ -300,9 +310,12 @@ mod tests {
             let bad = Plan::of(&path, None, None).unwrap_err().to_string();
             assert!(bad.starts_with(said), "{bad}");
         }
-        let text = "id,generated_sql,expected_sql\na,select 1,select 1\n";
-        let (_dir, path) = suite("suite.csv", text);
-        assert_eq!(Plan::of(&path, None, None).unwrap().kind, Kind::SqlMetrics);
+        for names in ["generated_sql,expected_sql", "generatedSql,expectedSql"] {
+            let text = format!("id,{names}\na,select 1,select 1\n");
+            let (_dir, path) = suite("suite.csv", &text);
+            let plan = Plan::of(&path, None, None).unwrap();
+            assert_eq!((plan.kind, plan.items), (Kind::SqlMetrics, 1), "{names}");
+        }
     }
 
     #[test]

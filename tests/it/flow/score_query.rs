@@ -181,7 +181,7 @@ async fn a_grade_out_of_range_is_mended_once_and_then_an_error(home: Home) {
     assert!(
         calls[1]
             .prompt()
-            .contains("/score: a number from 0 to 1 is expected")
+            .contains("/score: is 95.0; a number from 0 to 1 is expected")
     );
     world.end().await;
 }
