@@ -13,6 +13,7 @@ pub mod rows;
 pub mod session;
 pub mod similarity;
 pub mod sql_metrics;
+pub mod statistics;
 pub mod tables;
 mod template;
 
