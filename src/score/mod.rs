@@ -16,6 +16,7 @@ pub mod sql_metrics;
 pub mod statistics;
 pub mod tables;
 mod template;
+pub mod trust;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
