@@ -3,6 +3,7 @@
 
 mod batches;
 mod problem;
+mod trust;
 
 use std::time::Duration;
 

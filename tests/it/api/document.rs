@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 40] = [
+const ROUTES: [&str; 42] = [
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/batches/{batch_id}/{report}",
@@ -14,6 +14,8 @@ const ROUTES: [&str; 40] = [
     "get /api/v1/judges",
     "get /api/v1/queue",
     "get /api/v1/scoring/criteria",
+    "get /api/v1/scoring/criteria/compare",
+    "get /api/v1/scoring/criteria/diff",
     "get /api/v1/scoring/criteria/{criteria_hash}",
     "get /api/v1/scoring/sessions/{session_id}/score",
     "get /api/v1/scoring/sessions/{session_id}/scores",
@@ -122,7 +124,7 @@ async fn the_router_answers_every_route_of_the_document() {
 #[tokio::test]
 async fn every_body_has_an_example_that_is_taken() {
     let server = Server::with(Setup::default()).await;
-    let session = server.session().await;
+    let (session, score) = server.scored(50).await;
     let mut bodies = 0;
     for (method, path, operation) in operations(&document()) {
         let Some(body) = operation.get("requestBody") else {
@@ -133,6 +135,7 @@ async fn every_body_has_an_example_that_is_taken() {
         assert!(example.is_object(), "{method} {path} has no example");
         let path = path
             .replace("{session_id}", &session.to_string())
+            .replace("{score_id}", &score.to_string())
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
         // No worker runs: what would wait for one answers its job.
