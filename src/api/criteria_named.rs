@@ -86,3 +86,21 @@ async fn named(state: &ApiState, pointer: &str, text: &str) -> Result<Named, Api
         }
     }
 }
+
+/// The version that a query's `criteria` names: `current`, if it is left out.
+pub(super) async fn criteria_of(
+    state: &ApiState,
+    text: Option<String>,
+) -> Result<String, ApiError> {
+    let text = text.unwrap_or_else(|| "current".to_owned());
+    let found = named(state, "/criteria", &text).await?;
+    if found.kind != Kind::Session {
+        let message = format!("is for kind {}: people rate sessions alone", found.kind);
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/criteria",
+            message,
+        ));
+    }
+    Ok(found.hash)
+}

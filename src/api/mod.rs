@@ -7,6 +7,7 @@
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
+mod agreement;
 mod auth;
 mod batch_body;
 mod batch_reports;
@@ -35,6 +36,7 @@ mod params;
 pub mod problem;
 mod proxies;
 mod queue;
+mod ratings;
 mod score_query;
 mod score_view;
 mod scoring;

@@ -14,8 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, batch_reports, batches, calibration, criteria, criteria_compare, criteria_diff,
-    events, imports, jobs, judges, new_job, operate, queue, score_query, scoring, sessions,
+    ApiState, agreement, batch_reports, batches, calibration, criteria, criteria_compare,
+    criteria_diff, events, imports, jobs, judges, new_job, operate, queue, ratings, score_query,
+    scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -38,6 +39,8 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(criteria::routes())
         .merge(criteria_compare::routes())
         .merge(criteria_diff::routes())
+        .merge(ratings::routes())
+        .merge(agreement::routes())
         .merge(jobs::routes())
         .merge(new_job::routes())
         .merge(score_query::routes())

@@ -10,6 +10,7 @@ mod jobs;
 mod judge_memory;
 mod migrations;
 mod outage;
+mod ratings;
 mod record;
 mod rescue;
 mod scores;

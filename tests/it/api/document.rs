@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 42] = [
+const ROUTES: [&str; 47] = [
+    "get /api/v1/analytics/agreement",
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/batches/{batch_id}/{report}",
@@ -13,6 +14,7 @@ const ROUTES: [&str; 42] = [
     "get /api/v1/jobs/{job_id}",
     "get /api/v1/judges",
     "get /api/v1/queue",
+    "get /api/v1/scores/{score_id}/ratings",
     "get /api/v1/scoring/criteria",
     "get /api/v1/scoring/criteria/compare",
     "get /api/v1/scoring/criteria/diff",
@@ -23,6 +25,7 @@ const ROUTES: [&str; 42] = [
     "get /api/v1/sessions/imports",
     "get /api/v1/sessions/imports/{import_id}",
     "get /api/v1/sessions/{session_id}",
+    "get /api/v1/sessions/{session_id}/ratings",
     "get /api/v1/workers",
     "get /livez",
     "get /metrics",
@@ -42,10 +45,12 @@ const ROUTES: [&str; 42] = [
     "post /api/v1/metrics/calibration",
     "post /api/v1/queue/pause",
     "post /api/v1/queue/resume",
+    "post /api/v1/scores/{score_id}/ratings",
     "post /api/v1/scoring/criteria",
     "post /api/v1/scoring/sessions/{session_id}/score",
     "post /api/v1/sessions/import",
     "post /api/v1/sessions/imports/{import_id}/cancel",
+    "post /api/v1/sessions/{session_id}/ratings",
     "put /api/v1/sessions/{session_id}",
 ];
 
@@ -148,7 +153,7 @@ async fn every_body_has_an_example_that_is_taken() {
         let text = answer.text().await.unwrap();
         assert!(status.is_success(), "{method} {path}: {status} {text}");
     }
-    assert_eq!(bodies, 10);
+    assert_eq!(bodies, 12);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod lists;
 mod new_job;
 mod operate;
 mod post_score;
+mod ratings;
 mod read_score;
 
 use std::collections::BTreeMap;
