@@ -32,6 +32,7 @@ mod new_job;
 mod openapi;
 mod operate;
 mod pace_view;
+mod panels;
 mod params;
 pub mod problem;
 mod proxies;

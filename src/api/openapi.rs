@@ -15,8 +15,8 @@ use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
     ApiState, agreement, batch_reports, batches, calibration, criteria, criteria_compare,
-    criteria_diff, events, imports, jobs, judges, new_job, operate, queue, ratings, score_query,
-    scoring, sessions,
+    criteria_diff, events, imports, jobs, judges, new_job, operate, panels, queue, ratings,
+    score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -41,6 +41,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(criteria_diff::routes())
         .merge(ratings::routes())
         .merge(agreement::routes())
+        .merge(panels::routes())
         .merge(jobs::routes())
         .merge(new_job::routes())
         .merge(score_query::routes())

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 47] = [
+const ROUTES: [&str; 48] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
+    "get /api/v1/batches/{batch_id}/spread",
     "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
     "get /api/v1/jobs",

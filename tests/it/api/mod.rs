@@ -17,6 +17,7 @@ mod jobs;
 mod lists;
 mod new_job;
 mod operate;
+mod panels;
 mod post_score;
 mod ratings;
 mod read_score;

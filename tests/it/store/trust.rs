@@ -1,8 +1,8 @@
 //! Criteria beside each other, and panels: what is counted, and what is left out.
 
-use gavel::job::{Kind, NewJob, Purpose};
+use gavel::job::{BatchPlace, Kind, NewJob, Purpose};
 use gavel::score::trust::PairCount;
-use gavel::store::{Basis, Ending, Store};
+use gavel::store::{Basis, BatchOrigin, Ending, NewBatch, Store};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -189,5 +189,62 @@ async fn criteria_are_found_by_how_their_hash_begins() {
         let both = store.criteria_beginning_with("abcdef12").await.unwrap();
         let kinds: Vec<Kind> = both.iter().map(|(_, kind)| *kind).collect();
         assert_eq!(kinds, [Kind::Session, Kind::Query]);
+    }
+}
+
+#[tokio::test]
+async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let batch_id = Uuid::now_v7();
+        let batch = NewBatch {
+            batch_id,
+            name: None,
+            kind: Kind::Session,
+            origin: BatchOrigin::Rescore,
+            threshold: None,
+            created_by: "ann".to_owned(),
+            created_at: now(),
+        };
+        store.begin_batch(&batch).await.unwrap();
+        let (one, other) = (stored(store).await, stored(store).await);
+        let item = |item_no: i64, session: Uuid, purpose: Purpose, judge: &str| NewJob {
+            purpose,
+            judge: Some(judge.to_owned()),
+            batch: Some(BatchPlace { batch_id, item_no }),
+            ..new_job(Some(session))
+        };
+        let items = [
+            item(0, other, Purpose::Jury, "x"),
+            item(1, one, Purpose::Jury, "x"),
+            item(2, one, Purpose::Jury, "y"),
+            item(3, one, Purpose::Score, "z"),
+        ];
+        store.add_items(batch_id, &items).await.unwrap();
+        store.start_batch(batch_id).await.unwrap();
+        let scored = Scored {
+            purpose: Purpose::Jury,
+            simulated: true,
+            ..real(one, 'a', 64)
+        };
+        score_job(store, items[2].clone(), scored).await;
+        let found = store.asked_of_panels(batch_id).await.unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|item| {
+                let judge = item.judge.as_deref().unwrap();
+                (item.session_id, judge, item.total, item.simulated)
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (one, "x", None, false),
+                (one, "y", Some(64), true),
+                (other, "x", None, false),
+            ]
+        );
+        let none = store.asked_of_panels(Uuid::now_v7()).await.unwrap();
+        assert!(none.is_empty());
     }
 }
