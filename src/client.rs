@@ -3,6 +3,7 @@
 
 mod batches;
 mod problem;
+mod trust;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use uuid::Uuid;
 
 pub use self::batches::Download;
 pub use self::problem::{ClientError, Problem};
+pub use self::trust::{Rated, RatingPut};
 use crate::job::JobId;
 use crate::outbound::{self, Route};
 

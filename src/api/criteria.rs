@@ -41,6 +41,8 @@ pub(super) struct CriteriaView {
     pub(super) scores: i64,
     /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
     pub(super) mean_total: Option<f64>,
+    /// When the first of its scores was made; null before.
+    pub(super) first_scored_at: Option<DateTime<Utc>>,
 }
 
 /// One version with its content.
@@ -86,6 +88,7 @@ fn view(state: &ApiState, stored: &CriteriaDefinition) -> CriteriaView {
         created_at: Some(stored.created_at),
         scores: stored.scores,
         mean_total: stored.mean_total,
+        first_scored_at: stored.first_scored_at,
     }
 }
 
@@ -98,6 +101,7 @@ fn unused(current: &Criteria) -> CriteriaView {
         created_at: None,
         scores: 0,
         mean_total: None,
+        first_scored_at: None,
     }
 }
 

@@ -7,6 +7,7 @@
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
+mod agreement;
 mod auth;
 mod batch_body;
 mod batch_reports;
@@ -15,6 +16,9 @@ mod batches;
 mod body;
 mod calibration;
 mod criteria;
+mod criteria_compare;
+mod criteria_diff;
+mod criteria_named;
 mod etag;
 mod events;
 mod guard;
@@ -28,11 +32,13 @@ mod new_job;
 mod openapi;
 mod operate;
 mod pace_view;
+mod panels;
 mod params;
 pub mod problem;
 mod proxies;
 mod queue;
 mod rescore;
+mod ratings;
 mod score_query;
 mod score_view;
 mod scoring;

@@ -14,8 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, batch_reports, batches, calibration, criteria, events, imports, jobs, judges,
-    new_job, operate, queue, rescore, score_query, scoring, sessions,
+    ApiState, agreement, batch_reports, batches, calibration, criteria, criteria_compare,
+    criteria_diff, events, imports, jobs, judges, new_job, operate, panels, queue, ratings,
+    rescore, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -36,6 +37,11 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(sessions::routes())
         .merge(imports::routes())
         .merge(criteria::routes())
+        .merge(criteria_compare::routes())
+        .merge(criteria_diff::routes())
+        .merge(ratings::routes())
+        .merge(agreement::routes())
+        .merge(panels::routes())
         .merge(jobs::routes())
         .merge(new_job::routes())
         .merge(score_query::routes())
@@ -59,6 +65,10 @@ fn frame() -> OpenApi {
         ("scoring", "Ask for a session's score and read it"),
         ("sessions", "What is scored"),
         ("criteria", "What it is scored by"),
+        (
+            "trust",
+            "How far scores can be trusted: people, repeats, juries",
+        ),
         ("jobs", "The work in between"),
         ("metrics", "Computed at once"),
         ("batches", "Many items of one kind, asked for together"),

@@ -1,5 +1,7 @@
 //! `gavel criteria`: what each kind of work is judged by. Promoting a definition is replacing the criteria file, never a command.
 
+mod compared;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 use super::Global;
 use super::context::{Context, Voice};
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output::{self, cell, rounded};
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::list;
 use crate::config::yaml::{FileError, resolve};
@@ -16,15 +18,15 @@ use crate::config::{Settings, env_with_default};
 use crate::job::Kind;
 use crate::score::Criteria;
 
-/// List, show, add and check criteria
+/// List, show, add, check and compare criteria
 #[derive(Debug, Args)]
 #[command(
-    long_about = "List, show, add and check criteria. A definition is identified by the SHA-256 of its content after \
+    long_about = "List, show, add, check and compare criteria. A definition is identified by the SHA-256 of its content after \
                   ${VARIABLES} are filled in. It is for one kind: session unless its file says `kind: query`, `qas` or \
                   `sql_metrics`. New requests get the current one of their kind: the file that --scoring-config \
                   (GAVEL_SCORING_CONFIG), or GAVEL_CRITERIA_QUERY, GAVEL_CRITERIA_QAS, GAVEL_CRITERIA_SQL_METRICS, \
                   names where the API runs.",
-    after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
+    after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel criteria diff current 1f3a9c02\n  gavel criteria compare current 1f3a9c02\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
 pub(super) struct CriteriaCommand {
     #[command(subcommand)]
@@ -57,6 +59,30 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Compare what two definitions make of the same sessions
+    #[command(
+        long_about = "Compare what two definitions make of the same sessions: those that have a score under both, each with \
+                      its newest. Printed are the means and by how much they differ, with a bootstrap interval (95 %, the same \
+                      every time), whether both put the sessions into the same order (Kendall's tau-b), how ratings changed, \
+                      and the sessions that moved most. Simulated scores count only where there are no others.\n\nExit codes: \
+                      0 compared, 2 a hash names no definition or several, 4 no session has a score under both."
+    )]
+    Compare {
+        #[command(flatten)]
+        pair: Pair,
+        /// How many of the sessions that moved most
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        movers: u32,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show how the texts of two definitions differ, as a unified diff
+    Diff {
+        #[command(flatten)]
+        pair: Pair,
+        #[command(flatten)]
+        common: Common,
+    },
     /// Show the definition that new requests of a kind get
     Current {
         /// The kind
@@ -65,6 +91,15 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
+}
+
+/// Two definitions.
+#[derive(Debug, Args)]
+struct Pair {
+    /// The one: its hash, at least the first 8 digits of it, or current
+    a: String,
+    /// The other
+    b: String,
 }
 
 #[derive(Debug, Args)]
@@ -90,6 +125,26 @@ impl CriteriaCommand {
                 let command = async |reached: Reached<'_>| {
                     let version = reached.client.criteria(hash).await?;
                     print_version(&version, common.json)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+            What::Compare {
+                pair,
+                movers,
+                common,
+            } => {
+                let command = async |reached: Reached<'_>| {
+                    let query = [("movers", movers.to_string())];
+                    let sides = (pair.a.as_str(), pair.b.as_str());
+                    let found = reached.client.compare_criteria(sides, &query).await?;
+                    compared::print_comparison(&found, common.json)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+            What::Diff { pair, common } => {
+                let command = async |reached: Reached<'_>| {
+                    let found = reached.client.diff_criteria(&pair.a, &pair.b).await?;
+                    compared::print_diff(&found, common.json)
                 };
                 common.reach.run(global, Needs::Existing, command).await
             }
@@ -209,12 +264,22 @@ fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
                     String::new()
                 },
                 cell(version, "/scores"),
-                cell(version, "/mean_total"),
+                rounded(version, "/mean_total", 2),
+                cell(version, "/first_scored_at"),
                 cell(version, "/created_at"),
             ]
         })
         .collect();
-    output::table(&["criteria", "kind", "", "scores", "mean", "stored"], &rows)?;
+    let head = [
+        "criteria",
+        "kind",
+        "",
+        "scores",
+        "mean",
+        "first score",
+        "stored",
+    ];
+    output::table(&head, &rows)?;
     Ok(Exit::Done)
 }
 
@@ -233,6 +298,7 @@ fn print_version(version: &Value, as_json: bool) -> Result<Exit, CliError> {
             ("model", "/content/scoring/llm_model"),
             ("scores", "/scores"),
             ("mean", "/mean_total"),
+            ("first score", "/first_scored_at"),
             ("stored", "/created_at"),
         ],
     )?;

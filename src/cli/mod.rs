@@ -22,6 +22,7 @@ mod output;
 mod patience;
 mod progress;
 mod queue;
+mod ratings;
 mod reach;
 mod report;
 mod score;
@@ -107,6 +108,7 @@ enum Command {
     Compare(compare::Compare),
     Sessions(sessions::Sessions),
     Criteria(criteria::CriteriaCommand),
+    Ratings(ratings::Ratings),
     Jobs(jobs::Jobs),
     Report(report::Report),
     Judges(judges::Judges),
@@ -154,6 +156,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Compare(command) => command.run(),
         Command::Sessions(command) => command.run(&global).await,
         Command::Criteria(command) => command.run(&global).await,
+        Command::Ratings(command) => command.run(&global).await,
         Command::Jobs(command) => command.run(&global).await,
         Command::Report(command) => command.run(&global).await,
         Command::Judges(command) => command.run(&global).await,

@@ -6,6 +6,7 @@ use comfy_table::{Cell, ContentArrangement, Table, TableComponent, presets};
 use serde_json::Value;
 
 use super::outcome::CliError;
+use crate::client::list;
 
 /// Width of tables that nobody sees on a terminal, columns.
 const WIDE: u16 = 160;
@@ -90,6 +91,31 @@ pub(super) fn cell(value: &Value, pointer: &str) -> String {
             .join(", "),
         Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Object(_))) => other.to_string(),
     }
+}
+
+/// A number with so many decimals; nothing for null.
+pub(super) fn rounded(value: &Value, pointer: &str, decimals: usize) -> String {
+    let number = value.pointer(pointer).and_then(Value::as_f64);
+    number.map_or_else(String::new, |number| format!("{number:.decimals$}"))
+}
+
+/// Writes counts by two lists of words: a row for each word of the one, a column for each of the other.
+pub(super) fn counts(corner: &str, counted: &Value) -> io::Result<()> {
+    let labels = list(counted, "/labels");
+    let word = |label: &Value| label.as_str().unwrap_or_default().replace('_', " ");
+    let columns: Vec<String> = labels.iter().map(word).collect();
+    let head: Vec<&str> = std::iter::once(corner)
+        .chain(columns.iter().map(String::as_str))
+        .collect();
+    let rows: Vec<Vec<String>> = labels
+        .iter()
+        .zip(list(counted, "/table"))
+        .map(|(label, row)| {
+            let cells = row.as_array().into_iter().flatten().map(Value::to_string);
+            std::iter::once(word(label)).chain(cells).collect()
+        })
+        .collect();
+    table(&head, &rows)
 }
 
 /// Writes `name: value` lines of an object, what is null left out.

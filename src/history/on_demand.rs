@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::imports::HistoryOptions;
-use super::tarsy::{Address, SOURCE, Tarsy, TarsyError};
+use super::tarsy::{Address, SOURCE, Tarsy, TarsyError, TarsySession};
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
@@ -144,7 +144,7 @@ impl Parts {
             let _permit = self.permits.acquire().await;
             self.tarsy.session(id).await
         };
-        let input = match timeout(PATIENCE, asked).await {
+        let TarsySession { input, quality } = match timeout(PATIENCE, asked).await {
             Err(_) => {
                 return Err(OnDemandError::Unavailable {
                     reason: format!(
@@ -172,17 +172,19 @@ impl Parts {
                 });
             }
             Ok(Err(TarsyError::Unusable(reason))) => return Err(OnDemandError::Unusable(reason)),
-            Ok(Ok(input)) => input,
+            Ok(Ok(session)) => session,
         };
         let record = input
             .into_record(id, SOURCE)
             .map_err(|faults| OnDemandError::Unusable(faults.to_string()))?;
         // It may have been put in another way meanwhile.
-        let put = self
-            .store
-            .put_session_of_its_source(&record, self.clock.now())
-            .await;
-        put.map(|_| Found::Stored).map_err(OnDemandError::Store)
+        let now = self.clock.now();
+        let put = self.store.put_session_of_its_source(&record, now).await;
+        put.map_err(OnDemandError::Store)?;
+        let said: Vec<_> = quality.map(|quality| (id, quality)).into_iter().collect();
+        let noted = self.store.note_ratings(SOURCE, &said, now).await;
+        noted.map_err(OnDemandError::Store)?;
+        Ok(Found::Stored)
     }
 }
 

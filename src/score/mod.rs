@@ -14,8 +14,10 @@ pub mod rows;
 pub mod session;
 pub mod similarity;
 pub mod sql_metrics;
+pub mod statistics;
 pub mod tables;
 mod template;
+pub mod trust;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 

@@ -23,6 +23,8 @@ pub struct CriteriaDefinition {
     pub scores: i64,
     /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
     pub mean_total: Option<f64>,
+    /// When the first of these scores was made.
+    pub first_scored_at: Option<DateTime<Utc>>,
 }
 
 macro_rules! select_definitions {
@@ -41,7 +43,14 @@ macro_rules! select_definitions {
             else
                 (select avg(e.total) from evaluation_scores e
                  where e.criteria_hash = d.criteria_hash and not e.simulated)
-            end as mean_total
+            end as mean_total,
+            case when d.kind = 'session' then
+                (select min(s.scored_at) from session_scores s
+                 where s.criteria_hash = d.criteria_hash and s.purpose = 'score')
+            else
+                (select min(e.scored_at) from evaluation_scores e
+                 where e.criteria_hash = d.criteria_hash and e.total is not null)
+            end as first_scored_at
          from scoring_criteria_definitions d"
     };
 }
@@ -106,6 +115,27 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
+    /// Hash and kind of the definitions whose hash begins with `prefix`, which are hex digits in lower case; at most 10.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn criteria_beginning_with(
+        &self,
+        prefix: &str,
+    ) -> Result<Vec<(String, Kind)>, StoreError> {
+        const ATTEMPTED: &str = "looking for criteria by their hash";
+        let statement = sql!(
+            "select criteria_hash, kind from scoring_criteria_definitions where criteria_hash like $1
+             order by criteria_hash limit 10",
+            format!("{prefix}%")
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(|row| Ok((row.get("criteria_hash")?, row.text_enum("kind")?)))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
     /// Lists definitions, newest first; at most 1,000.
     ///
     /// # Errors
@@ -132,6 +162,7 @@ fn definition(row: &Row) -> sqlx::Result<CriteriaDefinition> {
         created_at: row.get("created_at")?,
         scores: row.get("scores")?,
         mean_total: row.get("mean_total")?,
+        first_scored_at: row.get("first_scored_at")?,
     })
 }
 

@@ -10,12 +10,17 @@ use uuid::Uuid;
 
 use super::db::{Conn, Tx, twice};
 use super::imports::{ImportCounts, WalkPlace};
+use super::ratings::note_statement;
 use super::sessions::put_statement;
 use super::sql::{Sql, sql};
 use super::{PutOutcome, SessionRecord, Store, StoreError};
+use crate::score::trust::Quality;
 
 /// Failures of one import whose reasons are kept; the others are counted.
 const REASONS: u64 = 1_000;
+
+/// Who is said to have given the ratings of a source.
+const SOURCE: &str = "tarsy";
 
 /// What an import saw since its last step.
 #[derive(Debug, Clone)]
@@ -30,6 +35,8 @@ pub struct ImportStep {
     pub unchanged: Vec<String>,
     /// Ids that can't be stored, each with its reason.
     pub failed: Vec<(String, String)>,
+    /// What reviewers of the source said of sessions; of those that aren't stored it is passed over.
+    pub ratings: Vec<(Uuid, Quality)>,
     /// Where the walk stands now; `None`: where it stood.
     pub place: Option<WalkPlace>,
     /// When.
@@ -100,6 +107,7 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn record_import(&self, step: &ImportStep) -> Result<Walked, StoreError> {
         let puts = puts(step)?;
+        let ratings = note_statement(SOURCE, &step.ratings, step.now);
         twice!("storing what an import saw", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
@@ -118,6 +126,9 @@ impl Store {
                     PutOutcome::Updated => counts.updated += added,
                     PutOutcome::Unchanged => counts.unchanged += added,
                 }
+            }
+            if let Some(ratings) = &ratings {
+                tx.execute(ratings).await?;
             }
             let unchanged = step.unchanged.iter();
             let unchanged = unchanged.map(|item| (item.clone(), "unchanged", None));

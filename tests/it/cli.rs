@@ -11,6 +11,7 @@ mod evaluate;
 mod report;
 mod servers;
 mod settings;
+mod trust;
 
 /// A folder to run `gavel` in, with nothing of this process's environment.
 struct Place {

@@ -41,6 +41,7 @@ pub const ALL: &[ProblemType] = &[
     row("session-not-found", &[404], "The session is not known", "Put the session first, or set history.base_url: then scoring fetches it from TARSy."),
     row("import-not-found", &[404], "The import is not known", "GET /api/v1/sessions/imports lists those there are."),
     row("not-scored", &[404], "The session has no score yet", "`job` is the active job, else the last one that failed; without one, ask for a score by POST."),
+    row("score-not-found", &[404], "The score is not known", "Check the id; GET /api/v1/scoring/sessions/{session_id}/scores lists those of a session."),
     row("job-not-found", &[404], "The job is not known", "Check the id."),
     row("batch-not-found", &[404], "The batch is not known", "Check the id; GET /api/v1/batches lists those there are."),
     row("criteria-not-found", &[404], "The criteria are not stored", "GET /api/v1/scoring/criteria lists what is stored."),

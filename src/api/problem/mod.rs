@@ -131,6 +131,8 @@ pub(super) enum ApiError {
         job: Option<Box<Job>>,
     },
     /// 404.
+    ScoreNotFound(Uuid),
+    /// 404.
     JobNotFound(JobId),
     /// 404.
     BatchNotFound(Uuid),

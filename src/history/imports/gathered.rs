@@ -1,5 +1,8 @@
 //! What was fetched and isn't stored yet: bounded in sessions and in bytes. Pure.
 
+use uuid::Uuid;
+
+use crate::score::trust::Quality;
 use crate::store::SessionRecord;
 
 /// How many sessions are stored in one step at most.
@@ -9,7 +12,7 @@ const STEP_BYTES: usize = 16 * 1024 * 1024;
 
 /// What became of one session of a page.
 pub(super) enum Fetched {
-    Session(Box<SessionRecord>),
+    Session(Box<SessionRecord>, Option<Quality>),
     Failed(String, String),
 }
 
@@ -19,13 +22,17 @@ pub(super) struct Gathered {
     pub(super) sessions: Vec<SessionRecord>,
     pub(super) unchanged: Vec<String>,
     pub(super) failed: Vec<(String, String)>,
+    /// What reviewers said of sessions that are stored, or will be by this step.
+    pub(super) ratings: Vec<(Uuid, Quality)>,
     bytes: usize,
 }
 
 impl Gathered {
     pub(super) fn add(&mut self, fetched: Fetched) {
         match fetched {
-            Fetched::Session(session) => {
+            Fetched::Session(session, quality) => {
+                let rated = quality.map(|quality| (session.session_id, quality));
+                self.ratings.extend(rated);
                 let messages = session.conversation.iter();
                 self.bytes += messages.map(|message| message.content.len()).sum::<usize>();
                 self.bytes += session.final_analysis.as_ref().map_or(0, String::len);

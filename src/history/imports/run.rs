@@ -15,8 +15,10 @@ use super::Imports;
 use super::gathered::{Fetched, Gathered};
 use super::walk::{self, MOST_PAGES};
 use crate::history::tarsy::{
-    Address, Generation, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError, Window,
+    Address, Generation, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError, TarsySession,
+    Window,
 };
+use crate::score::trust::Quality;
 use crate::store::{
     ImportEnd, ImportRow, ImportStep, StoreError, StoredSession, WalkPlace, Walked,
 };
@@ -211,12 +213,14 @@ impl Run<'_> {
                     .push((shown(&item.id), "its id is not a UUID".to_owned())),
                 Some(id) if !self.import.refresh && is_unchanged(item, stored.get(&id)) => {
                     step.unchanged.push(item.id.clone());
+                    step.ratings
+                        .extend(item.quality.map(|quality| (id, quality)));
                 }
-                Some(id) => wanted.push(id),
+                Some(id) => wanted.push((id, item.quality)),
             }
         }
         let mut fetched = stream::iter(wanted)
-            .map(|id| self.fetch(id))
+            .map(|(id, listed)| self.fetch(id, listed))
             .buffer_unordered(SESSIONS_AT_ONCE);
         let mut flush_at = Instant::now() + STEP_EVERY;
         loop {
@@ -251,11 +255,12 @@ impl Run<'_> {
             })
     }
 
-    /// One session. What is wrong with it alone is its failure; what is wrong with TARSy ends the run.
-    async fn fetch(&self, id: Uuid) -> Result<Fetched, Halt> {
+    /// One session; `listed` is what its list says that a reviewer said of it. What is wrong with it alone is its failure; what
+    /// is wrong with TARSy ends the run.
+    async fn fetch(&self, id: Uuid, listed: Option<Quality>) -> Result<Fetched, Halt> {
         let reason = match self.tarsy.session(id).await {
-            Ok(input) => match input.into_record(id, SOURCE) {
-                Ok(record) => return Ok(Fetched::Session(Box::new(record))),
+            Ok(TarsySession { input, quality }) => match input.into_record(id, SOURCE) {
+                Ok(record) => return Ok(Fetched::Session(Box::new(record), quality.or(listed))),
                 Err(faults) => faults.to_string(),
             },
             Err(TarsyError::Missing(said)) => {
@@ -288,6 +293,7 @@ impl Run<'_> {
             sessions: gathered.sessions,
             unchanged: gathered.unchanged,
             failed: gathered.failed,
+            ratings: gathered.ratings,
             place,
             now: self.imports.clock.now(),
         };
@@ -342,6 +348,7 @@ mod tests {
             status: Some(SessionStatus::Completed),
             began_at: None,
             completed_at: at(5_000_000_123),
+            quality: None,
         };
         let stored = StoredSession {
             source: SOURCE.to_owned(),

@@ -83,6 +83,7 @@ mod tests {
                     status: None,
                     began_at: Some(at(*us)),
                     completed_at: None,
+                    quality: None,
                 })
                 .collect(),
             total_pages: Some(pages),

@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use super::http::Http;
 use super::{
-    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, Window, about, add_tool, available_tool,
-    read, status_of, tool_name,
+    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, Window, about, add_tool,
+    available_tool, read, status_of, tool_name,
 };
 use crate::history::ingest::SessionInput;
 use crate::score::session::Message;
+use crate::score::trust::Quality;
 
 /// A list that only this generation has.
 pub(super) const PROBE: &str = "/api/v1/sessions?page=1&page_size=1";
@@ -39,6 +40,8 @@ struct Overview {
     created_at: Option<String>,
     #[serde(default)]
     completed_at: Option<String>,
+    #[serde(default)]
+    quality_rating: Option<Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -55,6 +58,7 @@ struct Detail {
     started_at: Option<String>,
     completed_at: Option<String>,
     stages: Option<Vec<Stage>>,
+    quality_rating: Option<Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -137,6 +141,7 @@ pub(super) fn list_page(text: &str) -> Result<ListPage, serde_json::Error> {
         status: status_of(session.status.as_deref()),
         began_at: session.created_at.as_deref().and_then(time),
         completed_at: session.completed_at.as_deref().and_then(time),
+        quality: quality(session.quality_rating.as_ref()),
     });
     Ok(ListPage {
         items: items.collect(),
@@ -145,7 +150,7 @@ pub(super) fn list_page(text: &str) -> Result<ListPage, serde_json::Error> {
     })
 }
 
-pub(super) async fn session(http: &Http, id: Uuid) -> Result<SessionInput, TarsyError> {
+pub(super) async fn session(http: &Http, id: Uuid) -> Result<TarsySession, TarsyError> {
     // The timeline comes last: of a session that ends meanwhile it then holds no less than the details say.
     let detail = http.get(&format!("/api/v1/sessions/{id}")).await?;
     let detail: Detail = read(&detail, "the details", id)?;
@@ -157,7 +162,15 @@ pub(super) async fn session(http: &Http, id: Uuid) -> Result<SessionInput, Tarsy
     };
     let events: Option<Vec<Event>> = read(&timeline, "the timeline", id)?;
     let tools = tools(http, id).await?;
-    Ok(input(id, detail, events.unwrap_or_default(), tools))
+    Ok(TarsySession {
+        quality: quality(detail.quality_rating.as_ref()),
+        input: input(id, detail, events.unwrap_or_default(), tools),
+    })
+}
+
+/// What a reviewer said of the session; a word that isn't known is none.
+fn quality(word: Option<&Value>) -> Option<Quality> {
+    word?.as_str()?.parse().ok()
 }
 
 /// The tools that the trace shows: those that servers listed, and those that were called.

@@ -24,6 +24,7 @@ pub use self::address::{Address, BadAddress};
 use self::http::Http;
 use crate::history::ingest::{SessionInput, shortened};
 use crate::job::text_enum;
+use crate::score::trust::Quality;
 use crate::store::SessionStatus;
 
 /// Sessions of one page of the list; both generations give at most this many.
@@ -102,6 +103,17 @@ pub struct Listed {
     pub began_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
+    /// What a reviewer said of it; the newer generation alone asks reviewers.
+    pub quality: Option<Quality>,
+}
+
+/// One session, as it would be put.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TarsySession {
+    /// The session.
+    pub input: SessionInput,
+    /// What a reviewer said of it.
+    pub quality: Option<Quality>,
 }
 
 /// One page of a list.
@@ -179,7 +191,7 @@ impl Tarsy {
     ///
     /// # Errors
     /// `Missing` when there is no such session; `Unusable` when its answer can't be read.
-    pub async fn session(&self, id: Uuid) -> Result<SessionInput, TarsyError> {
+    pub async fn session(&self, id: Uuid) -> Result<TarsySession, TarsyError> {
         match self.generation().await? {
             Generation::Python => python::session(&self.http, id).await,
             Generation::Go => go::session(&self.http, id).await,

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::http::Http;
 use super::{
-    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, Window, about, add_tool, as_text,
-    available_tool, read, status_of,
+    ListPage, Listed, PAGE_SIZE, Pagination, TarsyError, TarsySession, Window, about, add_tool,
+    as_text, available_tool, read, status_of,
 };
 use crate::history::ingest::SessionInput;
 use crate::score::session::Message;
@@ -120,6 +120,7 @@ pub(super) fn list_page(text: &str) -> Result<ListPage, serde_json::Error> {
         status: status_of(session.status.as_deref()),
         began_at: session.started_at_us.and_then(time),
         completed_at: session.completed_at_us.and_then(time),
+        quality: None,
     });
     Ok(ListPage {
         items: items.collect(),
@@ -128,7 +129,7 @@ pub(super) fn list_page(text: &str) -> Result<ListPage, serde_json::Error> {
     })
 }
 
-pub(super) async fn session(http: &Http, id: Uuid) -> Result<SessionInput, TarsyError> {
+pub(super) async fn session(http: &Http, id: Uuid) -> Result<TarsySession, TarsyError> {
     let detail = http.get(&format!("/api/v1/history/sessions/{id}")).await?;
     let analysis = http
         .get(&format!(
@@ -139,7 +140,10 @@ pub(super) async fn session(http: &Http, id: Uuid) -> Result<SessionInput, Tarsy
     let analysis: FinalAnalysis = read(&analysis, "the final analysis", id)?;
     about(id, detail.session_id.as_deref())?;
     about(id, analysis.session_id.as_deref())?;
-    Ok(input(id, detail, analysis))
+    Ok(TarsySession {
+        input: input(id, detail, analysis),
+        quality: None,
+    })
 }
 
 fn input(id: Uuid, detail: Detail, analysis: FinalAnalysis) -> SessionInput {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{BadRequest, Criteria, Request, Scorecard};
+use crate::job::UnknownText;
 use crate::judge::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply};
 
 /// One message of a conversation.
@@ -157,6 +158,26 @@ pub enum Rating {
 }
 
 impl Rating {
+    /// Every word, worst first.
+    pub const ALL: [Self; 5] = [
+        Self::Failed,
+        Self::Weak,
+        Self::Adequate,
+        Self::Good,
+        Self::NearPerfect,
+    ];
+
+    /// Its place among the words, from 0 for the worst.
+    pub fn step(self) -> usize {
+        match self {
+            Self::Failed => 0,
+            Self::Weak => 1,
+            Self::Adequate => 2,
+            Self::Good => 3,
+            Self::NearPerfect => 4,
+        }
+    }
+
     /// The word for a total of 0-100.
     pub fn of(total: u8) -> Self {
         match total {
@@ -177,6 +198,19 @@ impl Rating {
             Self::Good => "good",
             Self::NearPerfect => "near_perfect",
         }
+    }
+}
+
+impl std::str::FromStr for Rating {
+    type Err = UnknownText;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|word| word.as_str() == text);
+        found.ok_or_else(|| UnknownText {
+            what: "rating",
+            text: text.to_owned(),
+            known: Self::ALL.map(Self::as_str).join(", "),
+        })
     }
 }
 

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::report::{Item, Outcome, ReportError, Source};
+use crate::score::statistics::bootstrap_mean;
 
-/// Resamples of the bootstrap.
-const RESAMPLES: usize = 2_000;
-/// What it draws from: the same two runs give the same interval.
+/// What the bootstrap draws from: the same two runs give the same interval.
 const SEED: u64 = 20_260_101;
 
 /// How run B differs from run A.
@@ -167,7 +166,8 @@ impl Comparison {
         self.mean_b = Some(pairs.iter().map(|(_, b)| b).sum::<f64>() / n);
         let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
         self.difference = Some(differences.iter().sum::<f64>() / n);
-        self.interval = bootstrap(&differences, &mut fastrand::Rng::with_seed(SEED));
+        self.interval = bootstrap_mean(&differences, SEED)
+            .map(|found| (found.interval.low, found.interval.high));
     }
 }
 
@@ -177,22 +177,6 @@ fn name(item: &Item) -> String {
         Some(id) => id.clone(),
         None => format!("#{}", item.item_no + 1),
     }
-}
-
-/// The percentile bootstrap's 95 % interval of a mean.
-fn bootstrap(values: &[f64], random: &mut fastrand::Rng) -> Option<(f64, f64)> {
-    if values.len() < 2 {
-        return None;
-    }
-    let mut means: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            let drawn = (0..values.len()).map(|_| values[random.usize(..values.len())]);
-            drawn.sum::<f64>() / values.len() as f64
-        })
-        .collect();
-    means.sort_by(f64::total_cmp);
-    let edge = RESAMPLES / 40;
-    Some((*means.get(edge)?, *means.get(RESAMPLES - 1 - edge)?))
 }
 
 #[cfg(test)]

@@ -4,16 +4,21 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 42] = [
+const ROUTES: [&str; 50] = [
+    "get /api/v1/analytics/agreement",
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
+    "get /api/v1/batches/{batch_id}/spread",
     "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
     "get /api/v1/judges",
     "get /api/v1/queue",
+    "get /api/v1/scores/{score_id}/ratings",
     "get /api/v1/scoring/criteria",
+    "get /api/v1/scoring/criteria/compare",
+    "get /api/v1/scoring/criteria/diff",
     "get /api/v1/scoring/criteria/{criteria_hash}",
     "get /api/v1/scoring/sessions/{session_id}/score",
     "get /api/v1/scoring/sessions/{session_id}/scores",
@@ -21,6 +26,7 @@ const ROUTES: [&str; 42] = [
     "get /api/v1/sessions/imports",
     "get /api/v1/sessions/imports/{import_id}",
     "get /api/v1/sessions/{session_id}",
+    "get /api/v1/sessions/{session_id}/ratings",
     "get /api/v1/workers",
     "get /livez",
     "get /metrics",
@@ -42,10 +48,12 @@ const ROUTES: [&str; 42] = [
     "post /api/v1/queue/pause",
     "post /api/v1/queue/resume",
     "post /api/v1/rescore",
+    "post /api/v1/scores/{score_id}/ratings",
     "post /api/v1/scoring/criteria",
     "post /api/v1/scoring/sessions/{session_id}/score",
     "post /api/v1/sessions/import",
     "post /api/v1/sessions/imports/{import_id}/cancel",
+    "post /api/v1/sessions/{session_id}/ratings",
     "put /api/v1/sessions/{session_id}",
 ];
 
@@ -124,7 +132,7 @@ async fn the_router_answers_every_route_of_the_document() {
 #[tokio::test]
 async fn every_body_has_an_example_that_is_taken() {
     let server = Server::with(Setup::default()).await;
-    let session = server.session().await;
+    let (session, score) = server.scored(50).await;
     let batch = server.batch(1).await;
     let mut bodies = 0;
     for (method, path, operation) in operations(&document()) {
@@ -137,6 +145,7 @@ async fn every_body_has_an_example_that_is_taken() {
         let path = path
             .replace("{session_id}", &session.to_string())
             .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
+            .replace("{score_id}", &score.to_string())
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
         // No worker runs: what would wait for one answers its job.
@@ -149,7 +158,7 @@ async fn every_body_has_an_example_that_is_taken() {
         let text = answer.text().await.unwrap();
         assert!(status.is_success(), "{method} {path}: {status} {text}");
     }
-    assert_eq!(bodies, 12);
+    assert_eq!(bodies, 14);
 }
 
 #[test]

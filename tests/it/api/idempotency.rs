@@ -111,6 +111,7 @@ async fn every_post_of_the_document_takes_a_key() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let job = server.queued(session).await;
+    let (_, score) = server.scored(50).await;
     let import = server.post("/api/v1/sessions/import").send().await.unwrap();
     let import = json_of(import, 202).await;
     let document: Value = serde_json::from_str(&gavel::api::openapi_json()).unwrap();
@@ -124,6 +125,7 @@ async fn every_post_of_the_document_takes_a_key() {
         let asked = path
             .replace("{session_id}", &session.to_string())
             .replace("{job_id}", &job.to_string())
+            .replace("{score_id}", &score.to_string())
             .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
             .replace("{import_id}", import["import_id"].as_str().unwrap())
             .replace("{name}", "judge-a");

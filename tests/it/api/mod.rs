@@ -7,6 +7,7 @@ mod batch_reports;
 mod batches;
 mod brakes;
 mod calibration;
+mod criteria_compare;
 mod document;
 mod events;
 mod fakes;
@@ -16,7 +17,9 @@ mod jobs;
 mod lists;
 mod new_job;
 mod operate;
+mod panels;
 mod post_score;
+mod ratings;
 mod read_score;
 mod rescore;
 

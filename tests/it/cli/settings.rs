@@ -2,7 +2,7 @@
 
 use super::Place;
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "up",
     "demo",
     "serve",
@@ -11,6 +11,7 @@ const COMMANDS: [&str; 18] = [
     "score",
     "sessions",
     "criteria",
+    "ratings",
     "jobs",
     "report",
     "judges",

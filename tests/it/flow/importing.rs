@@ -29,12 +29,12 @@ on_every_setup!(
 
 const PATH: &str = "/api/v1/sessions/import";
 
-async fn world(home: Home) -> World {
+pub(super) async fn world(home: Home) -> World {
     World::idle(home, Say::Score(70)).await
 }
 
 /// A request for everything, as fast as it goes.
-fn all_of(server: &TarsyServer) -> Value {
+pub(super) fn all_of(server: &TarsyServer) -> Value {
     json!({ "from": server.url(), "rps": 0 })
 }
 
@@ -61,14 +61,14 @@ async fn ended(api: &Api, id: Uuid) -> Value {
 }
 
 /// Imports to the end.
-async fn imported(api: &Api, body: Value) -> Value {
+pub(super) async fn imported(api: &Api, body: Value) -> Value {
     let id = begun(api, body).await;
     let import = ended(api, id).await;
     assert_eq!(import["state"], "completed", "{import:#}");
     import
 }
 
-fn counts(new: usize, updated: usize, unchanged: usize, failed: usize) -> Value {
+pub(super) fn counts(new: usize, updated: usize, unchanged: usize, failed: usize) -> Value {
     json!({ "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
             "total": new + updated + unchanged + failed })
 }

@@ -22,6 +22,7 @@ mod qas;
 mod refused_end;
 mod replies;
 mod rescoring;
+mod reviews;
 mod score_query;
 mod sql_metrics;
 mod window;

@@ -39,6 +39,7 @@ fn step(import_id: Uuid, owner: Uuid) -> ImportStep {
         sessions: Vec::new(),
         unchanged: Vec::new(),
         failed: Vec::new(),
+        ratings: Vec::new(),
         place: None,
         now: now(),
     }

@@ -25,6 +25,8 @@ pub(crate) struct Kept {
     pub(crate) completed_us: Option<i64>,
     /// What its conversation is about.
     pub(crate) text: String,
+    /// What a reviewer said of it; the newer generation alone tells.
+    pub(crate) quality: Option<&'static str>,
 }
 
 impl Kept {
@@ -37,6 +39,7 @@ impl Kept {
             began_us,
             completed_us: Some(began_us + 30_000_000),
             text: format!("session number {n}"),
+            quality: None,
         }
     }
 

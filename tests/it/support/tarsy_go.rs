@@ -66,6 +66,7 @@ fn overview(kept: &Kept) -> Value {
         "id": kept.id, "alert_type": "PodCrashLooping", "chain_id": "kubernetes", "status": kept.status,
         "author": "alice", "created_at": time(kept.began_us), "started_at": time(kept.began_us),
         "completed_at": kept.completed_us.map(time), "duration_ms": 30_000, "latest_score": null,
+        "quality_rating": kept.quality,
     })
 }
 

@@ -1,0 +1,106 @@
+//! Which version of the criteria a request means: a hash, its beginning, or `current`.
+
+use super::ApiState;
+use super::params::Params;
+use super::problem::{ApiError, Refusal};
+use crate::job::Kind;
+
+/// Shortest beginning of a hash that names one.
+const SHORTEST: usize = 8;
+/// What names criteria.
+const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
+
+/// One version that a request names.
+pub(super) struct Named {
+    /// Its identity.
+    pub(super) hash: String,
+    /// What it is for.
+    pub(super) kind: Kind,
+}
+
+/// Takes `a` and `b`; faults stay with the query.
+pub(super) fn names(params: &mut Params) -> (String, String) {
+    let mut one = |name: &'static str| {
+        let text = params.text(name);
+        if text.is_none() && !params.is_faulty(name) {
+            params.fault(name, format!("is needed: {FORMS}"));
+        }
+        text.unwrap_or_default()
+    };
+    (one("a"), one("b"))
+}
+
+/// The two versions that a query names, which must not be the same.
+pub(super) async fn both(
+    state: &ApiState,
+    (a, b): (String, String),
+) -> Result<(Named, Named), ApiError> {
+    let a = named(state, "/a", &a).await?;
+    let b = named(state, "/b", &b).await?;
+    if a.hash == b.hash {
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/b",
+            "is the same version as a: name another one",
+        ));
+    }
+    Ok((a, b))
+}
+
+/// The version that a text names: `current` is that for sessions.
+async fn named(state: &ApiState, pointer: &str, text: &str) -> Result<Named, ApiError> {
+    if text == "current" {
+        let current = state.enqueue.current_criteria();
+        return Ok(Named {
+            hash: current.hash.0.clone(),
+            kind: current.kind,
+        });
+    }
+    let prefix = text.to_ascii_lowercase();
+    let hex = prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !hex || !(SHORTEST..=64).contains(&prefix.len()) {
+        let message = format!("must be {FORMS}");
+        return Err(ApiError::fault(Refusal::Unprocessable, pointer, message));
+    }
+    let mut found = state.store.criteria_beginning_with(&prefix).await?;
+    for kind in Kind::ALL {
+        let current = state.enqueue.current_criteria_of(*kind);
+        let known = found.iter().any(|(hash, _)| *hash == current.hash.0);
+        if current.hash.0.starts_with(&prefix) && !known {
+            found.push((current.hash.0.clone(), *kind));
+        }
+    }
+    match found.as_slice() {
+        [] => Err(ApiError::CriteriaNotFound(text.to_owned())),
+        [(hash, kind)] => Ok(Named {
+            hash: hash.clone(),
+            kind: *kind,
+        }),
+        several => {
+            let hashes: Vec<&str> = several.iter().map(|(hash, _)| hash.as_str()).collect();
+            let message = format!(
+                "names several: {}; give more of its digits",
+                hashes.join(", ")
+            );
+            Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
+        }
+    }
+}
+
+/// The version that a query's `criteria` names: `current`, if it is left out.
+pub(super) async fn criteria_of(
+    state: &ApiState,
+    text: Option<String>,
+) -> Result<String, ApiError> {
+    let text = text.unwrap_or_else(|| "current".to_owned());
+    let found = named(state, "/criteria", &text).await?;
+    if found.kind != Kind::Session {
+        let message = format!("is for kind {}: people rate sessions alone", found.kind);
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/criteria",
+            message,
+        ));
+    }
+    Ok(found.hash)
+}

@@ -1,0 +1,282 @@
+//! What a batch of repeats or of a jury says of its judges: GET `/api/v1/batches/{batch_id}/spread`.
+//!
+//! A panel's median is a figure of the batch: it is never stored as a score, and never anybody's current one.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::ApiState;
+use super::params::{Params, Segment, uuid};
+use super::problem::{ApiError, Problem, Refusal};
+use crate::job::Purpose;
+use crate::score::session::{Flag, Rating};
+use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
+use crate::store::AskedOfPanel;
+
+/// The list's name in its cursors.
+const LIST: char = 'p';
+/// What a judge is called whose job names none.
+const NAMELESS: &str = "none";
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(get_spread))
+}
+
+/// One score of a panel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct VoteView {
+    /// The job that made it.
+    pub(super) job_id: Uuid,
+    /// Who was asked.
+    pub(super) judge: String,
+    /// 0-100.
+    pub(super) total: u8,
+    /// The total as a word.
+    pub(super) rating: Rating,
+}
+
+/// One session's panel.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct PanelView {
+    /// The session.
+    pub(super) session_id: Uuid,
+    /// How many scores were asked for.
+    pub(super) asked: usize,
+    /// Those that came, in the order of their jobs.
+    pub(super) scores: Vec<VoteView>,
+    /// Their median; null without any.
+    pub(super) median: Option<f64>,
+    /// The median as a word.
+    pub(super) rating: Option<Rating>,
+    /// Their standard deviation (n - 1); null for fewer than two.
+    pub(super) sd: Option<f64>,
+    /// The largest less the smallest.
+    pub(super) range: Option<f64>,
+    /// How many of them have another word than the median.
+    pub(super) flips: usize,
+    /// Whether any has.
+    pub(super) flipped: bool,
+    /// `jury_disagreement`: the totals of a jury lie more than 15 points apart.
+    pub(super) flags: Vec<Flag>,
+}
+
+/// One judge of the batch.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct PanelJudge {
+    /// Its name.
+    pub(super) judge: String,
+    /// How many scores it gave.
+    pub(super) scores: usize,
+    /// Their mean.
+    pub(super) mean: f64,
+    /// By how many points they lie above the medians of their sessions on average: above 0 it is milder than the panel.
+    pub(super) mean_difference: f64,
+}
+
+/// What the panels of a batch come to.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct PanelSummary {
+    /// Sessions that were asked for.
+    pub(super) sessions: usize,
+    /// Those all of whose scores came.
+    pub(super) complete: usize,
+    /// Scores in all.
+    pub(super) scores: usize,
+    /// The mean standard deviation of a session; null where none has two scores.
+    pub(super) mean_sd: Option<f64>,
+    /// The share of scores that have another word than their session's median, 0-1; null where no session has two.
+    pub(super) flip_share: Option<f64>,
+    /// Sessions whose totals lie more than 15 points apart.
+    pub(super) disagreements: usize,
+    /// Each judge, by name.
+    pub(super) judges: Vec<PanelJudge>,
+}
+
+/// The panels of a batch, by the ids of their sessions.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct SpreadReport {
+    /// The batch.
+    pub(super) batch_id: Uuid,
+    /// `repeat`: a judge was asked again; `jury`: several judges were; null: the batch asks nothing of that kind.
+    pub(super) purpose: Option<Purpose>,
+    /// Whether the scores are those of simulated judges: there are no others.
+    pub(super) simulated: bool,
+    /// All sessions together.
+    pub(super) summary: PanelSummary,
+    /// The sessions of this page.
+    pub(super) items: Vec<PanelView>,
+    /// Where the next page begins; null on the last.
+    pub(super) next_cursor: Option<String>,
+    /// What to beware of.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Shows how far the scores of a batch of repeats, or of a jury, lie apart.
+///
+/// May be asked while the batch runs: then of what came so far. Scores of simulated judges are left out beside real ones. How to
+/// read the figures is in docs/trust.md.
+#[utoipa::path(
+    get, path = "/api/v1/batches/{batch_id}/spread", tag = "trust",
+    params(
+        ("batch_id" = Uuid, Path, description = "The batch"),
+        ("limit" = Option<u32>, Query, description = "How many sessions, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The panels", body = SpreadReport),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_spread(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    mut params: Params,
+) -> Result<Json<SpreadReport>, ApiError> {
+    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
+    let limit = params.limit();
+    let after = after(&mut params);
+    params.finish()?;
+    if state.store.batch(id).await?.is_none() {
+        return Err(ApiError::BatchNotFound(id));
+    }
+    let asked = state.store.asked_of_panels(id).await?;
+    let report = tokio::task::spawn_blocking(move || report(id, asked, after, limit as usize))
+        .await
+        .map_err(|error| ApiError::Internal(format!("looking at a batch's panels: {error}")))?;
+    Ok(Json(report))
+}
+
+/// The session that the page before ended with; a fault stays with the query.
+fn after(params: &mut Params) -> Option<Uuid> {
+    let text = params.text("cursor")?;
+    let id = text
+        .strip_prefix(LIST)
+        .and_then(|id| Uuid::try_parse(id).ok());
+    if id.is_none() {
+        let message =
+            "is not a position in this list; use a next_cursor that the list gave, or leave it out";
+        params.fault("cursor", message.to_owned());
+    }
+    id
+}
+
+fn report(
+    batch_id: Uuid,
+    mut asked: Vec<AskedOfPanel>,
+    after: Option<Uuid>,
+    limit: usize,
+) -> SpreadReport {
+    let is_scored = |item: &AskedOfPanel| item.total.is_some();
+    let has_real = asked.iter().any(|item| is_scored(item) && !item.simulated);
+    let made_up = asked.iter().filter(|item| item.simulated).count();
+    if has_real {
+        asked.retain(|item| !item.simulated);
+    }
+    let (mut panels, mut items, mut more) = (Panels::default(), Vec::new(), false);
+    for session in asked.chunk_by(|a, b| a.session_id == b.session_id) {
+        let Some(first) = session.first() else {
+            continue;
+        };
+        let votes = votes(session);
+        panels.add(&votes, session.len());
+        if after.is_some_and(|after| first.session_id <= after) {
+            continue;
+        }
+        if items.len() < limit {
+            items.push(panel(session, &votes));
+        } else {
+            more = true;
+        }
+    }
+    let mut warnings = Vec::new();
+    if asked.is_empty() {
+        warnings.push(
+            "the batch asks nothing twice: it is no batch of repeats or of a jury".to_owned(),
+        );
+    }
+    if made_up > 0 && has_real {
+        warnings.push(format!(
+            "{made_up} scores of a simulated judge are left out"
+        ));
+    } else if made_up > 0 {
+        warnings
+            .push("all scores are of a simulated judge: they say nothing of a real one".to_owned());
+    }
+    let last = items.last().filter(|_| more);
+    SpreadReport {
+        batch_id,
+        purpose: asked.first().map(|item| item.purpose),
+        simulated: made_up > 0 && !has_real,
+        summary: summary(panels.figures()),
+        next_cursor: last.map(|item| format!("{LIST}{}", item.session_id.simple())),
+        items,
+        warnings,
+    }
+}
+
+fn votes(session: &[AskedOfPanel]) -> Vec<Vote<&str>> {
+    session
+        .iter()
+        .filter_map(|item| {
+            Some(Vote {
+                judge: item.judge.as_deref().unwrap_or(NAMELESS),
+                total: item.total?,
+            })
+        })
+        .collect()
+}
+
+fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> PanelView {
+    let panel = Panel::of(votes);
+    let is_jury = session.iter().any(|item| item.purpose == Purpose::Jury);
+    let disagrees = panel.is_some_and(|panel| panel.disagrees);
+    let scores = session.iter().filter_map(|item| {
+        let total = item.total?;
+        Some(VoteView {
+            job_id: item.job_id,
+            judge: item.judge.clone().unwrap_or_else(|| NAMELESS.to_owned()),
+            total,
+            rating: Rating::of(total),
+        })
+    });
+    PanelView {
+        session_id: session.first().map_or(Uuid::nil(), |item| item.session_id),
+        asked: session.len(),
+        scores: scores.collect(),
+        median: panel.map(|panel| panel.spread.median),
+        rating: panel.map(|panel| panel.rating),
+        sd: panel.and_then(|panel| panel.spread.sd),
+        range: panel.map(|panel| panel.spread.range),
+        flips: panel.map_or(0, |panel| panel.flips),
+        flipped: panel.is_some_and(|panel| panel.flips > 0),
+        flags: if is_jury && disagrees {
+            vec![Flag::JuryDisagreement]
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+fn summary(figures: PanelFigures) -> PanelSummary {
+    let judge = |judge: JudgeFigures| PanelJudge {
+        judge: judge.judge,
+        scores: judge.scores,
+        mean: judge.mean,
+        mean_difference: judge.mean_difference,
+    };
+    PanelSummary {
+        sessions: figures.sessions,
+        complete: figures.complete,
+        scores: figures.scores,
+        mean_sd: figures.mean_sd,
+        flip_share: figures.flip_share,
+        disagreements: figures.disagreements,
+        judges: figures.judges.into_iter().map(judge).collect(),
+    }
+}

@@ -1,0 +1,241 @@
+//! `gavel ratings`: what people say of scores and sessions, and how far they and the judge agree.
+
+mod file;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Global;
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell, rounded};
+use super::reach::{Needs, ReachArgs, Reached};
+use crate::client::{Rated, RatingPut, list};
+use file::{FileRating, Ratings as RatingsFile};
+
+/// Import and list what people say of scores, and show how far they and the judge agree
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gavel ratings import reviews.csv --dry-run\n  gavel ratings import reviews.csv\n  gavel ratings list 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel ratings agreement"
+)]
+pub(super) struct Ratings {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Store ratings from a file: CSV, XLSX, JSON or JSONL
+    #[command(
+        long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns: session_id or score_id; one of total (0-100), \
+                      rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, partially_accurate, accurate); \
+                      and, if you like, by (who gave it), comment and at (RFC 3339). A person has one rating of a score and one \
+                      of a session as such: a new one takes its place, so that the same file can be imported again.\n\nThe whole \
+                      file is checked first, also whether there is what it rates: with one fault in it nothing is stored.\n\nExit \
+                      codes: 0 all stored, 2 the file has faults, 3 the service is down, 4 the file holds no rating."
+    )]
+    Import(Import),
+    /// List the ratings of a session and its scores, newest first
+    List {
+        /// The session's id
+        #[arg(required_unless_present = "score", conflicts_with = "score")]
+        session: Option<Uuid>,
+        /// The ratings of this score alone
+        #[arg(long, value_name = "ID")]
+        score: Option<Uuid>,
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show how far people and the judge agree under one version of the criteria
+    #[command(
+        long_about = "Show how far people and the judge agree under one version of the criteria: the share of ratings where both \
+                      say the same word, Cohen's kappa with quadratic weights and its 95 % interval, and which word met which. \
+                      How to read them is in docs/trust.md.\n\nExit codes: 0 shown, 2 the hash names no definition or several, 4 \
+                      no rating meets a score."
+    )]
+    Agreement {
+        /// The criteria: a hash, at least its first 8 digits, or current
+        #[arg(long, default_value = "current", value_name = "HASH")]
+        criteria: String,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Import {
+    /// The file; its name's ending says what it is written in
+    file: PathBuf,
+    /// Check the file, store nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl Ratings {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        match &self.what {
+            What::Import(import) => import.run(global).await,
+            What::List {
+                session,
+                score,
+                limit,
+                common,
+            } => {
+                let rated = match (session, score) {
+                    (_, Some(id)) => Rated::Score(*id),
+                    (Some(id), None) => Rated::Session(*id),
+                    (None, None) => return Err(CliError::usage("name a session, or --score ID")),
+                };
+                show_list(global, rated, *limit, common).await
+            }
+            What::Agreement { criteria, common } => {
+                let command = async |reached: Reached<'_>| {
+                    let found = reached.client.agreement(Some(criteria)).await?;
+                    print_agreement(&found, common.json)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+        }
+    }
+}
+
+impl Import {
+    async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let ratings = RatingsFile::read(&self.file)?;
+        if ratings.0.is_empty() {
+            let file = self.file.display();
+            output::note(&format!("nothing to import: {file} holds no rating"));
+            return Ok(Exit::Nothing);
+        }
+        let command = async |reached: Reached<'_>| {
+            ratings.check_there(&self.file, reached.client).await?;
+            let (mut new, mut replaced) = (0_u64, 0_u64);
+            let stored = if self.dry_run {
+                &[]
+            } else {
+                ratings.0.as_slice()
+            };
+            for FileRating { rated, body, .. } in stored {
+                match reached.client.rate(*rated, body).await? {
+                    RatingPut::New(_) => new += 1,
+                    RatingPut::Replaced(_) => replaced += 1,
+                }
+            }
+            let n = ratings.0.len();
+            if self.common.json {
+                output::json(&json!({
+                    "ratings": n, "new": new, "replaced": replaced, "dry_run": self.dry_run,
+                }))?;
+            } else if self.dry_run {
+                output::line(&format!("{n} ratings, all good; nothing stored"))?;
+            } else {
+                output::line(&format!(
+                    "{new} new, {replaced} in the place of earlier ones"
+                ))?;
+            }
+            Ok(Exit::Done)
+        };
+        let reach = &self.common.reach;
+        reach.run(global, Needs::Existing, command).await
+    }
+}
+
+async fn show_list(
+    global: &Global,
+    rated: Rated,
+    limit: usize,
+    common: &Common,
+) -> Result<Exit, CliError> {
+    let command = async |reached: Reached<'_>| {
+        let items = reached.client.ratings(rated, limit).await?;
+        if common.json {
+            output::json(&json!({ "items": items }))?;
+            return Ok(Exit::Done);
+        }
+        let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+        output::table(&["at", "by", "gave", "to score", "comment"], &rows)?;
+        Ok(Exit::Done)
+    };
+    common.reach.run(global, Needs::Existing, command).await
+}
+
+fn row(rating: &Value) -> Vec<String> {
+    let given = ["/total", "/rating", "/quality"].map(|pointer| cell(rating, pointer));
+    vec![
+        cell(rating, "/at"),
+        cell(rating, "/by"),
+        given.concat().replace('_', " "),
+        cell(rating, "/score_id"),
+        cell(rating, "/comment"),
+    ]
+}
+
+fn print_agreement(found: &Value, as_json: bool) -> Result<Exit, CliError> {
+    let scales = list(found, "/scales");
+    let exit = if scales.is_empty() {
+        Exit::Nothing
+    } else {
+        Exit::Done
+    };
+    if as_json {
+        output::json(found)?;
+        return Ok(exit);
+    }
+    output::line(&format!("criteria  {}", cell(found, "/criteria_hash")))?;
+    if scales.is_empty() {
+        output::note("no rating meets a score under these criteria: gavel ratings import FILE");
+    }
+    for scale in scales {
+        let number = |pointer: &str| rounded(scale, pointer, 2);
+        let raw = scale["raw"].as_f64().unwrap_or_default() * 100.0;
+        output::line(&format!(
+            "\n{}: {} ratings by {} people of {} scores; the same word in {raw:.0} %",
+            cell(scale, "/scale"),
+            cell(scale, "/n"),
+            cell(scale, "/raters"),
+            cell(scale, "/scores"),
+        ))?;
+        let kappa = match (
+            number("/kappa_quadratic/value"),
+            number("/kappa_quadratic/low"),
+        ) {
+            (value, _) if value.is_empty() => "kappa isn't defined".to_owned(),
+            (value, low) if low.is_empty() => format!("kappa {value} (quadratic)"),
+            (value, low) => format!(
+                "kappa {value} (quadratic), 95 % from {low} to {}: {}",
+                number("/kappa_quadratic/high"),
+                cell(scale, "/strength").replace('_', " ")
+            ),
+        };
+        output::line(&kappa)?;
+        if !number("/mean_absolute_difference").is_empty() {
+            output::line(&format!(
+                "totals lie {} points apart on average, the judge's {} above people's",
+                number("/mean_absolute_difference"),
+                number("/mean_difference")
+            ))?;
+        }
+        output::line("")?;
+        output::counts("people \\ judge", &scale["confusion"])?;
+        for warning in list(scale, "/warnings") {
+            output::note(&format!("note: {}", warning.as_str().unwrap_or_default()));
+        }
+    }
+    Ok(exit)
+}

@@ -1,0 +1,56 @@
+//! Numbers drawn from a seed: SplitMix64, which gives the same sequence everywhere and for ever. Nothing here is secret.
+
+/// A sequence of numbers that its seed determines.
+pub(super) struct Draws(u64);
+
+impl Draws {
+    /// The sequence of a seed.
+    pub(super) fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// The next index below `n`. Off from uniform by less than n / 2^64, which no figure shows.
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        let wide = u128::from(self.next()) * (n as u128);
+        // The upper half is below n, which came as a usize.
+        (wide >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_of_a_seed_is_the_published_one() {
+        // The first numbers of SplitMix64 from the seed 1234567.
+        let mut draws = Draws::of(1_234_567);
+        let first: Vec<u64> = (0..3).map(|_| draws.next()).collect();
+        assert_eq!(
+            first,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
+    }
+
+    #[test]
+    fn an_index_is_below_its_bound_and_every_one_is_drawn() {
+        let mut draws = Draws::of(7);
+        let mut seen = [0_u32; 5];
+        for _ in 0..5_000 {
+            seen[draws.below(5)] += 1;
+        }
+        assert!(seen.iter().all(|n| (850..1_150).contains(n)), "{seen:?}");
+    }
+}

@@ -1,0 +1,12 @@
+//! How far scores can be trusted: two criteria beside each other, people beside the judge, a judge beside itself, judges
+//! beside each other. Pure: the store counts, and this says what the counts come to.
+
+mod agreement;
+mod comparison;
+mod human;
+mod panel;
+
+pub use agreement::{Agreement, Judged, agreement};
+pub use comparison::{Comparison, PairCount, compare};
+pub use human::{Given, Quality, Scale};
+pub use panel::{DISAGREEMENT, JudgeFigures, Panel, PanelFigures, Panels, Vote};

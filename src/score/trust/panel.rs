@@ -1,0 +1,222 @@
+//! Several scores of one session for the same question: a judge asked again, or several judges asked at once.
+//!
+//! The median of a panel is a figure of its batch. It is never a score, and never anybody's current one.
+
+use std::collections::BTreeMap;
+
+use crate::score::session::Rating;
+use crate::score::statistics::{Spread, mean};
+
+/// Points that a panel's totals may lie apart before its members disagree. A rating is 15 points wide but for the outer two:
+/// totals further apart share no rating, and two ratings that aren't neighbours are always further apart.
+pub const DISAGREEMENT: u8 = 15;
+
+/// What one member gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vote<J> {
+    /// Who.
+    pub judge: J,
+    /// The total, 0-100.
+    pub total: u8,
+}
+
+/// One session's panel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Panel {
+    /// How far its totals lie apart.
+    pub spread: Spread,
+    /// The word for the median, which is cut to a whole number: a total has to reach a rating.
+    pub rating: Rating,
+    /// How many of its totals have another word.
+    pub flips: usize,
+    /// Whether the totals lie further apart than [`DISAGREEMENT`].
+    pub disagrees: bool,
+}
+
+impl Panel {
+    /// What the votes come to; `None` without any.
+    pub fn of<J>(votes: &[Vote<J>]) -> Option<Self> {
+        let totals: Vec<f64> = votes.iter().map(|vote| f64::from(vote.total)).collect();
+        let spread = Spread::of(&totals)?;
+        // Within 0-100: it lies between totals.
+        let rating = Rating::of(spread.median.floor() as u8);
+        let other = |vote: &&Vote<J>| Rating::of(vote.total) != rating;
+        Some(Self {
+            spread,
+            rating,
+            flips: votes.iter().filter(other).count(),
+            disagrees: spread.range > f64::from(DISAGREEMENT),
+        })
+    }
+}
+
+/// What a batch's panels come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PanelFigures {
+    /// How many sessions have a panel, or are to get one.
+    pub sessions: usize,
+    /// Those whose every member gave a total.
+    pub complete: usize,
+    /// The totals in all.
+    pub scores: usize,
+    /// The mean standard deviation of the sessions that have two totals or more.
+    pub mean_sd: Option<f64>,
+    /// The share of totals whose word isn't their median's, of sessions that have two totals or more.
+    pub flip_share: Option<f64>,
+    /// How many sessions' totals lie further apart than [`DISAGREEMENT`].
+    pub disagreements: usize,
+    /// Each judge, by name.
+    pub judges: Vec<JudgeFigures>,
+}
+
+/// One judge of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeFigures {
+    /// Its name.
+    pub judge: String,
+    /// Its totals.
+    pub scores: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// How far they lie above the medians of their sessions on average: whether it is milder than the panel.
+    pub mean_difference: f64,
+}
+
+/// Figures in the making.
+#[derive(Debug, Default)]
+pub struct Panels {
+    sessions: usize,
+    complete: usize,
+    scores: usize,
+    sds: Vec<f64>,
+    flips: usize,
+    flippable: usize,
+    disagreements: usize,
+    judges: BTreeMap<String, (Vec<f64>, Vec<f64>)>,
+}
+
+impl Panels {
+    /// Adds a session's panel, of which so many were asked.
+    pub fn add<J: AsRef<str>>(&mut self, votes: &[Vote<J>], asked: usize) {
+        self.sessions += 1;
+        self.complete += usize::from(asked > 0 && votes.len() == asked);
+        let Some(panel) = Panel::of(votes) else {
+            return;
+        };
+        self.scores += votes.len();
+        self.disagreements += usize::from(panel.disagrees);
+        if let Some(sd) = panel.spread.sd {
+            self.sds.push(sd);
+            self.flips += panel.flips;
+            self.flippable += votes.len();
+        }
+        for vote in votes {
+            let total = f64::from(vote.total);
+            let judge = self.judges.entry(vote.judge.as_ref().to_owned());
+            let (totals, differences) = judge.or_default();
+            totals.push(total);
+            differences.push(total - panel.spread.median);
+        }
+    }
+
+    /// The figures of what was added.
+    pub fn figures(&self) -> PanelFigures {
+        let flippable = self.flippable;
+        PanelFigures {
+            sessions: self.sessions,
+            complete: self.complete,
+            scores: self.scores,
+            mean_sd: mean(&self.sds),
+            flip_share: (flippable > 0).then(|| self.flips as f64 / flippable as f64),
+            disagreements: self.disagreements,
+            judges: self.judges.iter().filter_map(judge_figures).collect(),
+        }
+    }
+}
+
+fn judge_figures(
+    (judge, (totals, differences)): (&String, &(Vec<f64>, Vec<f64>)),
+) -> Option<JudgeFigures> {
+    Some(JudgeFigures {
+        judge: judge.clone(),
+        scores: totals.len(),
+        mean: mean(totals)?,
+        mean_difference: mean(differences)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn votes(given: &[(&'static str, u8)]) -> Vec<Vote<&'static str>> {
+        let vote = |(judge, total): &(&'static str, u8)| Vote {
+            judge: *judge,
+            total: *total,
+        };
+        given.iter().map(vote).collect()
+    }
+
+    #[test]
+    fn a_panel_has_a_median_and_those_that_say_another_word() {
+        let panel = Panel::of(&votes(&[("a", 74), ("b", 75), ("c", 60)])).unwrap();
+        assert_eq!(
+            (panel.spread.median, panel.rating),
+            (74.0, Rating::Adequate)
+        );
+        assert_eq!(
+            (panel.flips, panel.spread.range, panel.disagrees),
+            (1, 15.0, false)
+        );
+        let split = Panel::of(&votes(&[("a", 74), ("b", 75)])).unwrap();
+        assert_eq!(
+            (split.spread.median, split.rating, split.flips),
+            (74.5, Rating::Adequate, 1)
+        );
+        let apart = Panel::of(&votes(&[("a", 59), ("b", 75)])).unwrap();
+        assert!(apart.disagrees);
+        assert_eq!(Panel::of::<&str>(&[]), None);
+    }
+
+    #[test]
+    fn figures_count_each_judge_against_the_median_of_its_panels() {
+        let mut panels = Panels::default();
+        panels.add(&votes(&[("mild", 80), ("mid", 70), ("hard", 60)]), 3);
+        panels.add(&votes(&[("mild", 90), ("hard", 50)]), 3);
+        panels.add(&votes(&[("mid", 70)]), 1);
+        panels.add::<&str>(&[], 3);
+        let figures = panels.figures();
+        assert_eq!(
+            (figures.sessions, figures.complete, figures.scores),
+            (4, 2, 6)
+        );
+        // The second one's median is 70: near_perfect and weak both differ from adequate.
+        assert_eq!(figures.flip_share, Some(3.0 / 5.0));
+        assert_eq!(figures.disagreements, 2);
+        let sd = figures.mean_sd.unwrap();
+        assert!((sd - (10.0 + 800.0_f64.sqrt()) / 2.0).abs() < 1e-9, "{sd}");
+        let judges: Vec<(&str, f64)> = figures
+            .judges
+            .iter()
+            .map(|judge| (judge.judge.as_str(), judge.mean_difference))
+            .collect();
+        assert_eq!(judges, [("hard", -15.0), ("mid", 0.0), ("mild", 15.0)]);
+    }
+
+    #[test]
+    fn without_panels_no_share_and_no_mean_is_told() {
+        let figures = Panels::default().figures();
+        assert_eq!((figures.flip_share, figures.mean_sd), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn ratings_two_steps_apart_always_disagree(a in 0_u8..=100, b in 0_u8..=100) {
+            let steps = Rating::of(a).step().abs_diff(Rating::of(b).step());
+            let panel = Panel::of(&votes(&[("a", a), ("b", b)])).unwrap();
+            prop_assert!(steps < 2 || panel.disagrees);
+        }
+    }
+}

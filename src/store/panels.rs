@@ -1,0 +1,73 @@
+//! The items of a batch that ask the same of one session several times: of one judge, or of several.
+
+use uuid::Uuid;
+
+use super::sql::{Row, sql};
+use super::{Store, StoreError};
+use crate::job::Purpose;
+
+/// One item of a panel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedOfPanel {
+    /// The session.
+    pub session_id: Uuid,
+    /// The item's job.
+    pub job_id: Uuid,
+    /// `repeat` or `jury`.
+    pub purpose: Purpose,
+    /// Who was asked, by name.
+    pub judge: Option<String>,
+    /// The total, 0-100; `None`: not scored, yet or ever.
+    pub total: Option<u8>,
+    /// Whether a simulated judge gave it.
+    pub simulated: bool,
+}
+
+/// How many items one statement reads.
+const READ: i64 = 20_000;
+
+impl Store {
+    /// The items of a batch that belong to panels, session by session.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn asked_of_panels(&self, batch_id: Uuid) -> Result<Vec<AskedOfPanel>, StoreError> {
+        const ATTEMPTED: &str = "reading the panels of a batch";
+        let mut found: Vec<AskedOfPanel> = Vec::new();
+        loop {
+            let last = found.last();
+            let after = last.map_or((Uuid::nil(), Uuid::nil()), |item| {
+                (item.session_id, item.job_id)
+            });
+            let statement = sql!(
+                "select j.subject_id, j.job_id, j.purpose, j.judge, s.total_score, coalesce(s.simulated, false) as made_up
+                 from scoring_jobs j left join session_scores s on s.job_id = j.job_id
+                 where j.batch_id = $1 and j.purpose in ('repeat', 'jury') and (j.subject_id, j.job_id) > ($2, $3)
+                 order by j.subject_id, j.job_id limit $4",
+                batch_id,
+                after.0,
+                after.1,
+                READ
+            );
+            let rows = self.db.read(ATTEMPTED, &statement).await?;
+            for row in &rows {
+                found.push(asked(row).map_err(|e| StoreError::of(ATTEMPTED, &e))?);
+            }
+            if (rows.len() as u64) < READ.unsigned_abs() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+fn asked(row: &Row) -> sqlx::Result<AskedOfPanel> {
+    let scored: Option<i64> = row.get("total_score")?;
+    Ok(AskedOfPanel {
+        session_id: row.get("subject_id")?,
+        job_id: row.get("job_id")?,
+        purpose: row.text_enum("purpose")?,
+        judge: row.get("judge")?,
+        total: scored.map(|_| row.int("total_score")).transpose()?,
+        simulated: row.get("made_up")?,
+    })
+}

@@ -1,0 +1,360 @@
+//! `human_ratings`: what people say of scores and of sessions, and what of it meets the scores of one version of the criteria.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::page::{Cursor, Page, bounded};
+use super::sql::{Arg, Row, Sql, decode, sql};
+use super::{Basis, Store, StoreError};
+use crate::score::session::Rating;
+use crate::score::trust::{Given, Judged, Quality, Scale};
+
+/// What a rating is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RatingOf {
+    /// One score: it counts beside that one alone.
+    Score(Uuid),
+    /// A session's investigation: it counts beside the newest score of the session under each version of the criteria.
+    Session(Uuid),
+}
+
+/// A rating on its way into the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRating {
+    /// The rating's id, if it is the first of its person for this.
+    pub rating_id: Uuid,
+    /// What it is about.
+    pub of: RatingOf,
+    /// What was given.
+    pub given: Given,
+    /// Who gave it.
+    pub by: String,
+    /// Why.
+    pub comment: Option<String>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// A stored rating.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RatingRow {
+    /// The rating's id.
+    pub rating_id: Uuid,
+    /// The session.
+    pub session_id: Uuid,
+    /// The score; `None`: it is about the session.
+    pub score_id: Option<Uuid>,
+    /// What was given.
+    pub given: Given,
+    /// Who gave it.
+    pub by: String,
+    /// Why.
+    pub comment: Option<String>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// Ratings that meet scores of one version of the criteria.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RatingsMet {
+    /// What was given to which total, counted.
+    pub judged: Vec<Judged>,
+    /// On each scale: how many people, and how many scores.
+    pub people: Vec<(Scale, u64, u64)>,
+    /// Whose scores these are: simulated ones only where no other was rated.
+    pub basis: Basis,
+}
+
+/// The list's name in its cursors.
+const LIST: char = 'h';
+const STORING: &str = "storing a rating";
+
+macro_rules! columns {
+    () => {
+        "rating_id, session_id, score_id, form, total, word, rated_by, comment, rated_at"
+    };
+}
+
+/// What a new rating changes of the one that it replaces.
+macro_rules! replaced {
+    () => {
+        " do update set form = excluded.form, total = excluded.total, word = excluded.word, comment = excluded.comment,
+            rated_at = excluded.rated_at"
+    };
+}
+
+/// The ratings that meet a score of the criteria `$1`, simulated or not as `$2` says. A rating of a session meets the newest
+/// score, unless the same person rated that one too.
+macro_rules! met {
+    () => {
+        "with mine as (
+            select score_id, session_id, total_score, case when purpose in ('score', 'preview') then 1 else 0 end as counts,
+                row_number() over (
+                    partition by session_id, case when purpose in ('score', 'preview') then 1 else 0 end
+                    order by scored_at desc, score_id desc) as place
+            from session_scores
+            where criteria_hash = $1 and simulated = $2 and session_id in (select h.session_id from human_ratings h)
+         ), met as (
+            select m.score_id, m.total_score, r.form, r.total, r.word, r.rated_by
+            from mine m join human_ratings r on r.score_id = m.score_id
+            union all
+            select m.score_id, m.total_score, r.form, r.total, r.word, r.rated_by
+            from mine m join human_ratings r on r.session_id = m.session_id and r.score_id is null
+            where m.counts = 1 and m.place = 1 and not exists (
+                select 1 from human_ratings o where o.score_id = m.score_id and o.rated_by = r.rated_by)
+         ) "
+    };
+}
+
+impl Store {
+    /// Stores a rating; it takes the place of the one that the same person gave to the same. `None`: there is no such score or
+    /// session.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn put_rating(&self, new: &NewRating) -> Result<Option<RatingRow>, StoreError> {
+        let (text, of) = match new.of {
+            RatingOf::Score(id) => (
+                concat!(
+                    "insert into human_ratings (rating_id, session_id, score_id, form, total, word, rated_by, comment, rated_at)
+                     select $1, s.session_id, s.score_id, $3, $4, $5, $6, $7, $8 from session_scores s where s.score_id = $2
+                     on conflict (score_id, rated_by) where score_id is not null",
+                    replaced!(),
+                    " returning ",
+                    columns!()
+                ),
+                id,
+            ),
+            RatingOf::Session(id) => (
+                concat!(
+                    "insert into human_ratings (rating_id, session_id, form, total, word, rated_by, comment, rated_at)
+                     select $1, s.session_id, $3, $4, $5, $6, $7, $8 from alert_sessions s where s.session_id = $2
+                     on conflict (session_id, rated_by) where score_id is null",
+                    replaced!(),
+                    " returning ",
+                    columns!()
+                ),
+                id,
+            ),
+        };
+        let (form, total, word) = written(new.given);
+        let statement = sql!(
+            text,
+            new.rating_id,
+            of,
+            form,
+            total,
+            word,
+            &new.by,
+            new.comment.as_deref(),
+            new.at
+        );
+        let rows = self.db.write(STORING, &statement).await?;
+        rows.first()
+            .map(rating)
+            .transpose()
+            .map_err(|e| StoreError::of(STORING, &e))
+    }
+
+    /// Notes what another system says of sessions: one that isn't stored is passed over, and one that it said before stays as
+    /// it is. Answers how many are new or changed.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn note_ratings(
+        &self,
+        by: &str,
+        said: &[(Uuid, Quality)],
+        at: DateTime<Utc>,
+    ) -> Result<u64, StoreError> {
+        match note_statement(by, said, at) {
+            Some(statement) => self.db.execute("noting ratings", &statement).await,
+            None => Ok(0),
+        }
+    }
+
+    /// The ratings of a score or of a session, newest first; those of a session include those of its scores. `limit` 1-500.
+    ///
+    /// # Errors
+    /// `BadCursor` for a position that this list didn't give.
+    pub async fn ratings_of(
+        &self,
+        of: RatingOf,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<Page<RatingRow>, StoreError> {
+        const ATTEMPTED: &str = "listing ratings";
+        let limit = bounded(limit);
+        let mut statement = match of {
+            RatingOf::Score(id) => sql!(
+                concat!(
+                    "select ",
+                    columns!(),
+                    " from human_ratings where score_id = $1"
+                ),
+                id
+            ),
+            RatingOf::Session(id) => sql!(
+                concat!(
+                    "select ",
+                    columns!(),
+                    " from human_ratings where session_id = $1"
+                ),
+                id
+            ),
+        };
+        if let Some(cursor) = after {
+            let (at, id) = cursor.time(LIST)?;
+            statement
+                .push(" and (rated_at, rating_id) < (")
+                .push_arg(at);
+            statement.push(", ").push_arg(id).push(")");
+        }
+        statement
+            .push(" order by rated_at desc, rating_id desc limit ")
+            .push_arg(i64::from(limit) + 1);
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let items = rows
+            .iter()
+            .map(rating)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(Page::of(items, limit, |row: &RatingRow| {
+            Cursor::of_time(LIST, row.at, row.rating_id)
+        }))
+    }
+
+    /// The ratings that meet scores of one version of the criteria, counted. Those of simulated judges count only where no real
+    /// score was rated.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn ratings_met(&self, criteria_hash: &str) -> Result<RatingsMet, StoreError> {
+        let real = self.met_by(criteria_hash, Basis::Real).await?;
+        if real.judged.is_empty() {
+            let simulated = self.met_by(criteria_hash, Basis::Simulated).await?;
+            if !simulated.judged.is_empty() {
+                return Ok(simulated);
+            }
+        }
+        Ok(real)
+    }
+
+    async fn met_by(&self, criteria_hash: &str, basis: Basis) -> Result<RatingsMet, StoreError> {
+        const ATTEMPTED: &str = "holding ratings against scores";
+        let broken = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
+        let counts = sql!(
+            concat!(
+                met!(),
+                "select form, total, word, total_score, count(*) as n from met group by form, total, word, total_score"
+            ),
+            criteria_hash,
+            basis.is_simulated()
+        );
+        let rows = self.db.read(ATTEMPTED, &counts).await?;
+        let judged: sqlx::Result<Vec<Judged>> = rows.iter().map(judged).collect();
+        let judged = judged.map_err(broken)?;
+        if judged.is_empty() {
+            return Ok(RatingsMet::default());
+        }
+        let people = sql!(
+            concat!(
+                met!(),
+                "select case when form = 'quality' then 'quality' else 'ratings' end as scale, count(distinct rated_by) as people,
+                    count(distinct score_id) as scores
+                 from met group by case when form = 'quality' then 'quality' else 'ratings' end"
+            ),
+            criteria_hash,
+            basis.is_simulated()
+        );
+        let rows = self.db.read(ATTEMPTED, &people).await?;
+        Ok(RatingsMet {
+            judged,
+            people: rows
+                .iter()
+                .map(people_of)
+                .collect::<sqlx::Result<_>>()
+                .map_err(broken)?,
+            basis,
+        })
+    }
+}
+
+/// The statement of [`Store::note_ratings`]; `None` where nothing was said.
+pub(super) fn note_statement(by: &str, said: &[(Uuid, Quality)], at: DateTime<Utc>) -> Option<Sql> {
+    // Each session once: Postgres replaces no row twice in one statement.
+    let said: BTreeMap<Uuid, Quality> = said.iter().copied().collect();
+    if said.is_empty() {
+        return None;
+    }
+    let rows = said.into_iter().map(|(session_id, quality)| {
+        vec![
+            Arg::from(session_id),
+            Uuid::now_v7().into(),
+            quality.as_str().into(),
+            by.into(),
+            at.into(),
+        ]
+    });
+    let mut statement = Sql::of_rows("v_session_id, v_id, v_word, v_by, v_at", rows.collect());
+    statement.push(concat!(
+        "insert into human_ratings (rating_id, session_id, form, word, rated_by, rated_at)
+         select v_id, s.session_id, 'quality', v_word, v_by, v_at from v join alert_sessions s on s.session_id = v_session_id
+         where v_session_id is not null
+         on conflict (session_id, rated_by) where score_id is null",
+        replaced!(),
+        " where human_ratings.form <> 'quality' or human_ratings.word <> excluded.word"
+    ));
+    Some(statement)
+}
+
+/// What was given, as the columns hold it: its form, and a number or a word.
+fn written(given: Given) -> (&'static str, Option<i64>, Option<&'static str>) {
+    match given {
+        Given::Total(total) => ("total", Some(i64::from(total)), None),
+        Given::Rating(word) => ("rating", None, Some(word.as_str())),
+        Given::Quality(word) => ("quality", None, Some(word.as_str())),
+    }
+}
+
+fn given(row: &Row) -> sqlx::Result<Given> {
+    let form: String = row.get("form")?;
+    match form.as_str() {
+        "total" => Ok(Given::Total(row.int("total")?)),
+        "rating" => Ok(Given::Rating(row.text_enum::<Rating>("word")?)),
+        "quality" => Ok(Given::Quality(row.text_enum::<Quality>("word")?)),
+        other => Err(decode("form", &format!("unknown form {other:?}"))),
+    }
+}
+
+fn rating(row: &Row) -> sqlx::Result<RatingRow> {
+    Ok(RatingRow {
+        rating_id: row.get("rating_id")?,
+        session_id: row.get("session_id")?,
+        score_id: row.get("score_id")?,
+        given: given(row)?,
+        by: row.get("rated_by")?,
+        comment: row.get("comment")?,
+        at: row.get("rated_at")?,
+    })
+}
+
+fn judged(row: &Row) -> sqlx::Result<Judged> {
+    Ok(Judged {
+        given: given(row)?,
+        ours: row.int("total_score")?,
+        n: row.int("n")?,
+    })
+}
+
+fn people_of(row: &Row) -> sqlx::Result<(Scale, u64, u64)> {
+    let scale: String = row.get("scale")?;
+    let scale = if scale == "quality" {
+        Scale::Quality
+    } else {
+        Scale::Ratings
+    };
+    Ok((scale, row.int("people")?, row.int("scores")?))
+}

@@ -1,0 +1,227 @@
+//! Repeats and juries over HTTP: what a batch's scores of one session come to.
+
+use gavel::job::BatchPlace;
+use gavel::store::{BatchOrigin, NewBatch};
+
+use super::*;
+
+/// A batch of panels that runs: for each session the judges and what each gives, if anything.
+async fn panels(
+    server: &Server,
+    purpose: Purpose,
+    asked: &[(Uuid, &[(&str, Option<u8>)])],
+) -> Uuid {
+    let batch_id = Uuid::now_v7();
+    let batch = NewBatch {
+        batch_id,
+        name: None,
+        kind: Kind::Session,
+        origin: BatchOrigin::Suite,
+        threshold: None,
+        criteria_hash: "a".repeat(64),
+        budget_usd: None,
+        created_by: "ann".to_owned(),
+        created_at: SystemClock.now(),
+    };
+    server.store().begin_batch(&batch).await.unwrap();
+    let (mut items, mut given) = (Vec::new(), Vec::new());
+    for (session, judges) in asked {
+        for (judge, total) in *judges {
+            let item = NewJob {
+                purpose,
+                judge: Some((*judge).to_owned()),
+                batch: Some(BatchPlace {
+                    batch_id,
+                    item_no: items.len() as i64,
+                }),
+                ..server.new_bulk(*session)
+            };
+            given.extend(total.map(|total| (item.job_id, total)));
+            items.push(item);
+        }
+    }
+    server.store().add_items(batch_id, &items).await.unwrap();
+    server.store().start_batch(batch_id).await.unwrap();
+    for (job, total) in given {
+        server.succeed(job, total).await;
+    }
+    batch_id
+}
+
+/// A jury of three on three sessions, one of which has one vote so far.
+async fn jury() -> (Server, Uuid, [Uuid; 3]) {
+    let server = Server::with(Setup::default()).await;
+    let mut sessions = [
+        server.session().await,
+        server.session().await,
+        server.session().await,
+    ];
+    sessions.sort_unstable();
+    let asked: [(Uuid, &[(&str, Option<u8>)]); 3] = [
+        (
+            sessions[0],
+            &[("mild", Some(80)), ("mid", Some(70)), ("hard", Some(60))],
+        ),
+        (
+            sessions[1],
+            &[("mild", Some(72)), ("mid", Some(70)), ("hard", Some(68))],
+        ),
+        (
+            sessions[2],
+            &[("mild", Some(90)), ("mid", None), ("hard", None)],
+        ),
+    ];
+    let batch = panels(&server, Purpose::Jury, &asked).await;
+    (server, batch, sessions)
+}
+
+#[tokio::test]
+async fn a_jury_has_a_median_a_flag_where_it_differs_and_no_current_score() {
+    let (server, batch, sessions) = jury().await;
+    let path = format!("/api/v1/batches/{batch}/spread");
+    let found = server.json_of(&path).await;
+    assert_eq!(
+        (&found["purpose"], &found["simulated"]),
+        (&json!("jury"), &json!(false))
+    );
+    let first = &found["items"][0];
+    assert_eq!(
+        (&first["session_id"], &first["asked"]),
+        (&json!(sessions[0]), &json!(3))
+    );
+    assert_eq!(
+        (
+            &first["median"],
+            &first["rating"],
+            &first["sd"],
+            &first["range"]
+        ),
+        (&json!(70.0), &json!("adequate"), &json!(10.0), &json!(20.0))
+    );
+    assert_eq!(
+        (&first["flips"], &first["flipped"], &first["flags"]),
+        (&json!(1), &json!(true), &json!(["jury_disagreement"]))
+    );
+    let votes: Vec<(&str, u64)> = first["scores"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|vote| {
+            (
+                vote["judge"].as_str().unwrap(),
+                vote["total"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(votes, [("mild", 80), ("mid", 70), ("hard", 60)]);
+    assert_eq!(
+        (&found["items"][1]["flags"], &found["items"][1]["flipped"]),
+        (&json!([]), &json!(false))
+    );
+    let third = &found["items"][2];
+    assert_eq!(
+        (&third["median"], &third["sd"], &third["asked"]),
+        (&json!(90.0), &Value::Null, &json!(3))
+    );
+    for session in sessions {
+        let answer = server.get(&score_path(session)).send().await.unwrap();
+        problem_of(answer, 404, "not-scored").await;
+    }
+}
+
+#[tokio::test]
+async fn the_summary_is_of_all_sessions_and_the_items_come_in_pages() {
+    let (server, batch, _) = jury().await;
+    let path = format!("/api/v1/batches/{batch}/spread");
+    let found = server.json_of(&path).await;
+    let third = &found["items"][2];
+    let summary = &found["summary"];
+    assert_eq!(
+        (
+            &summary["sessions"],
+            &summary["complete"],
+            &summary["scores"],
+            &summary["disagreements"]
+        ),
+        (&json!(3), &json!(2), &json!(7), &json!(1))
+    );
+    assert_eq!(
+        (&summary["mean_sd"], &summary["flip_share"]),
+        (&json!(6.0), &json!(1.0 / 6.0))
+    );
+    assert_eq!(
+        summary["judges"][0],
+        json!({ "judge": "hard", "scores": 2, "mean": 64.0, "mean_difference": -6.0 })
+    );
+    assert_eq!(summary["judges"][2]["mean_difference"], 4.0);
+    let page = server.json_of(&format!("{path}?limit=2")).await;
+    assert_eq!(page["items"].as_array().unwrap().len(), 2);
+    assert_eq!(page["summary"], found["summary"], "the summary is of all");
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = server
+        .json_of(&format!("{path}?limit=2&cursor={cursor}"))
+        .await;
+    assert_eq!(
+        (&rest["items"][0], &rest["next_cursor"]),
+        (third, &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn repeats_have_a_spread_and_no_flag_of_a_jury() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let votes: &[(&str, Option<u8>)] = &[("judge-a", Some(50)), ("judge-a", Some(80))];
+    let batch = panels(&server, Purpose::Repeat, &[(session, votes)]).await;
+    let found = server
+        .json_of(&format!("/api/v1/batches/{batch}/spread"))
+        .await;
+    let item = &found["items"][0];
+    assert_eq!(found["purpose"], "repeat");
+    assert_eq!(
+        (&item["median"], &item["rating"], &item["flips"]),
+        (&json!(65.0), &json!("adequate"), &json!(2))
+    );
+    assert_eq!(
+        (&item["flags"], &found["summary"]["disagreements"]),
+        (&json!([]), &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn a_batch_that_asks_nothing_twice_has_no_panels_and_says_so() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let batch = panels(
+        &server,
+        Purpose::Score,
+        &[(session, &[("judge-a", Some(50))])],
+    )
+    .await;
+    let path = format!("/api/v1/batches/{batch}/spread");
+    let found = server.json_of(&path).await;
+    assert_eq!(
+        (&found["purpose"], &found["items"]),
+        (&Value::Null, &json!([]))
+    );
+    assert!(
+        found["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("nothing twice")
+    );
+    let unknown = format!("/api/v1/batches/{}/spread", Uuid::now_v7());
+    problem_of(
+        server.get(&unknown).send().await.unwrap(),
+        404,
+        "batch-not-found",
+    )
+    .await;
+    let misplaced = server
+        .get(&format!("{path}?cursor=zzz&limit=0"))
+        .send()
+        .await
+        .unwrap();
+    let problem = problem_of(misplaced, 422, "invalid-request").await;
+    assert_eq!(pointers(&problem), ["/limit", "/cursor"]);
+}

@@ -1,0 +1,183 @@
+//! Ratings from a file, criteria beside each other, and agreement, from the command line.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::embedded::{place_with_judge, session};
+use super::{Place, Run};
+
+/// A place with one session that was scored under two versions of the criteria; the session, its score, the other version.
+fn scored_twice() -> (Place, Uuid, String, String) {
+    let (place, _simulator) = place_with_judge();
+    let second = include_str!("../../../config/criteria/session_outcome_first.yaml");
+    place.write("second.yaml", second);
+    let id = Uuid::now_v7();
+    place.write("session.json", &session(id, "completed"));
+    let scored = place
+        .run(&["score", "session.json", "--json"])
+        .ends(0)
+        .json();
+    let score = text(&scored, "/items/0/score/score_id");
+    let added = place.run(&["criteria", "add", "second.yaml"]).ends(0);
+    let hash = added.out.trim().to_owned();
+    let args = ["score", "--criteria-hash", &hash, &id.to_string()];
+    place.run(&args).ends(0);
+    (place, id, score, hash)
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found
+        .unwrap_or_else(|| panic!("{pointer} in {value:#}"))
+        .to_owned()
+}
+
+/// A line of stderr that tells a fault of this row.
+#[track_caller]
+fn faults(run: Run, expected: &[&str]) {
+    let mut run = run.ends(2).says("nothing is stored");
+    for part in expected {
+        run = run.says(part);
+    }
+}
+
+#[test]
+fn a_file_of_ratings_is_checked_whole_and_stored_once() {
+    let (place, id, score, _) = scored_twice();
+    place.write(
+        "faulty.csv",
+        &format!(
+            "session_id,score_id,total,quality,at\n{id},{score},1,,\n{id},,101,,\n,,1,,\n{id},,,good,\n{id},,1,,soon\nnone,,1,,\n"
+        ),
+    );
+    let told = [
+        "faulty.csv: row 2: holds both session_id and score_id",
+        "row 3, column total: is \"101\"",
+        "row 4: holds neither session_id nor score_id",
+        "row 5, column quality: unknown quality \"good\"",
+        "row 6, column at: is \"soon\"",
+        "row 7, column session_id: is \"none\"",
+    ];
+    faults(place.run(&["ratings", "import", "faulty.csv"]), &told);
+    let stranger = Uuid::now_v7();
+    place.write(
+        "unknown.csv",
+        &format!("session_id,total\n{id},5\n{stranger},6\n"),
+    );
+    let told = ["row 3, column session_id", "is not known"];
+    faults(place.run(&["ratings", "import", "unknown.csv"]), &told);
+    place.write("columns.csv", &format!("session_id,stars\n{id},5\n"));
+    faults(
+        place.run(&["ratings", "import", "columns.csv"]),
+        &["column stars: is no field"],
+    );
+    let listed = place.run(&["ratings", "list", &id.to_string(), "--json"]);
+    assert_eq!(
+        listed.ends(0).json()["items"],
+        json!([]),
+        "one fault, and nothing is stored"
+    );
+
+    let good = format!(
+        "session_id,score_id,total,rating,quality,by,comment,at\n{id},,,,accurate,ann,\"good, but slow\",2026-01-02T03:04:05Z\n,{score},55,,,bob,,\n"
+    );
+    place.write("good.csv", &good);
+    let dry = ["ratings", "import", "good.csv", "--dry-run"];
+    place
+        .run(&dry)
+        .ends(0)
+        .prints("2 ratings, all good; nothing stored");
+    let import = ["ratings", "import", "good.csv"];
+    place
+        .run(&import)
+        .ends(0)
+        .prints("2 new, 0 in the place of earlier ones");
+    place
+        .run(&import)
+        .ends(0)
+        .prints("0 new, 2 in the place of earlier ones");
+    let listed = place.run(&["ratings", "list", &id.to_string()]).ends(0);
+    listed
+        .prints("good, but slow")
+        .prints("55")
+        .prints("accurate");
+    let of_score = place.run(&["ratings", "list", "--score", &score, "--json"]);
+    let of_score = of_score.ends(0).json();
+    assert_eq!(of_score["items"].as_array().unwrap().len(), 1);
+    assert_eq!(of_score["items"][0]["by"], "bob");
+    place.write("empty.csv", "session_id,total\n");
+    place.run(&["ratings", "import", "empty.csv"]).ends(4);
+}
+
+#[test]
+fn agreement_is_printed_with_what_to_beware_of() {
+    let (place, id, _, hash) = scored_twice();
+    let args = ["ratings", "agreement", "--criteria", &hash[..8]];
+    place.run(&args).ends(4).says("no rating meets a score");
+    place.write(
+        "ratings.jsonl",
+        &json!({ "session_id": id, "total": 70 }).to_string(),
+    );
+    place.run(&["ratings", "import", "ratings.jsonl"]).ends(0);
+    place
+        .run(&args)
+        .ends(0)
+        .prints("ratings: 1 ratings by 1 people of 1 scores")
+        .prints("kappa isn't defined")
+        .prints("near perfect")
+        .says("simulated judge")
+        .says("only 1 ratings");
+    let json = place
+        .run(&["ratings", "agreement", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(
+        (&json["simulated"], &json["scales"][0]["n"]),
+        (&json!(true), &json!(1))
+    );
+}
+
+#[test]
+fn criteria_are_compared_and_their_texts_too() {
+    let (place, id, _, hash) = scored_twice();
+    let short = &hash[..10];
+    let compared = place
+        .run(&["criteria", "compare", "current", short])
+        .ends(0);
+    compared
+        .prints(&hash)
+        .prints("1 sessions under both, 0 under a alone, 0 under b alone")
+        .prints("near perfect")
+        .says("simulated judge")
+        .says("only 1 sessions");
+    let args = [
+        "criteria", "compare", short, "current", "--json", "--movers", "1",
+    ];
+    let json = place.run(&args).ends(0).json();
+    assert_eq!((&json["n"], &json["a"]), (&json!(1), &json!(hash)));
+    if json["movers"] != json!([]) {
+        assert_eq!(json["movers"][0]["session_id"], json!(id));
+    }
+    let diff = place.run(&["criteria", "diff", "current", short]).ends(0);
+    diff.prints(" judge_prompt\n+++ ").prints("\n@@ ");
+    place
+        .run(&["criteria", "diff", "current", "current"])
+        .ends(2)
+        .says("same version");
+    place
+        .run(&["criteria", "compare", "current", "00000000"])
+        .ends(2)
+        .says("not stored");
+    place
+        .run(&["criteria", "list"])
+        .ends(0)
+        .prints("first score");
+    let first = include_str!("../../../config/scoring_config.yaml");
+    place.write("third.yaml", &first.replace("# Your task", "# What to do"));
+    let third = place.run(&["criteria", "add", "third.yaml"]).ends(0).out;
+    let args = ["criteria", "compare", "current", third.trim()];
+    place
+        .run(&args)
+        .ends(4)
+        .says("no session has a score under both");
+}

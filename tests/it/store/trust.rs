@@ -1,0 +1,252 @@
+//! Criteria beside each other, and panels: what is counted, and what is left out.
+
+use gavel::job::{BatchPlace, Kind, NewJob, Purpose};
+use gavel::score::trust::PairCount;
+use gavel::store::{Basis, BatchOrigin, Ending, NewBatch, Store};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::fixtures::{accept, claim, hash, new_job, new_score, now, record, session};
+use crate::support;
+
+pub(super) async fn stored(store: &Store) -> Uuid {
+    let id = Uuid::now_v7();
+    store.put_session(&session(id), now()).await.unwrap();
+    id
+}
+
+/// A score to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Scored {
+    pub(super) session: Uuid,
+    pub(super) criteria: char,
+    pub(super) purpose: Purpose,
+    pub(super) total: u8,
+    pub(super) simulated: bool,
+}
+
+/// Under these criteria by a real judge, for good.
+pub(super) fn real(session: Uuid, criteria: char, total: u8) -> Scored {
+    Scored {
+        session,
+        criteria,
+        purpose: Purpose::Score,
+        total,
+        simulated: false,
+    }
+}
+
+/// Makes a score; answers its id.
+pub(super) async fn score(store: &Store, scored: Scored) -> Uuid {
+    let job = NewJob {
+        purpose: scored.purpose,
+        criteria_hash: hash(scored.criteria),
+        ..new_job(Some(scored.session))
+    };
+    score_job(store, job, scored).await
+}
+
+async fn score_job(store: &Store, job: NewJob, scored: Scored) -> Uuid {
+    let id = job.job_id;
+    if job.batch.is_none() {
+        accept(store, job).await;
+    }
+    let claimed = claim(store, id, Uuid::now_v7()).await;
+    let mut new = new_score(scored.session, scored.total);
+    new.criteria_hash = hash(scored.criteria);
+    new.purpose = scored.purpose;
+    new.score.simulated = scored.simulated;
+    let score_id = new.score_id;
+    let ending = Ending::Scored {
+        score: Box::new(new),
+        result: json!({}),
+    };
+    record(store, &claimed, ending).await;
+    score_id
+}
+
+fn pair(a: u8, b: u8, n: u64) -> PairCount {
+    PairCount { a, b, n }
+}
+
+#[tokio::test]
+async fn the_newest_score_of_a_session_counts_under_each_version_previews_too() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let [both, only_a, only_b, same, repeated] = [
+            stored(store).await,
+            stored(store).await,
+            stored(store).await,
+            stored(store).await,
+            stored(store).await,
+        ];
+        let preview = |scored: Scored| Scored {
+            purpose: Purpose::Preview,
+            ..scored
+        };
+        score(store, real(both, 'a', 40)).await;
+        score(store, real(both, 'a', 50)).await;
+        score(store, preview(real(both, 'b', 70))).await;
+        score(store, real(only_a, 'a', 80)).await;
+        let simulated = Scored {
+            simulated: true,
+            ..real(only_a, 'b', 81)
+        };
+        score(store, simulated).await;
+        score(store, preview(real(only_b, 'b', 10))).await;
+        score(store, real(same, 'b', 60)).await;
+        score(store, real(same, 'a', 60)).await;
+        let repeat = Scored {
+            purpose: Purpose::Repeat,
+            ..real(repeated, 'a', 99)
+        };
+        score(store, repeat).await;
+        score(store, real(repeated, 'b', 1)).await;
+        let (a, b) = (hash('a'), hash('b'));
+        let found = store.criteria_pairs(&a, &b).await.unwrap();
+        assert_eq!(found.pairs, [pair(50, 70, 1), pair(60, 60, 1)]);
+        assert_eq!((found.only_a, found.only_b), (1, 2));
+        assert_eq!((found.basis, found.simulated_left_out), (Basis::Real, 1));
+        let turned = store.criteria_pairs(&b, &a).await.unwrap();
+        assert_eq!(turned.pairs, [pair(60, 60, 1), pair(70, 50, 1)]);
+        let movers = store.criteria_movers((&a, &b), Basis::Real, 20);
+        let movers = movers.await.unwrap();
+        assert_eq!(movers.len(), 1, "one that didn't move is no mover");
+        assert_eq!(
+            (movers[0].session_id, movers[0].a, movers[0].b),
+            (both, 50, 70)
+        );
+        let none = store.criteria_movers((&a, &b), Basis::Real, 0);
+        assert!(none.await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn simulated_scores_are_compared_only_where_there_are_no_others() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let id = stored(store).await;
+        for (criteria, total) in [('a', 30), ('b', 90)] {
+            let simulated = Scored {
+                simulated: true,
+                ..real(id, criteria, total)
+            };
+            score(store, simulated).await;
+        }
+        let (a, b) = (hash('a'), hash('b'));
+        let found = store.criteria_pairs(&a, &b).await.unwrap();
+        assert_eq!(found.basis, Basis::Simulated);
+        assert_eq!(
+            (found.pairs, found.simulated_left_out),
+            (vec![pair(30, 90, 1)], 0)
+        );
+        let movers = store.criteria_movers((&a, &b), found.basis, 5);
+        assert_eq!(movers.await.unwrap().len(), 1);
+        score(store, real(stored(store).await, 'a', 50)).await;
+        let found = store.criteria_pairs(&a, &b).await.unwrap();
+        assert_eq!((found.basis, found.simulated_left_out), (Basis::Real, 2));
+        assert_eq!((found.pairs, found.only_a), (vec![], 1));
+    }
+}
+
+#[tokio::test]
+async fn the_largest_movers_come_first_and_as_many_as_are_wanted() {
+    for test in support::stores().await {
+        let store = &test.store;
+        for (a, b) in [(50, 55), (50, 20), (50, 90), (50, 50)] {
+            let id = stored(store).await;
+            score(store, real(id, 'a', a)).await;
+            score(store, real(id, 'b', b)).await;
+        }
+        let (a, b) = (hash('a'), hash('b'));
+        let movers = store.criteria_movers((&a, &b), Basis::Real, 2).await;
+        let totals: Vec<u8> = movers.unwrap().iter().map(|mover| mover.b).collect();
+        assert_eq!(totals, [90, 20]);
+    }
+}
+
+#[tokio::test]
+async fn criteria_are_found_by_how_their_hash_begins() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let found = store.criteria_beginning_with("aaaaaaaa").await.unwrap();
+        assert!(found.is_empty());
+        for (n, end) in ["00", "01"].iter().enumerate() {
+            let statement = match n {
+                0 => {
+                    "insert into scoring_criteria_definitions values ('abcdef1200', 'session', '{}', '2026-01-01T00:00:00Z')"
+                }
+                _ => {
+                    "insert into scoring_criteria_definitions values ('abcdef1201', 'query', '{}', '2026-01-01T00:00:00Z')"
+                }
+            };
+            support::execute(&test.url, statement).await.unwrap();
+            let one = store
+                .criteria_beginning_with(&format!("abcdef12{end}"))
+                .await;
+            assert_eq!(one.unwrap().len(), 1);
+        }
+        let both = store.criteria_beginning_with("abcdef12").await.unwrap();
+        let kinds: Vec<Kind> = both.iter().map(|(_, kind)| *kind).collect();
+        assert_eq!(kinds, [Kind::Session, Kind::Query]);
+    }
+}
+
+#[tokio::test]
+async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let batch_id = Uuid::now_v7();
+        let batch = NewBatch {
+            batch_id,
+            name: None,
+            kind: Kind::Session,
+            origin: BatchOrigin::Suite,
+            threshold: None,
+            criteria_hash: "a".repeat(64),
+            budget_usd: None,
+            created_by: "ann".to_owned(),
+            created_at: now(),
+        };
+        store.begin_batch(&batch).await.unwrap();
+        let (one, other) = (stored(store).await, stored(store).await);
+        let item = |item_no: i64, session: Uuid, purpose: Purpose, judge: &str| NewJob {
+            purpose,
+            judge: Some(judge.to_owned()),
+            batch: Some(BatchPlace { batch_id, item_no }),
+            ..new_job(Some(session))
+        };
+        let items = [
+            item(0, other, Purpose::Jury, "x"),
+            item(1, one, Purpose::Jury, "x"),
+            item(2, one, Purpose::Jury, "y"),
+            item(3, one, Purpose::Score, "z"),
+        ];
+        store.add_items(batch_id, &items).await.unwrap();
+        store.start_batch(batch_id).await.unwrap();
+        let scored = Scored {
+            purpose: Purpose::Jury,
+            simulated: true,
+            ..real(one, 'a', 64)
+        };
+        score_job(store, items[2].clone(), scored).await;
+        let found = store.asked_of_panels(batch_id).await.unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|item| {
+                let judge = item.judge.as_deref().unwrap();
+                (item.session_id, judge, item.total, item.simulated)
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (one, "x", None, false),
+                (one, "y", Some(64), true),
+                (other, "x", None, false),
+            ]
+        );
+        let none = store.asked_of_panels(Uuid::now_v7()).await.unwrap();
+        assert!(none.is_empty());
+    }
+}
