@@ -265,8 +265,8 @@ fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
                 },
                 cell(version, "/scores"),
                 rounded(version, "/mean_total", 2),
-                cell(version, "/first_scored_at"),
-                cell(version, "/created_at"),
+                second(version, "/first_scored_at"),
+                second(version, "/created_at"),
             ]
         })
         .collect();
@@ -281,6 +281,15 @@ fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
     ];
     output::table(&head, &rows)?;
     Ok(Exit::Done)
+}
+
+/// A time to the second: with two of them in full a hash would be cut in two.
+fn second(version: &Value, pointer: &str) -> String {
+    let time = cell(version, pointer);
+    match time.split_once('.') {
+        Some((whole, _)) => format!("{whole}Z"),
+        None => time,
+    }
 }
 
 fn print_version(version: &Value, as_json: bool) -> Result<Exit, CliError> {

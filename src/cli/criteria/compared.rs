@@ -25,6 +25,9 @@ pub(super) fn print_comparison(found: &Value, as_json: bool) -> Result<Exit, Cli
         cell(found, "/only_a"),
         cell(found, "/only_b")
     ))?;
+    if found["simulated"] == json!(true) {
+        output::line("SIMULATED: made up by a simulated judge")?;
+    }
     if exit == Exit::Done {
         figures(found)?;
     }

@@ -198,6 +198,9 @@ fn print_agreement(found: &Value, as_json: bool) -> Result<Exit, CliError> {
         return Ok(exit);
     }
     output::line(&format!("criteria  {}", cell(found, "/criteria_hash")))?;
+    if found["simulated"] == json!(true) {
+        output::line("SIMULATED: the scores were made up by a simulated judge")?;
+    }
     if scales.is_empty() {
         output::note("no rating meets a score under these criteria: gavel ratings import FILE");
     }
@@ -205,22 +208,22 @@ fn print_agreement(found: &Value, as_json: bool) -> Result<Exit, CliError> {
         let number = |pointer: &str| rounded(scale, pointer, 2);
         let raw = scale["raw"].as_f64().unwrap_or_default() * 100.0;
         output::line(&format!(
-            "\n{}: {} ratings by {} people of {} scores; the same word in {raw:.0} %",
+            "\n{}: ratings {}, raters {}, scores {}; the same word in {raw:.0} %",
             cell(scale, "/scale"),
             cell(scale, "/n"),
             cell(scale, "/raters"),
             cell(scale, "/scores"),
         ))?;
+        let strength = cell(scale, "/strength").replace('_', " ");
         let kappa = match (
             number("/kappa_quadratic/value"),
             number("/kappa_quadratic/low"),
         ) {
             (value, _) if value.is_empty() => "kappa isn't defined".to_owned(),
-            (value, low) if low.is_empty() => format!("kappa {value} (quadratic)"),
+            (value, low) if low.is_empty() => format!("kappa {value} (quadratic): {strength}"),
             (value, low) => format!(
-                "kappa {value} (quadratic), 95 % from {low} to {}: {}",
-                number("/kappa_quadratic/high"),
-                cell(scale, "/strength").replace('_', " ")
+                "kappa {value} (quadratic), 95 % from {low} to {}: {strength}",
+                number("/kappa_quadratic/high")
             ),
         };
         output::line(&kappa)?;

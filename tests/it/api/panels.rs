@@ -5,12 +5,11 @@ use gavel::store::{BatchOrigin, NewBatch};
 
 use super::*;
 
+/// The judges that are asked, and what each gives, if anything.
+type Votes = &'static [(&'static str, Option<u8>)];
+
 /// A batch of panels that runs: for each session the judges and what each gives, if anything.
-async fn panels(
-    server: &Server,
-    purpose: Purpose,
-    asked: &[(Uuid, &[(&str, Option<u8>)])],
-) -> Uuid {
+async fn panels(server: &Server, purpose: Purpose, asked: &[(Uuid, Votes)]) -> Uuid {
     let batch_id = Uuid::now_v7();
     let batch = NewBatch {
         batch_id,
@@ -57,7 +56,7 @@ async fn jury() -> (Server, Uuid, [Uuid; 3]) {
         server.session().await,
     ];
     sessions.sort_unstable();
-    let asked: [(Uuid, &[(&str, Option<u8>)]); 3] = [
+    let asked: [(Uuid, Votes); 3] = [
         (
             sessions[0],
             &[("mild", Some(80)), ("mid", Some(70)), ("hard", Some(60))],
@@ -171,7 +170,7 @@ async fn the_summary_is_of_all_sessions_and_the_items_come_in_pages() {
 async fn repeats_have_a_spread_and_no_flag_of_a_jury() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
-    let votes: &[(&str, Option<u8>)] = &[("judge-a", Some(50)), ("judge-a", Some(80))];
+    let votes: Votes = &[("judge-a", Some(50)), ("judge-a", Some(80))];
     let batch = panels(&server, Purpose::Repeat, &[(session, votes)]).await;
     let found = server
         .json_of(&format!("/api/v1/batches/{batch}/spread"))
