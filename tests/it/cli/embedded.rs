@@ -64,7 +64,7 @@ pub(super) fn place_with_judge() -> (Place, Running) {
     (place, simulator)
 }
 
-fn session(id: Uuid, status: &str) -> String {
+pub(super) fn session(id: Uuid, status: &str) -> String {
     json!({
         "session_id": id,
         "status": status,
