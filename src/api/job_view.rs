@@ -412,10 +412,9 @@ impl Lanes {
             | WaitReason::Exhausted
             | WaitReason::Misconfigured
             | WaitReason::Fallback => {}
-            WaitReason::Paused
-            | WaitReason::Paced
-            | WaitReason::Budget
-            | WaitReason::Storage => return None,
+            WaitReason::Paused | WaitReason::Paced | WaitReason::Budget | WaitReason::Storage => {
+                return None;
+            }
         }
         self.judges
             .iter()

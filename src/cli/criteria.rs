@@ -229,7 +229,8 @@ async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliE
     common.reach.run(global, Needs::Store, command).await
 }
 
-fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
+/// Reads a criteria file as the service would.
+pub(super) fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file)
         .map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;

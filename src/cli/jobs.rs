@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Global;
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
-use super::reach::{Needs, ReachArgs, Reached};
+use super::reach::{Common, Needs, Reached};
 use super::scoring::waiting;
 use crate::client::list;
 use crate::job::{JobId, JobState};
@@ -61,15 +61,6 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
-}
-
-#[derive(Debug, Args)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    reach: ReachArgs,
 }
 
 impl Jobs {

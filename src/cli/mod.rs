@@ -1,6 +1,7 @@
 //! The command line: one file per command. Results go to stdout, everything else to stderr; the exit code says how it
 //! went. Holds no rule of scoring: commands talk to the service, theirs or a remote one, through `client`.
 
+mod batches;
 mod compare;
 mod completions;
 mod config_show;
@@ -25,6 +26,7 @@ mod queue;
 mod ratings;
 mod reach;
 mod report;
+mod rescore;
 mod score;
 mod scoring;
 mod serve;
@@ -110,6 +112,8 @@ enum Command {
     Criteria(criteria::CriteriaCommand),
     Ratings(ratings::Ratings),
     Jobs(jobs::Jobs),
+    Rescore(Box<rescore::Rescore>),
+    Batches(batches::Batches),
     Report(report::Report),
     Judges(judges::Judges),
     Queue(queue::Queue),
@@ -158,6 +162,8 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Criteria(command) => command.run(&global).await,
         Command::Ratings(command) => command.run(&global).await,
         Command::Jobs(command) => command.run(&global).await,
+        Command::Rescore(command) => command.run(&global).await,
+        Command::Batches(command) => command.run(&global).await,
         Command::Report(command) => command.run(&global).await,
         Command::Judges(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,

@@ -11,17 +11,19 @@ use super::output;
 /// How often a plain line is written.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// Counts what is done of a known number of things.
+/// Counts what is done of a number of things, which may rise.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     plain: Mutex<Plain>,
     what: &'static str,
-    total: u64,
 }
 
 struct Plain {
     done: u64,
     failed: u64,
+    total: u64,
+    /// What else there is to say, such as what it cost.
+    beside: String,
     said: Instant,
 }
 
@@ -29,27 +31,49 @@ impl Progress {
     /// Begins at 0 of `total`; `what` is what is counted, such as `sessions`.
     pub(super) fn new(what: &'static str, total: usize) -> Self {
         let total = u64::try_from(total).unwrap_or(u64::MAX);
-        let style = ProgressStyle::with_template(
-            "{bar:30} {pos}/{len} {msg} {elapsed_precise} (left: {eta})",
-        );
-        let bar = match style {
-            Ok(style) if stderr().is_terminal() && total > 1 => {
-                let bar = ProgressBar::new(total).with_style(style).with_message(what);
-                bar.enable_steady_tick(Duration::from_millis(200));
-                Some(bar)
-            }
-            Ok(_) | Err(_) => None,
-        };
+        let template = "{bar:30} {pos}/{len} {msg} {elapsed_precise} (left: {eta})";
+        let bar = (total > 1).then(|| bar(what, template)).flatten();
+        if let Some(bar) = &bar {
+            bar.set_length(total);
+        }
+        Self::begin(what, total, bar)
+    }
+
+    /// Begins at 0 of a number that isn't known yet; [`Progress::at`] tells it.
+    pub(super) fn growing(what: &'static str) -> Self {
+        let bar = bar(what, "{bar:30} {pos}/{len} {msg} {elapsed_precise}");
+        Self::begin(what, 0, bar)
+    }
+
+    fn begin(what: &'static str, total: u64, bar: Option<ProgressBar>) -> Self {
         Self {
             bar,
             plain: Mutex::new(Plain {
                 done: 0,
                 failed: 0,
+                total,
+                beside: String::new(),
                 said: Instant::now(),
             }),
             what,
-            total,
         }
+    }
+
+    /// So many are done by now, so many of them not well, of so many in all; `beside` is what else there is to say.
+    pub(super) fn at(&self, [done, failed, total]: [u64; 3], beside: &str) {
+        let mut plain = self.lock();
+        (plain.done, plain.failed, plain.total) = (done, failed, total);
+        beside.clone_into(&mut plain.beside);
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_position(done);
+            bar.set_message(match failed {
+                0 => format!("{}; {beside}", self.what),
+                failed => format!("{} ({failed} not scored); {beside}", self.what),
+            });
+        }
+        drop(plain);
+        self.still();
     }
 
     /// One more is done, well or not.
@@ -80,9 +104,14 @@ impl Progress {
         let mut plain = self.lock();
         if self.bar.is_none() && plain.said.elapsed() >= EVERY {
             plain.said = Instant::now();
+            let (done, failed, total) = (plain.done, plain.failed, plain.total);
+            let beside = match plain.beside.as_str() {
+                "" => String::new(),
+                beside => format!("; {beside}"),
+            };
             output::note(&format!(
-                "{} of {} {} done, {} not scored",
-                plain.done, self.total, self.what, plain.failed
+                "{done} of {total} {} done, {failed} not scored{beside}",
+                self.what
             ));
         }
     }
@@ -93,6 +122,16 @@ impl Progress {
             Err(poisoned) => poisoned.into_inner(),
         }
     }
+}
+
+/// A bar on a terminal; none elsewhere.
+fn bar(what: &'static str, template: &str) -> Option<ProgressBar> {
+    let style = ProgressStyle::with_template(template).ok()?;
+    stderr().is_terminal().then(|| {
+        let bar = ProgressBar::new(0).with_style(style).with_message(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    })
 }
 
 impl Drop for Progress {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
-use super::reach::{Needs, ReachArgs, Reached};
+use super::reach::{Common, Needs, Reached};
 use super::{Global, judges};
 use crate::client::list;
 
@@ -27,15 +27,6 @@ enum What {
     Pause(Common),
     /// Start jobs again
     Resume(Common),
-}
-
-#[derive(Debug, Args)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    reach: ReachArgs,
 }
 
 impl Queue {

@@ -49,6 +49,16 @@ pub(super) struct ReachArgs {
     data_dir: Option<String>,
 }
 
+/// Flags of commands that ask the service for something and print it.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) reach: ReachArgs,
+}
+
 /// A token that no debug print shows.
 #[derive(Debug, Clone)]
 struct SecretToken(SecretString);

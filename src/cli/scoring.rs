@@ -194,6 +194,7 @@ pub(super) fn waiting(job: &Value) -> String {
         "queued" => "behind other jobs",
         "no_worker" => "no worker is alive",
         "paused" => "it is paused",
+        "budget" => "its batch has spent its budget",
         "breaker_open" => "its judge failed too often in a row",
         "throttled" => "its judge asks for patience",
         "paced" => "its judge's requests or tokens a minute are used up for the moment",

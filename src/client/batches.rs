@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use secrecy::ExposeSecret as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Client, ClientError, Problem, escaped, foreign};
@@ -101,6 +102,28 @@ impl Client {
         limit: usize,
     ) -> Result<Vec<Value>, ClientError> {
         self.pages("/api/v1/batches", filter, limit).await
+    }
+
+    /// Changes what a batch may cost, USD; `None`: whatever it costs. Answers the batch.
+    pub async fn set_budget(&self, id: Uuid, usd: Option<f64>) -> Result<Value, ClientError> {
+        let path = format!("/api/v1/batches/{id}/budget");
+        let body = json!({ "budget_usd": usd });
+        self.send(Method::POST, &path, Some(&body)).await
+    }
+
+    /// Scores stored sessions anew, by a filter: a batch, or with `dry_run` a plan. The same `key` makes the same batch.
+    pub async fn rescore(&self, body: &Value, key: Option<&str>) -> Result<Value, ClientError> {
+        let path = "/api/v1/rescore";
+        let request = self
+            .http
+            .post(format!("{}{path}", self.base))
+            .timeout(BATCH_TIMEOUT)
+            .json(body);
+        let request = match key {
+            Some(key) => request.header("Idempotency-Key", key),
+            None => request,
+        };
+        self.answer(request, path).await.map(|answer| answer.1)
     }
 
     /// Moves a batch: `verb` is `pause`, `resume`, `cancel` or `retry-errors`.

@@ -9,6 +9,7 @@ mod doctor;
 mod embedded;
 mod evaluate;
 mod report;
+mod rescore;
 mod servers;
 mod settings;
 mod trust;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{Agent, AgentAnswer, AgentFault, AgentName, LARGEST};
 use crate::config::{AgentSettings, redacted_url};
@@ -16,6 +17,10 @@ use crate::suite::run::{Question, Stopped};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a look whether it is there may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an agent that isn't there is looked for: it may have been started just before.
+const STARTING: Duration = Duration::from_secs(3);
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Characters of a refusal's body that are shown.
 const SHOWN: usize = 300;
 
@@ -106,21 +111,14 @@ impl HttpAgent {
 
 #[async_trait]
 impl Agent for HttpAgent {
-    /// Any answer will do, since few agents have a route for it; only a gateway's word that nobody is behind it won't.
+    /// One that was started just before the run is waited for a moment.
     async fn probe(&self) -> Result<(), Stopped> {
-        let looked = self
-            .authorized(self.http.get(self.url.clone()))
-            .timeout(PROBE_TIMEOUT)
-            .send()
-            .await;
-        match looked.map(|response| response.status()) {
-            Ok(
-                status @ (StatusCode::BAD_GATEWAY
-                | StatusCode::SERVICE_UNAVAILABLE
-                | StatusCode::GATEWAY_TIMEOUT),
-            ) => Err(self.down(&format!("it answered {status}"))),
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.down(&outbound::chain(error))),
+        let begun = Instant::now();
+        loop {
+            match self.look().await {
+                Err(_) if begun.elapsed() < STARTING => tokio::time::sleep(LOOK_AGAIN).await,
+                looked => return looked,
+            }
         }
     }
 
@@ -138,6 +136,26 @@ impl Agent for HttpAgent {
                 "it did not answer within {} s (agents.timeout_s)",
                 self.timeout.as_secs_f64()
             ))),
+        }
+    }
+}
+
+impl HttpAgent {
+    /// Any answer will do, since few agents have a route for it; only a gateway's word that nobody is behind it won't.
+    async fn look(&self) -> Result<(), Stopped> {
+        let looked = self
+            .authorized(self.http.get(self.url.clone()))
+            .timeout(PROBE_TIMEOUT)
+            .send()
+            .await;
+        match looked.map(|response| response.status()) {
+            Ok(
+                status @ (StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT),
+            ) => Err(self.down(&format!("it answered {status}"))),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.down(&outbound::chain(error))),
         }
     }
 }
@@ -161,4 +179,43 @@ async fn read(response: reqwest::Response) -> Result<Vec<u8>, String> {
         Unread::Broken(error) => outbound::chain(error),
         Unread::TooLarge => format!("its answer has more than {LARGEST} bytes"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_agent_that_is_just_starting_is_waited_for() {
+        // Another test of this process may have set it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let settings = AgentSettings {
+            url: format!("http://{}/", socket.local_addr().unwrap()),
+            token: String::new(),
+            sql_path: "sql".to_owned(),
+            results_path: "results".to_owned(),
+            success_path: "success".to_owned(),
+            error_path: "error".to_owned(),
+        };
+        let agent = HttpAgent::new(AgentName::Sql, &settings, 1.0).unwrap();
+        let mut probing = std::pin::pin!(agent.probe());
+        let early = tokio::time::timeout(LOOK_AGAIN, &mut probing).await;
+        assert!(early.is_err(), "nobody listens yet: {early:?}");
+        let listener = socket.listen(8).unwrap();
+        let answering = async {
+            let (mut caller, _) = listener.accept().await.unwrap();
+            // What is left unread when a connection ends takes the answer with it.
+            let read = caller.read(&mut [0; 4_096]).await.unwrap();
+            assert!(read > 0, "a request");
+            let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+            caller.write_all(answer).await.unwrap();
+        };
+        let (probed, ()) = tokio::join!(probing, answering);
+        assert_eq!(probed, Ok(()));
+    }
 }

@@ -1,0 +1,262 @@
+//! `gavel batches`: list, show, move, pay for and watch what was asked for together.
+
+mod show;
+mod watch;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Global;
+use super::outcome::{CliError, Exit};
+use super::output;
+use super::reach::{Common, Needs, ReachArgs, Reached};
+use crate::client::text;
+use crate::job::Kind;
+use crate::store::BatchState;
+
+pub(super) use show::{dollars, duration, print_batch, skipped};
+pub(super) use watch::{exit_of, watch};
+
+/// List, show, pause, resume, cancel, retry and watch batches
+#[derive(Debug, Args)]
+#[command(
+    long_about = "List, show, pause, resume, cancel, retry and watch batches: suites that were sent whole, and rescores \
+                  (see `gavel rescore`).\n\nExit codes of watch: 0 completed and everything scored, 3 something failed, \
+                  was cancelled or has no whole score, or the batch is paused, 4 it has no items, 130 interrupted (the \
+                  batch goes on).",
+    after_help = "Examples:\n  gavel batches list --state running\n  gavel batches watch 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches retry-errors 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches budget 019ab2c3-7d1e-7000-8000-0123456789ab 25"
+)]
+pub(super) struct Batches {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List batches, newest first
+    List {
+        /// expanding, running, paused, completed or cancelled
+        #[arg(long)]
+        state: Option<BatchState>,
+        /// session, query, qas or sql_metrics
+        #[arg(long)]
+        kind: Option<Kind>,
+        /// At most this many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show one batch: where it stands, what it came to, what it cost
+    Show {
+        #[command(flatten)]
+        one: One,
+    },
+    /// Let none of its items begin; those that run end
+    Pause {
+        #[command(flatten)]
+        one: One,
+    },
+    /// Let a paused batch go on
+    Resume {
+        #[command(flatten)]
+        one: One,
+    },
+    /// End a batch with all its items that haven't ended; what it came to stays
+    Cancel {
+        #[command(flatten)]
+        one: One,
+    },
+    /// Queue its failed items again
+    RetryErrors {
+        #[command(flatten)]
+        one: One,
+    },
+    /// Change what it may cost; one that its budget has paused goes on if the new one is above what was spent
+    Budget {
+        /// The batch's id
+        id: Uuid,
+        /// USD, or none for no budget
+        #[arg(value_name = "USD|none", value_parser = budget)]
+        budget: Budget,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Follow a batch until it ends or is paused
+    Watch {
+        #[command(flatten)]
+        one: One,
+    },
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// The batch's id
+    id: Uuid,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What a batch may cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Budget {
+    Usd(f64),
+    None,
+}
+
+fn budget(text: &str) -> Result<Budget, String> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(Budget::None);
+    }
+    dollars(text).map(Budget::Usd)
+}
+
+impl Batches {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        match &self.what {
+            What::List {
+                state,
+                kind,
+                limit,
+                common,
+            } => {
+                let state = state.map(|state| ("state", state.as_str().to_owned()));
+                let kind = kind.map(|kind| ("kind", kind.as_str().to_owned()));
+                let filter: Vec<_> = state.into_iter().chain(kind).collect();
+                let command = async |reached: Reached<'_>| {
+                    let items = reached.client.batches(&filter, *limit).await?;
+                    match common.json {
+                        true => output::json(&json!({ "items": items }))?,
+                        false => show::print_list(&items)?,
+                    }
+                    Ok(Exit::Done)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+            What::Show { one } => {
+                one.run(global, async |reached: Reached<'_>, id| {
+                    Ok(reached.client.batch(id).await?)
+                })
+                .await
+            }
+            What::Pause { one } => one.moved(global, "pause").await,
+            What::Resume { one } => one.moved(global, "resume").await,
+            What::Cancel { one } => one.moved(global, "cancel").await,
+            What::RetryErrors { one } => one.retried(global).await,
+            What::Budget { id, budget, common } => {
+                let usd = match budget {
+                    Budget::Usd(usd) => Some(*usd),
+                    Budget::None => None,
+                };
+                let command = async |reached: Reached<'_>| {
+                    let batch = reached.client.set_budget(*id, usd).await?;
+                    print(&batch, common.json)
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
+            What::Watch { one } => one.watched(global).await,
+        }
+    }
+}
+
+impl One {
+    /// Gets the batch in some way, and prints it.
+    async fn run(
+        &self,
+        global: &Global,
+        get: impl AsyncFnOnce(Reached<'_>, Uuid) -> Result<Value, CliError>,
+    ) -> Result<Exit, CliError> {
+        let command = async |reached: Reached<'_>| {
+            let batch = get(reached, self.id).await?;
+            print(&batch, self.common.json)
+        };
+        let reach = &self.common.reach;
+        reach.run(global, Needs::Existing, command).await
+    }
+
+    async fn moved(&self, global: &Global, verb: &str) -> Result<Exit, CliError> {
+        self.run(global, async |reached: Reached<'_>, id| {
+            Ok(reached.client.move_batch(id, verb).await?)
+        })
+        .await
+    }
+
+    /// Queues failed items again; none: nothing to do.
+    async fn retried(&self, global: &Global) -> Result<Exit, CliError> {
+        let command = async |reached: Reached<'_>| {
+            let answer = reached.client.move_batch(self.id, "retry-errors").await?;
+            let again = answer["queued_again"].as_u64().unwrap_or(0);
+            if self.common.json {
+                output::json(&answer)?;
+            } else {
+                output::line(&format!("{again} items queued again"))?;
+                print_batch(&answer["batch"])?;
+            }
+            Ok(match again {
+                0 => Exit::Nothing,
+                _ => Exit::Done,
+            })
+        };
+        let reach = &self.common.reach;
+        reach.run(global, Needs::Existing, command).await
+    }
+
+    /// Follows the batch, and says how to go on where that is broken off.
+    async fn watched(&self, global: &Global) -> Result<Exit, CliError> {
+        let command = async |reached: Reached<'_>| {
+            let batch = watch(reached.client, self.id).await?;
+            print(&batch, self.common.json)?;
+            Ok(exit_of(&batch))
+        };
+        let reach = &self.common.reach;
+        let ended = reach.run(global, Needs::Worker, command).await;
+        if let Err(error) = &ended
+            && error.exit == Exit::Interrupted
+        {
+            output::note(&goes_on(self.id, reach));
+        }
+        ended
+    }
+}
+
+/// What becomes of a batch that nobody watches any more.
+pub(super) fn goes_on(id: Uuid, reach: &ReachArgs) -> String {
+    if reach.is_remote() {
+        format!("batch {id} goes on; watch it again with: gavel batches watch {id}")
+    } else {
+        format!(
+            "batch {id} stays as it is, and goes on wherever workers run (`gavel up` for a data folder); watch it again \
+             with: gavel batches watch {id}"
+        )
+    }
+}
+
+fn print(batch: &Value, as_json: bool) -> Result<Exit, CliError> {
+    match as_json {
+        true => output::json(batch)?,
+        false => print_batch(batch)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The id of a batch that the service answered with.
+pub(super) fn id_of(batch: &Value) -> Result<Uuid, CliError> {
+    text(batch, "/batch_id")
+        .parse()
+        .map_err(|_| CliError::incomplete("the service answered a batch without its id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_dollars_or_none() {
+        assert_eq!(budget("12.5"), Ok(Budget::Usd(12.5)));
+        assert_eq!(budget("None"), Ok(Budget::None));
+        for bad in ["-1", "nan", "inf", "ten", ""] {
+            assert!(budget(bad).is_err(), "{bad}");
+        }
+    }
+}

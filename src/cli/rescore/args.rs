@@ -1,0 +1,339 @@
+//! The flags of `gavel rescore`, and what is asked of the service with them.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::cli::batches::dollars;
+use crate::cli::reach::ReachArgs;
+use crate::clock::{Clock as _, SystemClock};
+
+/// How many sessions a preview scores unless told otherwise.
+const PREVIEWED: u64 = 50;
+
+/// Score many stored sessions anew, by a filter
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Score many stored sessions anew: all that the filter finds, in one batch that the service runs. Nothing \
+                  is filtered unless it is asked for: without a filter it is every session.\n\nTwo flags name criteria. \
+                  --criteria says what is judged BY (default: the current ones); --scored-with chooses sessions by what \
+                  they WERE judged by. A session whose score is by the target criteria already is skipped unless --force, \
+                  and so is one that is being scored.\n\nFirst the plan is shown: how many sessions, what it will cost, \
+                  how long it takes. On a terminal it is asked about (--yes: it isn't); --dry-run shows the plan alone. \
+                  The batch then goes on without this command; --watch follows it, and `gavel batches` shows, pauses and \
+                  cancels it.\n\n--preview, --repeat and --judge score beside the current scores and replace none of \
+                  them.\n\nExit codes: 0 started (with --watch: everything is scored), 2 usage or settings, 3 the \
+                  service is down (with --watch: something has no score, or the batch is paused), 4 nothing to score, or \
+                  not wanted, 130 interrupted (a batch that was started goes on).",
+    after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20"
+)]
+pub(in crate::cli) struct Rescore {
+    /// Judge by these stored criteria: a hash, or current [default: current]
+    #[arg(long, value_name = "HASH|current", help_heading = "What for")]
+    pub(super) criteria: Option<String>,
+    /// Try out a criteria file on a sample: stores the definition, and scores without replacing any score
+    #[arg(long, value_name = "FILE", help_heading = "What for", conflicts_with_all = ["criteria", "repeat", "judge", "force"])]
+    pub(super) preview: Option<PathBuf>,
+    /// Score each session so often (2-20), to see how steady the judge is; replaces no score
+    #[arg(long, value_name = "K", help_heading = "What for", conflicts_with_all = ["judge", "force"], value_parser = clap::value_parser!(u8).range(2..=20))]
+    pub(super) repeat: Option<u8>,
+    /// Score each session by this judge, beside others (2-9); may be repeated; replaces no score
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "What for",
+        conflicts_with = "force"
+    )]
+    pub(super) judge: Vec<String>,
+
+    /// Sessions whose score is by these criteria: a hash, or current
+    #[arg(
+        long,
+        value_name = "HASH|current",
+        help_heading = "Which sessions",
+        conflicts_with = "not_current"
+    )]
+    pub(super) scored_with: Option<String>,
+    /// Sessions whose score is by other criteria than the current ones
+    #[arg(long, help_heading = "Which sessions")]
+    pub(super) not_current: bool,
+    /// By rating: failed, weak, adequate, good or near_perfect
+    #[arg(long, value_name = "RATING", help_heading = "Which sessions")]
+    pub(super) rating: Option<String>,
+    /// Current score at least, 0-100
+    #[arg(long, value_name = "N", help_heading = "Which sessions", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(super) min_score: Option<u8>,
+    /// Current score at most, 0-100
+    #[arg(long, value_name = "N", help_heading = "Which sessions", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(super) max_score: Option<u8>,
+    /// Completed then or later: a time, a date (2026-01-31) or an age (30d, 12h)
+    #[arg(long, value_name = "TIME", help_heading = "Which sessions", value_parser = time)]
+    pub(super) from: Option<DateTime<Utc>>,
+    /// Completed before
+    #[arg(long, value_name = "TIME", help_heading = "Which sessions", value_parser = time)]
+    pub(super) to: Option<DateTime<Utc>>,
+    /// Has this label
+    #[arg(long, value_name = "TAG", help_heading = "Which sessions")]
+    pub(super) tag: Option<String>,
+    /// The agent's name
+    #[arg(long, value_name = "NAME", help_heading = "Which sessions")]
+    pub(super) agent: Option<String>,
+    /// The alert type
+    #[arg(long, value_name = "TYPE", help_heading = "Which sessions")]
+    pub(super) alert_type: Option<String>,
+    /// Where the session stands: completed, failed, cancelled ..
+    #[arg(long, value_name = "STATUS", help_heading = "Which sessions")]
+    pub(super) status: Option<String>,
+    /// Only those whose newest job failed
+    #[arg(long, help_heading = "Which sessions", conflicts_with = "unscored")]
+    pub(super) failed: bool,
+    /// Only those without a score
+    #[arg(long, help_heading = "Which sessions")]
+    pub(super) unscored: bool,
+    /// Prefix of id, alert type, agent or author
+    #[arg(long, value_name = "TEXT", help_heading = "Which sessions")]
+    pub(super) q: Option<String>,
+    /// Only the ids in this file, one a line; - is stdin
+    #[arg(long, value_name = "FILE", help_heading = "Which sessions")]
+    pub(super) ids: Option<PathBuf>,
+    /// Of the sessions that are found only so many, chosen by chance [default with --preview: 50]
+    #[arg(long, value_name = "N", help_heading = "Which sessions", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) sample: Option<u64>,
+    /// Another sample with each number, the same one with the same
+    #[arg(
+        long,
+        value_name = "S",
+        help_heading = "Which sessions",
+        default_value_t = 1
+    )]
+    pub(super) seed: u64,
+
+    /// Score anew what has a score by the target criteria already, and ask the judge again where its reply is cached
+    #[arg(long, help_heading = "How")]
+    pub(super) force: bool,
+    /// At most so many sessions, the newest first
+    #[arg(long, value_name = "N", help_heading = "How", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) max: Option<u64>,
+    /// Pause when so much is spent
+    #[arg(long, value_name = "USD", help_heading = "How", value_parser = dollars)]
+    pub(super) budget: Option<f64>,
+    /// What you call it
+    #[arg(long, value_name = "TEXT", help_heading = "How")]
+    pub(super) name: Option<String>,
+    /// Go before other work that nobody waits for
+    #[arg(long, help_heading = "How")]
+    pub(super) interactive: bool,
+    /// Show the plan, and start nothing
+    #[arg(long, help_heading = "How", conflicts_with_all = ["yes", "watch"])]
+    pub(super) dry_run: bool,
+    /// Start without asking
+    #[arg(long, short, help_heading = "How")]
+    pub(super) yes: bool,
+    /// Follow the batch until it ends
+    #[arg(long, help_heading = "How")]
+    pub(super) watch: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+
+    #[command(flatten)]
+    pub(super) reach: ReachArgs,
+}
+
+/// A time, a date at midnight UTC, or an age.
+fn time(text: &str) -> Result<DateTime<Utc>, String> {
+    let text = text.trim();
+    let date = || {
+        let date = text.parse::<NaiveDate>().ok()?;
+        Some(date.and_hms_opt(0, 0, 0)?.and_utc())
+    };
+    let age = || {
+        let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+        let number = number.parse::<i64>().ok().filter(|number| *number >= 0)?;
+        let age = match unit {
+            "d" => TimeDelta::try_days(number),
+            "h" => TimeDelta::try_hours(number),
+            "m" => TimeDelta::try_minutes(number),
+            _ => None,
+        };
+        SystemClock.now().checked_sub_signed(age?)
+    };
+    let moment = DateTime::parse_from_rfc3339(text).ok();
+    moment
+        .map(|moment| moment.to_utc())
+        .or_else(date)
+        .or_else(age)
+        .ok_or_else(|| {
+            "give a time (2026-01-31T08:00:00Z), a date (2026-01-31) or an age (30d, 12h)"
+                .to_owned()
+        })
+}
+
+impl Rescore {
+    /// What is asked of the service, but for whether it is a dry run. `ids`: the sessions of --ids; `hash`: the criteria to judge by, the
+    /// current ones if none.
+    pub(super) fn body(&self, ids: Option<&[uuid::Uuid]>, hash: Option<&str>) -> Value {
+        let purpose = if self.preview.is_some() {
+            "preview"
+        } else if self.repeat.is_some() {
+            "repeat"
+        } else if !self.judge.is_empty() {
+            "jury"
+        } else {
+            "score"
+        };
+        let mut body = json!({
+            "filter": self.filter(ids), "purpose": purpose, "force_rescore": self.force,
+            "priority": if self.interactive { "interactive" } else { "bulk" },
+        });
+        let sampled = self
+            .sample
+            .or_else(|| self.preview.as_ref().map(|_| PREVIEWED));
+        let optional = [
+            ("name", self.name.as_ref().map(|name| json!(name))),
+            ("criteria_hash", hash.map(|hash| json!(hash))),
+            ("max", self.max.map(|max| json!(max))),
+            ("budget_usd", self.budget.map(|usd| json!(usd))),
+            (
+                "sample",
+                sampled.map(|size| json!({"size": size, "seed": self.seed})),
+            ),
+            ("repeats", self.repeat.map(|often| json!(often))),
+            (
+                "judges",
+                (!self.judge.is_empty()).then(|| json!(self.judge)),
+            ),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                body[name] = value;
+            }
+        }
+        body
+    }
+
+    fn filter(&self, ids: Option<&[uuid::Uuid]>) -> Map<String, Value> {
+        let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
+        let scored = match (self.failed, self.unscored) {
+            (true, _) => Some(json!("failed")),
+            (false, true) => Some(json!("no")),
+            (false, false) => None,
+        };
+        let criteria = match self.not_current {
+            true => Some(json!("not_current")),
+            false => text(&self.scored_with),
+        };
+        let fields = [
+            ("q", text(&self.q)),
+            ("status", text(&self.status)),
+            ("scored", scored),
+            ("rating", text(&self.rating)),
+            ("min_score", self.min_score.map(|score| json!(score))),
+            ("max_score", self.max_score.map(|score| json!(score))),
+            ("criteria", criteria),
+            ("tag", text(&self.tag)),
+            ("agent", text(&self.agent)),
+            ("alert_type", text(&self.alert_type)),
+            ("from", self.from.map(|from| json!(from))),
+            ("to", self.to.map(|to| json!(to))),
+            ("ids", ids.map(|ids| json!(ids))),
+        ];
+        let given = fields
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        given.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        rescore: Rescore,
+    }
+
+    fn read(flags: &str) -> Result<Rescore, String> {
+        let words = std::iter::once("rescore").chain(flags.split_whitespace());
+        Line::try_parse_from(words)
+            .map(|line| line.rescore)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_flags_every_session_is_meant() {
+        let body = read("").unwrap().body(None, None);
+        assert_eq!(
+            body,
+            json!({"filter": {}, "purpose": "score", "force_rescore": false, "priority": "bulk"})
+        );
+    }
+
+    #[test]
+    fn the_criteria_to_judge_by_and_those_of_the_score_are_told_apart() {
+        let rescore = read("--criteria abc --scored-with def --unscored --min-score 40").unwrap();
+        let body = rescore.body(None, Some("abc"));
+        assert_eq!(body["criteria_hash"], "abc");
+        assert_eq!(
+            body["filter"],
+            json!({"criteria": "def", "scored": "no", "min_score": 40})
+        );
+        let body = read("--not-current --failed").unwrap().body(None, None);
+        assert_eq!(
+            body["filter"],
+            json!({"criteria": "not_current", "scored": "failed"})
+        );
+    }
+
+    #[test]
+    fn each_purpose_has_its_own_words() {
+        let of = |flags: &str| read(flags).unwrap().body(None, None);
+        let preview = of("--preview new.yaml --seed 7");
+        assert_eq!(
+            (&preview["purpose"], &preview["sample"]),
+            (&json!("preview"), &json!({"size": 50, "seed": 7}))
+        );
+        let repeat = of("--repeat 5 --sample 3");
+        assert_eq!(
+            (&repeat["purpose"], &repeat["repeats"], &repeat["sample"]),
+            (&json!("repeat"), &json!(5), &json!({"size": 3, "seed": 1}))
+        );
+        let jury = of("--judge a --judge b --max 4 --budget 2.5 --name n --interactive");
+        assert_eq!(
+            (&jury["purpose"], &jury["judges"], &jury["max"]),
+            (&json!("jury"), &json!(["a", "b"]), &json!(4))
+        );
+        assert_eq!(
+            (&jury["budget_usd"], &jury["name"], &jury["priority"]),
+            (&json!(2.5), &json!("n"), &json!("interactive"))
+        );
+        for (flags, fault) in [
+            ("--preview f --criteria abc", "cannot be used with"),
+            ("--repeat 1", "2..=20"),
+            ("--failed --unscored", "cannot be used with"),
+            ("--min-score 101", "0..=100"),
+            ("--budget free", "give an amount of USD"),
+            ("--from yesterday", "give a time"),
+        ] {
+            let said = read(flags).unwrap_err();
+            assert!(said.contains(fault), "{flags}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_a_moment_a_date_or_an_age() {
+        let at = |text: &str| time(text).unwrap().to_rfc3339();
+        assert_eq!(at("2026-01-31"), "2026-01-31T00:00:00+00:00");
+        assert_eq!(at("2026-01-31T08:00:00+02:00"), "2026-01-31T06:00:00+00:00");
+        assert!(time("30d").unwrap() < time("12h").unwrap());
+        for bad in ["", "d", "-1d", "99999999999999999999d", "2026-13-01", "é"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `gavel rescore`: many stored sessions scored anew. Shows the plan, asks, starts the batch, and follows it if that is wanted.
+
+mod args;
+mod plan;
+
+use std::cell::OnceCell;
+use std::io::{IsTerminal as _, stderr, stdin};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use self::plan::to_score;
+use super::batches::{exit_of, goes_on, id_of, print_batch, watch};
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell};
+use super::reach::{Needs, Reached};
+use super::{Global, criteria};
+use crate::client::{Client, list, text};
+use crate::config::Settings;
+use crate::job::Kind;
+
+pub(super) use self::args::Rescore;
+
+/// The most ids that the service takes at once.
+const MOST_IDS: usize = 100_000;
+
+impl Rescore {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let ids = self.ids.as_deref().map(read_ids).transpose()?;
+        if ids.as_ref().is_some_and(Vec::is_empty) {
+            output::note("nothing to score: --ids names no session");
+            return Ok(Exit::Nothing);
+        }
+        let needs = match self.watch {
+            true => Needs::Worker,
+            false => Needs::Existing,
+        };
+        let started = OnceCell::new();
+        let command =
+            async |reached: Reached<'_>| self.go(&reached, ids.as_deref(), &started).await;
+        let ended = self.reach.run(global, needs, command).await;
+        if let (Err(error), Some(id)) = (&ended, started.get())
+            && error.exit == Exit::Interrupted
+        {
+            output::note(&goes_on(*id, &self.reach));
+        }
+        ended
+    }
+
+    /// Plans, asks, starts and follows.
+    async fn go(
+        &self,
+        reached: &Reached<'_>,
+        ids: Option<&[Uuid]>,
+        started: &OnceCell<Uuid>,
+    ) -> Result<Exit, CliError> {
+        let (client, settings) = (reached.client, &reached.context.settings);
+        let hash = self.target(client, settings).await?;
+        let mut body = self.body(ids, hash.as_deref());
+        body["dry_run"] = json!(true);
+        let plan = client.rescore(&body, None).await?;
+        if self.dry_run {
+            self.show(&plan)?;
+        } else {
+            plan::lines(&plan)
+                .iter()
+                .for_each(|line| output::note(line));
+        }
+        if to_score(&plan) == 0 {
+            output::note("nothing to score");
+            return Ok(Exit::Nothing);
+        }
+        if self.dry_run {
+            return Ok(Exit::Done);
+        }
+        if !self.is_wanted(&plan).await? {
+            output::note("not started");
+            return Ok(Exit::Nothing);
+        }
+        body["dry_run"] = json!(false);
+        let key = Uuid::now_v7().to_string();
+        let mut batch = client.rescore(&body, Some(&key)).await?;
+        let id = id_of(&batch)?;
+        let id = *started.get_or_init(|| id);
+        if self.watch {
+            output::note(&format!("batch {id} is started"));
+            batch = watch(client, id).await?;
+        }
+        match self.json {
+            true => output::json(&batch)?,
+            false => print_batch(&batch)?,
+        }
+        self.say_how_to_go_on(client, &batch).await?;
+        Ok(match self.watch {
+            true => exit_of(&batch),
+            false => Exit::Done,
+        })
+    }
+
+    /// The hash of the criteria to judge by; `None`: the current ones. A candidate's file is stored for that.
+    async fn target(
+        &self,
+        client: &Client,
+        settings: &Settings,
+    ) -> Result<Option<String>, CliError> {
+        let Some(file) = &self.preview else {
+            let named = self.criteria.as_deref();
+            return Ok(named.filter(|hash| *hash != "current").map(str::to_owned));
+        };
+        let candidate = criteria::read(settings, file)?;
+        if candidate.kind != Kind::Session {
+            return Err(CliError::usage(format!(
+                "--preview {}: these criteria are of kind {}, and sessions are rescored; try them with gavel evaluate \
+                 --criteria-hash",
+                file.display(),
+                candidate.kind
+            )));
+        }
+        let stored = client.add_criteria(&candidate.content).await?;
+        Ok(Some(cell(&stored, "/criteria_hash")))
+    }
+
+    fn show(&self, plan: &Value) -> Result<(), CliError> {
+        if self.json {
+            return Ok(output::json(plan)?);
+        }
+        for line in plan::lines(plan) {
+            output::line(&line)?;
+        }
+        Ok(())
+    }
+
+    /// Whether to go on with a plan: asked of whoever sits at a terminal.
+    async fn is_wanted(&self, plan: &Value) -> Result<bool, CliError> {
+        if self.yes || !stdin().is_terminal() || !stderr().is_terminal() {
+            return Ok(true);
+        }
+        output::note(&format!("Score {} sessions? [y/N]", to_score(plan)));
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = stdin().read_line(&mut line).map(|_| line);
+            let _ = answer.send(read); // interrupted meanwhile
+        });
+        let line = answered
+            .await
+            .map_err(|_| CliError::incomplete("the answer can't be read"))??;
+        Ok(matches!(
+            line.trim().to_ascii_lowercase().as_str(),
+            "y" | "yes"
+        ))
+    }
+
+    /// The closing words: where the batch is followed, and how a candidate is compared and made current.
+    async fn say_how_to_go_on(&self, client: &Client, batch: &Value) -> Result<(), CliError> {
+        let id = text(batch, "/batch_id");
+        if !self.watch {
+            output::note(&match self.reach.is_remote() {
+                true => format!("follow it with: gavel batches watch {id}"),
+                false => format!(
+                    "it runs wherever workers run; over a data folder that is `gavel up`, or: gavel batches watch {id}"
+                ),
+            });
+        }
+        let Some(file) = &self.preview else {
+            return Ok(());
+        };
+        let versions = client.criteria_list().await?;
+        let current = list(&versions, "/items").iter().find(|version| {
+            version["is_current"] == json!(true) && version["kind"] == json!(Kind::Session)
+        });
+        let current = current.map_or("CURRENT".to_owned(), |v| cell(v, "/criteria_hash"));
+        let candidate = text(batch, "/criteria_hash");
+        output::note(&format!(
+            "compare them: gavel criteria compare {current} {candidate}\n\
+             make it current: let GAVEL_SCORING_CONFIG of the API name {}, and send SIGHUP or restart; then: gavel rescore \
+             --not-current",
+            file.display()
+        ));
+        Ok(())
+    }
+}
+
+/// The ids of a file, one a line; - is stdin. Empty lines and what follows a # are passed over.
+fn read_ids(path: &Path) -> Result<Vec<Uuid>, CliError> {
+    let name = path.display();
+    let text = match path.to_str() {
+        Some("-") => std::io::read_to_string(stdin().lock()),
+        Some(_) | None => std::fs::read_to_string(path),
+    };
+    let text =
+        text.map_err(|error| CliError::usage(format!("--ids {name}: can't be read: {error}")))?;
+    ids_of(&text).map_err(|fault| CliError::usage(format!("--ids {name}, {fault}")))
+}
+
+fn ids_of(text: &str) -> Result<Vec<Uuid>, String> {
+    let mut seen = std::collections::HashSet::new();
+    let mut ids = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let id: Uuid = line.parse().map_err(|_| {
+            let shown: String = line.chars().take(60).collect();
+            format!(
+                "line {}: {shown:?} is not the id of a session; give one UUID a line",
+                at + 1
+            )
+        })?;
+        if seen.insert(id) {
+            ids.push(id);
+        }
+    }
+    if ids.len() > MOST_IDS {
+        return Err(format!(
+            "there are {} ids, and at most {MOST_IDS} are taken at once: split the file",
+            ids.len()
+        ));
+    }
+    Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stand_one_a_line_each_once() {
+        let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let text = format!("{a}\r\n\n# old ones\n{b}  # the second\n{a}\n");
+        assert_eq!(ids_of(&text), Ok(vec![a, b]));
+        assert_eq!(ids_of("# none\n"), Ok(Vec::new()));
+        let fault = ids_of(&format!("{a}\nsession-7\n")).unwrap_err();
+        assert!(
+            fault.starts_with("line 2: \"session-7\" is not the id"),
+            "{fault}"
+        );
+        let many: String = (0..=MOST_IDS as u128)
+            .map(|n| format!("{}\n", Uuid::from_u128(n)))
+            .collect();
+        assert!(ids_of(&many).unwrap_err().contains("split the file"));
+    }
+}

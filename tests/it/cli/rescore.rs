@@ -1,0 +1,237 @@
+//! `gavel rescore` and `gavel batches` against a running service: the plan, the batch, and how it is followed, moved and ended.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Command;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Place, Run, embedded};
+use crate::support::home::{Home, JUDGE};
+use crate::support::judge_server::Say;
+use crate::support::sessions::session;
+use crate::support::world::World;
+
+/// Runs a command against the service.
+async fn run(world: &World, args: &[&str]) -> Run {
+    run_in(place(world), args).await
+}
+
+async fn run_in(place: Place, args: &[&str]) -> Run {
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let running = tokio::task::spawn_blocking(move || {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        place.run(&args)
+    });
+    running.await.unwrap()
+}
+
+fn place(world: &World) -> Place {
+    Place::new().with("GAVEL_SERVER", world.api.base())
+}
+
+async fn sessions(world: &World, n: usize) -> Vec<Uuid> {
+    let mut ids = Vec::new();
+    for _ in 0..n {
+        ids.push(world.api.put(session()).await);
+    }
+    ids
+}
+
+async fn batches(world: &World) -> Vec<Value> {
+    let listed = world.api.get("/api/v1/batches").await.expect(200);
+    listed["items"].as_array().unwrap().clone()
+}
+
+fn id(batch: &Value) -> String {
+    batch["batch_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rescore_is_planned_started_and_watched_to_its_end() {
+    let world = World::start(Home::embedded(), Say::Score(70)).await;
+    sessions(&world, 3).await;
+    let plan = run(&world, &["rescore", "--dry-run"]).await.ends(0);
+    let plan = plan.prints("3 sessions match, 3 to score");
+    drop(plan.prints("cost      about 0.0"));
+    assert_eq!(batches(&world).await.len(), 0, "a plan starts nothing");
+
+    let args = ["rescore", "--watch", "--json", "--name", "spring"];
+    let done = run(&world, &args).await.ends(0);
+    let batch = done.json();
+    assert_eq!(batch["counts"]["succeeded"], 3, "{batch:#}");
+    assert_eq!(batch["name"], "spring");
+    drop(done.says("3 to score").says("is started"));
+
+    let again = run(&world, &["rescore"]).await.ends(4);
+    drop(
+        again
+            .says("3 scored by these criteria already")
+            .says("nothing to score"),
+    );
+    let shown = run(&world, &["batches", "show", &id(&batch)]).await.ends(0);
+    drop(shown.prints("completed").prints("3 of 3 done: 3 scored"));
+    let listed = run(&world, &["batches", "list", "--json"]).await.ends(0);
+    assert_eq!(listed.json()["items"][0]["batch_id"], batch["batch_id"]);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_failed_ends_a_watch_with_3_and_is_retried() {
+    let world = World::start(Home::embedded(), Say::Status(400)).await;
+    let ids = sessions(&world, 2).await;
+    let place = place(&world);
+    place.write("ids.txt", &format!("# one of two\n{}\n", ids[0]));
+    let args = ["rescore", "--ids", "ids.txt", "--yes", "--watch"];
+    let failed = run_in(place, &args).await.ends(3);
+    drop(failed.prints("1 of 1 done: 1 failed"));
+    let batch = id(&batches(&world).await[0]);
+
+    world.judge.says(Say::Score(80));
+    let retried = run(&world, &["batches", "retry-errors", &batch])
+        .await
+        .ends(0);
+    drop(retried.prints("1 items queued again"));
+    let watched = run(&world, &["batches", "watch", &batch]).await.ends(0);
+    drop(watched.prints("1 of 1 done: 1 scored"));
+    let nothing = ["batches", "retry-errors", &batch];
+    drop(run(&world, &nothing).await.ends(4).prints("0 items"));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_is_paused_given_a_budget_resumed_and_cancelled() {
+    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+    sessions(&world, 2).await;
+    let started = run(&world, &["rescore", "--json"]).await.ends(0);
+    let batch = id(&started.json());
+    drop(started.says(&format!("follow it with: gavel batches watch {batch}")));
+
+    let paused = run(&world, &["batches", "pause", &batch]).await.ends(0);
+    drop(paused.prints("paused by an operator"));
+    let watched = run(&world, &["batches", "watch", &batch]).await.ends(3);
+    drop(watched.prints("paused by an operator"));
+    let resumed = run(&world, &["batches", "resume", &batch]).await.ends(0);
+    drop(resumed.prints("state     running"));
+    let budget = ["batches", "budget", &batch, "5"];
+    drop(run(&world, &budget).await.ends(0).prints("of 5 USD at most"));
+    let budget = ["batches", "budget", &batch, "none"];
+    drop(run(&world, &budget).await.ends(0));
+    let cancelled = run(&world, &["batches", "cancel", &batch]).await.ends(0);
+    drop(cancelled.prints("cancelled"));
+    drop(run(&world, &["batches", "resume", &batch]).await.ends(2));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_is_broken_off_leaves_the_batch_and_says_how_to_watch_it_again() {
+    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+    sessions(&world, 1).await;
+    let place = place(&world);
+    let watching = tokio::task::spawn_blocking(move || {
+        let mut child = place.command(&["rescore", "--watch"]).spawn().unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut lines = said.lines().map_while(Result::ok);
+        let started = lines.find(|line| line.contains("is started"));
+        assert!(started.is_some(), "it says that the batch is started");
+        let pid = child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(sent.unwrap().success());
+        let rest: Vec<String> = lines.collect();
+        (child.wait().unwrap().code(), rest.join("\n"))
+    });
+    let (code, said) = watching.await.unwrap();
+    assert_eq!(code, Some(130), "{said}");
+    let again = format!("gavel batches watch {}", id(&batches(&world).await[0]));
+    assert!(said.contains(&again), "{said}");
+    assert_eq!(batches(&world).await[0]["state"], "running");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
+    let world = World::start(Home::embedded(), Say::Score(70)).await;
+    let ids = sessions(&world, 3).await;
+    let mut before = Vec::new();
+    for id in &ids {
+        world.api.ask(*id).await;
+        before.push(world.api.scored(*id).await["score_id"].clone());
+    }
+    // The file is read where the command runs.
+    let place = place(&world).with("DEFAULT_LLM_PROVIDER", JUDGE);
+    let criteria = crate::support::home::built_in("config/scoring_config.yaml");
+    let text = std::fs::read_to_string(criteria).unwrap();
+    place.write(
+        "candidate.yaml",
+        &text.replace("judge_prompt: |", "judge_prompt: |\n  Be strict."),
+    );
+    let args = [
+        "rescore",
+        "--preview",
+        "candidate.yaml",
+        "--sample",
+        "2",
+        "--watch",
+    ];
+    let previewed = run_in(place, &args).await.ends(0);
+    let previewed = previewed
+        .prints("2 of 2 done: 2 scored")
+        .says("gavel criteria compare ")
+        .says("let GAVEL_SCORING_CONFIG of the API name candidate.yaml");
+    assert!(previewed.out.contains("preview"), "{}", previewed.out);
+    for (id, before) in ids.into_iter().zip(before) {
+        let current = world.api.score(id).await.expect(200);
+        assert_eq!(current["score_id"], before);
+    }
+    world.end().await;
+}
+
+#[test]
+fn over_a_data_folder_the_batch_runs_while_the_command_watches() {
+    let (place, _simulator) = embedded::place_with_judge();
+    let session = embedded::session(Uuid::now_v7(), "completed");
+    place.write("session.json", &session);
+    let import = ["sessions", "import", "session.json"];
+    drop(place.run(&import).ends(0));
+    let started = place.run(&["rescore"]).ends(0);
+    drop(started.says("`gavel up`, or: gavel batches watch"));
+    let listed = place.run(&["batches", "list", "--json"]).ends(0).json();
+    let batch = id(&listed["items"][0]);
+    let watched = place.run(&["batches", "watch", &batch]).ends(0);
+    drop(watched.prints("1 of 1 done: 1 scored"));
+    let again = place.run(&["rescore", "--force", "--watch"]).ends(0);
+    drop(again.prints("1 of 1 done: 1 scored"));
+}
+
+#[test]
+fn what_can_not_be_asked_is_said_with_its_remedy() {
+    let place = Place::new();
+    place.write("ids.txt", "session-7\n");
+    place.write("none.txt", "# nobody\n");
+    place
+        .run(&["rescore", "--ids", "ids.txt"])
+        .ends(2)
+        .says("--ids ids.txt, line 1: \"session-7\" is not the id of a session");
+    place.run(&["rescore", "--ids", "none.txt"]).ends(4);
+    place
+        .run(&["rescore", "--ids", "nowhere.txt"])
+        .ends(2)
+        .says("can't be read");
+    place
+        .run(&["rescore", "--preview", "a.yaml", "--criteria", "b"])
+        .ends(2)
+        .says("cannot be used with");
+    place
+        .run(&["rescore"])
+        .ends(2)
+        .says("there is no data in ./gavel-data");
+    place
+        .run(&[
+            "batches",
+            "budget",
+            "019ab2c3-7d1e-7000-8000-0123456789ab",
+            "much",
+        ])
+        .ends(2)
+        .says("give an amount of USD");
+}
