@@ -20,7 +20,7 @@ use super::scored::{
 use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
-use crate::judge::{Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce};
+use crate::judge::{Ahead, Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce};
 use crate::score::session::SessionRequest;
 use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
@@ -145,6 +145,7 @@ impl Pipeline {
                 asked_for: job.job_id.0,
                 retries_spent: u32::try_from(spent.retries).unwrap_or(0),
                 skip_cache: job.force_rescore,
+                ahead: Ahead::Not,
                 turns: match &deadline {
                     Some(deadline) => deadline.turns(),
                     None => self.turns.clone(),
