@@ -7,6 +7,7 @@ mod health;
 mod history;
 mod metrics;
 mod open;
+mod terms;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -26,6 +27,7 @@ use self::metrics::MeteredCalls;
 use self::open::{
     gate_options, judge_check, migrate, open_events, open_queue, process_name, retry_options,
 };
+use self::terms::FileTerms;
 use crate::api;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
@@ -153,6 +155,7 @@ impl App {
                 clock: clock.clone(),
                 events: events.clone(),
                 judges: judge_check(files.providers.clone()),
+                terms: Arc::new(FileTerms(files.providers.clone())),
             },
             files.criteria,
             if settings.scoring.score_only_completed {

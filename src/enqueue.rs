@@ -9,6 +9,7 @@ mod current;
 mod decide;
 mod error;
 mod push;
+mod rescore;
 mod source;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,10 @@ pub use self::current::CurrentCriteria;
 use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
+pub use self::rescore::{
+    CostRange, Estimate, JudgeTerms, Pace, PaceOf, PlannedJudge, Rescore, RescorePlan, SkippedPlan,
+    Terms, TokenRange, TokensFrom,
+};
 use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
@@ -80,6 +85,7 @@ pub struct Enqueue {
     clock: Arc<dyn Clock>,
     events: Announcer,
     judges: JudgeCheck,
+    terms: Arc<dyn JudgeTerms>,
     current: RwLock<CurrentCriteria>,
     /// The kind and the judge of each stored definition that was asked for; definitions never change.
     judge_of: RwLock<BTreeMap<String, (Kind, String)>>,
@@ -113,6 +119,8 @@ pub struct EnqueueParts {
     pub events: Announcer,
     /// Which judges could be asked.
     pub judges: JudgeCheck,
+    /// What is known of them.
+    pub terms: Arc<dyn JudgeTerms>,
 }
 
 impl Enqueue {
@@ -130,6 +138,7 @@ impl Enqueue {
             clock,
             events,
             judges,
+            terms,
         } = parts;
         let enqueue = Self {
             store,
@@ -137,6 +146,7 @@ impl Enqueue {
             clock,
             events,
             judges,
+            terms,
             current: RwLock::new(current),
             judge_of: RwLock::default(),
             score_only,

@@ -28,7 +28,7 @@ pub(super) struct BatchHead {
     /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
     #[serde(default)]
     pub(super) threshold: Option<f64>,
-    /// Not taken yet: leave it out.
+    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one. Its judge needs a price.
     #[serde(default)]
     pub(super) budget_usd: Option<f64>,
     /// 64 hex digits of stored criteria of the kind; left out: the current ones.
@@ -119,17 +119,8 @@ pub(super) fn check(head: &BatchHead) -> Result<(), ApiError> {
     let fault = |pointer: &str, message: String| {
         Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
     };
-    if head.budget_usd.is_some() {
-        let message = "is not taken yet: leave it out, watch the batch's cost_usd, and pause it";
-        return fault("/budget_usd", message.to_owned());
-    }
-    if let Some(name) = &head.name {
-        let length = name.chars().count();
-        if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
-            let message = format!("must be 1-{MAX_NAME} printable characters");
-            return fault("/name", message);
-        }
-    }
+    check_budget(head.budget_usd)?;
+    check_name(head.name.as_deref())?;
     let Some(threshold) = head.threshold else {
         return Ok(());
     };
@@ -140,6 +131,29 @@ pub(super) fn check(head: &BatchHead) -> Result<(), ApiError> {
             fault("/threshold", format!("kind {} has no threshold", head.kind))
         }
     }
+}
+
+/// A budget is so much money, and not none.
+pub(super) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
+    match budget_usd {
+        Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/budget_usd",
+            "must be more than 0, USD; left out or null: no budget",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What a batch may be called.
+pub(super) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
+    let Some(name) = name else { return Ok(()) };
+    let length = name.chars().count();
+    if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
+        let message = format!("must be 1-{MAX_NAME} printable characters");
+        return Err(ApiError::fault(Refusal::Unprocessable, "/name", message));
+    }
+    Ok(())
 }
 
 /// Opens the file anew each time.

@@ -3,12 +3,16 @@
 use axum::http::HeaderValue;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::ApiState;
 use crate::events::EventType;
-use crate::job::{JobState, Kind};
-use crate::store::{BatchFigures, BatchOrigin, BatchRow, BatchState, StoreError, Verdict};
+use crate::job::{JobId, JobState, Kind, Purpose};
+use crate::store::{
+    BatchFigures, BatchOrigin, BatchPace, BatchRow, BatchSkip, BatchState, BatchUsage, PausedBy,
+    Skipped, StoreError, Verdict,
+};
 
 /// How many items of a batch stand where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -67,6 +71,8 @@ pub(super) struct BatchLinks {
     /// POST there to end it; while it runs or is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancel: Option<String>,
+    /// POST another budget there.
+    pub(super) budget: String,
     /// POST there to queue its failed items again; while there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_errors: Option<String>,
@@ -79,6 +85,49 @@ pub(super) struct BatchTimes {
     pub(super) created_at: DateTime<Utc>,
     /// When it was completed or cancelled.
     pub(super) finished_at: Option<DateTime<Utc>>,
+}
+
+/// Why a batch is paused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct PauseView {
+    /// `operator`: resume it. `budget`: give it a larger one.
+    pub(super) by: PausedBy,
+    /// In words.
+    pub(super) reason: String,
+}
+
+/// A session that was passed over since it was being scored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct InProgressView {
+    /// The session.
+    pub(super) session_id: Uuid,
+    /// The job; null: it had ended by the time that it was looked for.
+    #[schema(value_type = Option<Uuid>)]
+    pub(super) job_id: Option<JobId>,
+}
+
+/// Tokens of a batch's calls so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(super) struct BatchTokens {
+    /// Of prompts.
+    #[serde(rename = "in")]
+    pub(super) tokens_in: i64,
+    /// Of replies.
+    #[serde(rename = "out")]
+    pub(super) tokens_out: i64,
+}
+
+/// How far a batch is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct ProgressView {
+    /// Items that have ended.
+    pub(super) done: i64,
+    /// All; still rising until the batch is `expanded`.
+    pub(super) total: i64,
+    /// Items a second within the last minute; null once the batch has ended.
+    pub(super) rate_per_s: Option<f64>,
+    /// Seconds to its end at that rate; null where there is none to be seen.
+    pub(super) eta_s: Option<f64>,
 }
 
 /// A batch: many items of one kind, asked for together.
@@ -98,7 +147,32 @@ pub(super) struct BatchView {
     pub(super) counts: BatchCounts,
     /// What its cases came to so far; null before the first, and for kind `session`.
     pub(super) verdict: Option<VerdictView>,
-    /// USD of its judge calls so far; null where a model has no price.
+    /// Why its items are judged; only `score` makes current scores.
+    pub(super) purpose: Purpose,
+    /// What they are judged by; null for batches that are older than this field.
+    pub(super) criteria_hash: Option<String>,
+    /// Of a rescore: which sessions; of `ids` their count.
+    #[schema(value_type = Option<Object>)]
+    pub(super) filter: Option<Value>,
+    /// Why it is paused; null: it isn't.
+    pub(super) paused: Option<PauseView>,
+    /// Whether all its items are there.
+    pub(super) expanded: bool,
+    /// Of a rescore: how many sessions were found and passed over so far.
+    pub(super) skipped: Option<Skipped>,
+    /// The first 100 sessions that were passed over since they were being scored; empty in lists.
+    pub(super) in_progress: Vec<InProgressView>,
+    /// How far it is.
+    pub(super) progress: ProgressView,
+    /// It is paused once it has spent this, USD; null: no budget.
+    pub(super) budget_usd: Option<f64>,
+    /// USD of its judge calls so far, as far as models have prices; retries of its items included. It is what a budget is held against.
+    pub(super) spent_usd: f64,
+    /// Runs of its items with calls that have no price: with any, it has spent more than `spent_usd`.
+    pub(super) unpriced_calls: i64,
+    /// Tokens of its judge calls so far.
+    pub(super) tokens: BatchTokens,
+    /// USD of its items' judge calls so far; null where a model has no price.
     pub(super) cost_usd: Option<f64>,
     /// What its items are held against where they name nothing themselves.
     pub(super) threshold: Option<f64>,
@@ -128,55 +202,76 @@ impl From<Verdict> for VerdictView {
 impl BatchView {
     /// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
     pub(super) async fn load(state: &ApiState, batch: BatchRow) -> Result<Self, StoreError> {
+        let mut view = Self::listed(state, batch).await?;
+        if view.skipped.is_some_and(|skipped| skipped.in_progress > 0) {
+            let skips = state.store.batch_skips(view.batch_id).await?;
+            view.in_progress = skips.into_iter().map(InProgressView::from).collect();
+        }
+        Ok(view)
+    }
+
+    /// As [`Self::load`], as a list has it.
+    pub(super) async fn listed(state: &ApiState, batch: BatchRow) -> Result<Self, StoreError> {
         let figures = state.store.batch_figures(&batch).await?;
         if batch.state == BatchState::Running && figures.unfinished() == 0 {
             let now = state.clock.now();
             if let Some(done) = state.store.complete_batch(batch.batch_id, now).await? {
                 state.enqueue.tell_batch(EventType::BatchCompleted, &done);
                 state.store.keep_figures(&batch, &figures).await?;
-                return Ok(Self::of(done, &figures));
+                return Self::known(state, done, figures).await;
             }
             // Something came in between: another look at both.
             if let Some(batch) = state.store.batch(batch.batch_id).await? {
                 let figures = state.store.batch_figures(&batch).await?;
-                return Ok(Self::of(batch, &figures));
+                return Self::known(state, batch, figures).await;
             }
         }
-        Ok(Self::of(batch, &figures))
+        Self::known(state, batch, figures).await
     }
 
-    fn of(batch: BatchRow, figures: &BatchFigures) -> Self {
-        let this = batch_path(batch.batch_id);
-        let (failed, state) = (figures.count(JobState::Failed), batch.state);
-        let link = |shown: bool, verb: &str| shown.then(|| format!("{this}/{verb}"));
-        let (running, paused) = (state == BatchState::Running, state == BatchState::Paused);
+    async fn known(
+        state: &ApiState,
+        batch: BatchRow,
+        figures: BatchFigures,
+    ) -> Result<Self, StoreError> {
+        let usage = state.store.batch_usage(batch.batch_id).await?;
+        let pace = match batch.finished_at {
+            None => Some(state.store.batch_pace(&batch, state.clock.now()).await?),
+            Some(_) => None,
+        };
+        Ok(Self::of(batch, &figures, usage, pace))
+    }
+
+    fn of(
+        batch: BatchRow,
+        figures: &BatchFigures,
+        usage: BatchUsage,
+        pace: Option<BatchPace>,
+    ) -> Self {
         Self {
-            links: BatchLinks {
-                jobs: format!("/api/v1/jobs?batch_id={}", batch.batch_id),
-                pause: link(running, "pause"),
-                resume: link(paused, "resume"),
-                cancel: link(running || paused, "cancel"),
-                retry_errors: link(
-                    failed > 0 && (running || paused || state == BatchState::Completed),
-                    "retry-errors",
-                ),
-                this: this.clone(),
-            },
+            links: links(&batch, figures),
+            filter: filter_view(&batch),
+            paused: pause_view(&batch, usage),
+            progress: progress(&batch, figures, pace),
             batch_id: batch.batch_id,
             name: batch.name,
             kind: batch.kind,
             origin: batch.origin,
-            state,
-            counts: BatchCounts {
-                total: batch.total,
-                queued: figures.count(JobState::Queued),
-                running: figures.count(JobState::Running),
-                waiting: figures.count(JobState::Waiting),
-                succeeded: figures.count(JobState::Succeeded),
-                failed,
-                cancelled: figures.count(JobState::Cancelled),
-            },
+            state: batch.state,
+            counts: counts(batch.total, figures),
             verdict: figures.verdict.map(VerdictView::from),
+            purpose: batch.purpose,
+            criteria_hash: batch.criteria_hash,
+            expanded: batch.expanded,
+            skipped: batch.skipped,
+            in_progress: Vec::new(),
+            budget_usd: batch.budget_usd,
+            spent_usd: usage.spent_usd,
+            unpriced_calls: usage.unpriced,
+            tokens: BatchTokens {
+                tokens_in: usage.tokens_in,
+                tokens_out: usage.tokens_out,
+            },
             cost_usd: figures.cost_usd,
             threshold: batch.threshold,
             created_by: batch.created_by,
@@ -196,4 +291,84 @@ impl BatchView {
 /// The path of a batch.
 fn batch_path(id: Uuid) -> String {
     format!("/api/v1/batches/{id}")
+}
+
+fn counts(total: i64, figures: &BatchFigures) -> BatchCounts {
+    BatchCounts {
+        total,
+        queued: figures.count(JobState::Queued),
+        running: figures.count(JobState::Running),
+        waiting: figures.count(JobState::Waiting),
+        succeeded: figures.count(JobState::Succeeded),
+        failed: figures.count(JobState::Failed),
+        cancelled: figures.count(JobState::Cancelled),
+    }
+}
+
+fn links(batch: &BatchRow, figures: &BatchFigures) -> BatchLinks {
+    let this = batch_path(batch.batch_id);
+    let link = |shown: bool, verb: &str| shown.then(|| format!("{this}/{verb}"));
+    let (runs, paused) = (batch.goes_on(), batch.state == BatchState::Paused);
+    let failed = figures.count(JobState::Failed) > 0;
+    BatchLinks {
+        jobs: format!("/api/v1/jobs?batch_id={}", batch.batch_id),
+        pause: link(runs, "pause"),
+        resume: link(paused, "resume"),
+        cancel: link(runs || paused, "cancel"),
+        budget: format!("{this}/budget"),
+        retry_errors: link(failed && batch.takes_retries(), "retry-errors"),
+        this,
+    }
+}
+
+/// The words of the filter; ids are many, and are counted.
+fn filter_view(batch: &BatchRow) -> Option<Value> {
+    let mut filter = batch.filter.clone()?;
+    if let Value::Object(words) = &mut filter
+        && let Some(ids) = batch.plan.as_ref().and_then(|plan| plan.ids)
+    {
+        words.insert("ids".to_owned(), Value::from(ids));
+    }
+    Some(filter)
+}
+
+fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<PauseView> {
+    if batch.state != BatchState::Paused {
+        return None;
+    }
+    let by = batch.paused_by.unwrap_or(PausedBy::Operator);
+    let reason = match by {
+        PausedBy::Operator => "somebody paused it: resume it, and it goes on".to_owned(),
+        PausedBy::Budget => format!(
+            "it has spent {:.4} of {} USD: give it a larger budget, and it goes on",
+            usage.spent_usd,
+            batch.budget_usd.unwrap_or_default()
+        ),
+    };
+    Some(PauseView { by, reason })
+}
+
+fn progress(batch: &BatchRow, figures: &BatchFigures, pace: Option<BatchPace>) -> ProgressView {
+    let ended = [JobState::Succeeded, JobState::Failed, JobState::Cancelled];
+    let done: i64 = ended.iter().map(|state| figures.count(*state)).sum();
+    let rate = pace.map(|pace| pace.per_s);
+    let left = u32::try_from(batch.total - done).unwrap_or(u32::MAX);
+    let goes_on = batch.expanded && batch.state == BatchState::Running;
+    ProgressView {
+        done,
+        total: batch.total,
+        rate_per_s: rate,
+        eta_s: rate
+            .filter(|rate| goes_on && *rate > 0.0)
+            .map(|rate| f64::from(left) / rate),
+    }
+}
+
+impl From<BatchSkip> for InProgressView {
+    fn from(skip: BatchSkip) -> Self {
+        Self {
+            session_id: skip.session_id,
+            job_id: skip.job_id,
+        }
+    }
 }

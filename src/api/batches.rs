@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -14,9 +14,10 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::batch_body::{
-    BatchRequest, check, format_of, head_of_json, head_of_query, opener, refused,
+    BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, opener, refused,
 };
 use super::batch_view::BatchView;
+use super::body::ApiJson;
 use super::etag::json_or_unchanged;
 use super::idempotency::Effect;
 use super::params::{Params, Segment, uuid};
@@ -43,6 +44,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(resume_batch))
         .routes(routes!(cancel_batch))
         .routes(routes!(retry_errors))
+        .routes(routes!(change_budget))
 }
 
 /// A page of batches, newest first.
@@ -78,6 +80,7 @@ pub(super) struct BatchRetried {
         ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
         ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
         ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are passed over"),
+        ("budget_usd" = Option<f64>, Query, description = "JSONL, CSV, XLSX: the batch is paused once its judge calls cost this"),
     ),
     request_body(content(
         (BatchRequest = "application/json", example = json!({"kind": "sql_metrics", "name": "nightly", "items": [
@@ -119,6 +122,7 @@ async fn post_batch(
         kind: head.kind,
         name: head.name,
         threshold: head.threshold,
+        budget_usd: head.budget_usd,
         criteria_hash: head.criteria_hash,
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: match head.force_rescore {
@@ -137,7 +141,12 @@ async fn post_batch(
         .batch(request, opener(body.file, reading))
         .await
         .map_err(|error| refused(error, format))?;
-    let view = BatchView::load(&state, batch).await?;
+    accepted(&state, batch).await
+}
+
+/// The 202 of a batch that is stored.
+pub(super) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Response, ApiError> {
+    let view = BatchView::load(state, batch).await?;
     let location = view.location();
     let mut response = (StatusCode::ACCEPTED, Json(view)).into_response();
     let headers = response.headers_mut();
@@ -175,7 +184,7 @@ async fn list_batches(
     let page = state.store.batches(filter, cursor.as_ref(), limit).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for batch in page.items {
-        items.push(BatchView::load(&state, batch).await?);
+        items.push(BatchView::listed(&state, batch).await?);
     }
     Ok(Json(BatchList {
         items,
@@ -238,7 +247,7 @@ async fn pause_batch(
     responses(
         (status = 200, description = "The batch, running", body = BatchView),
         (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state, batch-budget", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -249,6 +258,15 @@ async fn resume_batch(
 ) -> Result<Json<BatchView>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
     let moved = state.store.resume_batch(id, state.clock.now()).await?;
+    if let Moved::Refused(batch) = &moved
+        && batch.state == BatchState::Paused
+        && let Some(budget_usd) = batch.budget_usd
+    {
+        return Err(ApiError::BatchBudget {
+            batch_id: id,
+            budget_usd,
+        });
+    }
     let batch = done(&state, id, moved, (EventType::BatchResumed, "resume"))?;
     state.enqueue.push_batch(id).await;
     Ok(Json(BatchView::load(&state, batch).await?))
@@ -303,6 +321,64 @@ async fn retry_errors(
         queued_again,
         batch: BatchView::load(&state, batch).await?,
     }))
+}
+
+/// A batch's budget.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BudgetBody {
+    /// USD, more than 0; null: none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required)]
+    pub(super) budget_usd: Option<f64>,
+}
+
+/// Gives a batch another budget, or none.
+///
+/// A batch that was paused for its budget goes on if the new one is more than what it has spent; one that runs and has spent it
+/// is paused. What is in flight then ends and is paid for: a budget is passed by the cost of so many calls at most.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/budget", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    request_body(content = BudgetBody, example = json!({"budget_usd": 12.5})),
+    responses(
+        (status = 200, description = "The batch with its budget", body = BatchView),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn change_budget(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+    ApiJson(body): ApiJson<BudgetBody>,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    check_budget(body.budget_usd)?;
+    let batch = state.store.batch(id).await?;
+    let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
+    if body.budget_usd.is_some() {
+        for judge in state.enqueue.judges_of(&batch).await? {
+            state.enqueue.check_price(&judge).map_err(ApiError::from)?;
+        }
+    }
+    let now = state.clock.now();
+    let batch = match state.store.set_budget(id, body.budget_usd, now).await? {
+        Moved::Now(batch) => {
+            let event = match batch.goes_on() {
+                true => EventType::BatchResumed,
+                false => EventType::BatchPaused,
+            };
+            state.enqueue.tell_batch(event, &batch);
+            batch
+        }
+        Moved::Already(batch) | Moved::Refused(batch) => batch,
+        Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
+    };
+    if batch.goes_on() {
+        state.enqueue.push_batch(id).await;
+    }
+    Ok(Json(BatchView::load(&state, batch).await?))
 }
 
 fn batch_id_of(text: &str, params: Params) -> Result<Uuid, ApiError> {

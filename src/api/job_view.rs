@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::score_view::ScoreView;
 use crate::job::{FailureClass, Job, JobId, JobState, Kind, Priority, Usage, Wait, WaitReason};
-use crate::store::{Brake, BrakeTarget, JudgeRow, SessionScoreRow, StoreError};
+use crate::store::{Brake, BrakeTarget, JudgeRow, PausedBy, SessionScoreRow, StoreError};
 
 /// Tokens and money.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
@@ -297,7 +297,7 @@ struct Lanes {
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
     fallbacks: HashMap<String, String>,
     /// Batches that are paused.
-    paused: Vec<Uuid>,
+    paused: Vec<(Uuid, PausedBy)>,
     /// When they were read.
     now: DateTime<Utc>,
 }
@@ -348,11 +348,14 @@ impl Lanes {
         let wait = own_wait(job.state, job.wait.as_ref(), self.now);
         let (reason, until) = if let Some(brake) = held {
             (reason(brake.reason), brake.until)
-        } else if job
-            .batch
-            .is_some_and(|place| self.paused.contains(&place.batch_id))
-        {
-            (reason(WaitReason::Paused), None)
+        } else if let Some(by) = self.paused_by(job) {
+            (
+                reason(match by {
+                    PausedBy::Operator => WaitReason::Paused,
+                    PausedBy::Budget => WaitReason::Budget,
+                }),
+                None,
+            )
         } else if let Some(wait) = wait {
             (reason(wait.reason), wait.until)
         } else if !self.worker_alive {
@@ -371,6 +374,13 @@ impl Lanes {
             until,
             position,
         })
+    }
+
+    /// Who paused a job's batch; `None`: nobody, or it is in none.
+    fn paused_by(&self, job: &Job) -> Option<PausedBy> {
+        let id = job.batch?.batch_id;
+        let mut paused = self.paused.iter();
+        paused.find(|(paused, _)| *paused == id).map(|(_, by)| *by)
     }
 
     /// The brake that stops a judge's lane: the queue's own, else the judge's.

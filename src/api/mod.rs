@@ -32,6 +32,7 @@ mod params;
 pub mod problem;
 mod proxies;
 mod queue;
+mod rescore;
 mod score_query;
 mod score_view;
 mod scoring;

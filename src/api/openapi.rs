@@ -15,7 +15,7 @@ use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
     ApiState, batch_reports, batches, calibration, criteria, events, imports, jobs, judges,
-    new_job, operate, queue, score_query, scoring, sessions,
+    new_job, operate, queue, rescore, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -42,6 +42,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(calibration::routes())
         .merge(batch_reports::routes())
         .merge(batches::routes())
+        .merge(rescore::routes())
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(events::routes())

@@ -27,6 +27,8 @@ pub struct ScoreBatch {
     pub kind: Kind,
     /// What its maker calls it.
     pub name: Option<String>,
+    /// It is paused once its calls cost this, USD.
+    pub budget_usd: Option<f64>,
     /// Written into each payload that names none; for kinds whose payload has one.
     pub threshold: Option<f64>,
     /// The criteria asked for; `None`: the current ones.
@@ -115,6 +117,9 @@ impl Enqueue {
             self.check_judge(&pinned.judge)
                 .map_err(EnqueueError::JudgeNotConfigured)?;
         }
+        if request.budget_usd.is_some() {
+            self.check_price(&pinned.judge)?;
+        }
         let plan = Arc::new(Plan {
             request,
             batch_id,
@@ -129,6 +134,8 @@ impl Enqueue {
             kind: plan.request.kind,
             origin: BatchOrigin::Suite,
             threshold: plan.request.threshold,
+            criteria_hash: plan.pinned.hash.clone(),
+            budget_usd: plan.request.budget_usd,
             created_by: plan.request.triggered_by.clone(),
             created_at: self.clock.now(),
         };
@@ -148,7 +155,7 @@ impl Enqueue {
     }
 
     /// Tells of a new batch and pushes its first items.
-    async fn begun(&self, batch: &BatchRow) {
+    pub(super) async fn begun(&self, batch: &BatchRow) {
         self.tell_batch(EventType::BatchCreated, batch);
         self.push_batch(batch.batch_id).await;
     }

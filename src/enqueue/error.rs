@@ -87,6 +87,19 @@ pub enum EnqueueError {
     /// The judge that the criteria name can't be asked.
     #[error("judge {:?}: {}", .0.judge, .0.remedy)]
     JudgeNotConfigured(JudgeProblem),
+    /// A judge that the request names can't be asked.
+    #[error("judge {:?}: {}", problem.judge, problem.remedy)]
+    UnknownJudge {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// What is wrong, and the remedy.
+        problem: JudgeProblem,
+    },
+    /// There is nothing that a budget could be held against.
+    #[error(
+        "judge {0:?} has no price, so that nothing can be held against a budget: give its model a price under `prices` in llm_providers.yaml, or leave budget_usd out"
+    )]
+    Unpriced(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

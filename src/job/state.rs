@@ -91,6 +91,8 @@ text_enum! {
         Storage = "storage",
         /// The judge declined, and its fallback can't be asked now.
         Fallback = "fallback",
+        /// Its batch has spent its budget.
+        Budget = "budget",
     }
 }
 

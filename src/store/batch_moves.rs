@@ -7,12 +7,20 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::accept::insert_statement;
-use super::batches::{BatchRow, columns, ids_of, one};
+use super::batches::{BatchOrigin, BatchRow, BatchState, columns, ids_of, one};
+use super::budgets::spent;
 use super::db::{Conn, twice};
 use super::rescue::due_job;
-use super::sql::sql;
+use super::sql::{Sql, sql};
 use super::{DueJob, Store, StoreError};
 use crate::job::{JobId, NewJob};
+
+/// Whether a batch may be completed, but for its items.
+macro_rules! may_complete {
+    () => {
+        "(state = 'running' or (state = 'paused' and paused_by = 'budget' and expanded))"
+    };
+}
 
 /// How many items one statement cancels, or queues again.
 const SLICE: i64 = 1_000;
@@ -98,7 +106,7 @@ impl Store {
         const ATTEMPTED: &str = "starting a batch";
         let statement = sql!(
             concat!(
-                "update scoring_batches set state = 'running', halted = false
+                "update scoring_batches set state = 'running', halted = false, expanded = true
                  where batch_id = $1 and state = 'expanding' and not abandoned returning ",
                 columns!()
             ),
@@ -106,10 +114,10 @@ impl Store {
         );
         let rows = self.db.write(ATTEMPTED, &statement).await?;
         let moved = one(ATTEMPTED, &rows)?;
-        self.moved(id, moved, super::BatchState::Running).await
+        self.moved(id, moved, BatchState::Running).await
     }
 
-    /// Stops a running batch: none of its items begins, those that run end.
+    /// Stops a batch that runs, or expands while it runs: none of its items begins, those that run end.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -117,44 +125,41 @@ impl Store {
         const ATTEMPTED: &str = "pausing a batch";
         let statement = sql!(
             concat!(
-                "update scoring_batches set state = 'paused', halted = true
-                 where batch_id = $1 and state = 'running' returning ",
+                "update scoring_batches set state = 'paused', halted = true, paused_by = 'operator'
+                 where batch_id = $1 and (state = 'running' or (state = 'expanding' and origin = 'rescore')) returning ",
                 columns!()
             ),
             id
         );
         let rows = self.db.write(ATTEMPTED, &statement).await?;
         let moved = one(ATTEMPTED, &rows)?;
-        self.moved(id, moved, super::BatchState::Paused).await
+        self.moved(id, moved, BatchState::Paused).await
     }
 
-    /// Lets a paused batch go on. The pause doesn't count as time that its items waited.
+    /// Lets a paused batch go on, unless its budget is spent. The pause doesn't count as time that its items waited.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn resume_batch(&self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
         let lock = sql!(
             concat!(
-                "update scoring_batches set state = 'running', halted = false
-                 where batch_id = $1 and state = 'paused' returning ",
+                "update scoring_batches set state = case when expanded then 'running' else 'expanding' end,
+                    halted = false, paused_by = null
+                 where batch_id = $1 and state = 'paused' and (budget_usd is null or budget_usd > ",
+                spent!(),
+                ") returning ",
                 columns!()
             ),
             id
         );
-        let forget = sql!(
-            "update scoring_jobs set waiting_since = $2
-             where batch_id = $1 and finished_at is null and waiting_since is not null",
-            id,
-            now
-        );
         let resumed = self
-            .holding_batch("resuming a batch", &lock, &[forget])
+            .holding_batch("resuming a batch", &lock, &[forget_waits(id, now)])
             .await?;
         let moved = resumed.map(|(batch, _)| batch);
-        self.moved(id, moved, super::BatchState::Running).await
+        self.moved(id, moved, BatchState::Running).await
     }
 
-    /// Cancels a batch that runs or is paused, with all its items that haven't ended. What it came to until then stays.
+    /// Cancels a batch that runs, is paused, or expands while it runs, with all its items that haven't ended. What it came to until then stays.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; if the batch is cancelled by then, its items are by
@@ -163,8 +168,9 @@ impl Store {
         const ATTEMPTED: &str = "cancelling a batch";
         let statement = sql!(
             concat!(
-                "update scoring_batches set state = 'cancelled', halted = true, finished_at = $2
-                 where batch_id = $1 and state in ('running', 'paused') returning ",
+                "update scoring_batches set state = 'cancelled', halted = true, finished_at = $2, paused_by = null
+                 where batch_id = $1 and (state in ('running', 'paused') or (state = 'expanding' and origin = 'rescore'))
+                 returning ",
                 columns!()
             ),
             id,
@@ -175,7 +181,7 @@ impl Store {
         if moved.is_some() {
             self.cancel_items(id, now).await?;
         }
-        self.moved(id, moved, super::BatchState::Cancelled).await
+        self.moved(id, moved, BatchState::Cancelled).await
     }
 
     /// Ends items of cancelled batches whose canceller died on the way.
@@ -205,6 +211,8 @@ impl Store {
             SLICE
         );
         while self.db.execute(ATTEMPTED, &items).await? > 0 {}
+        let picks = sql!("delete from scoring_batch_picks where batch_id = $1", id);
+        self.db.execute(ATTEMPTED, &picks).await?;
         let done = sql!(
             "update scoring_batches set halted = false
              where batch_id = $1 and state = 'cancelled'
@@ -214,7 +222,8 @@ impl Store {
         self.db.execute(ATTEMPTED, &done).await.map(drop)
     }
 
-    /// Completes a running batch if each of its items has ended. `None`: it isn't running, or some haven't.
+    /// Completes a batch that runs, or is paused for its budget, if each of its items has ended: what was in flight when the
+    /// budget was spent may have been the last. `None`: it doesn't, or some haven't.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -227,16 +236,19 @@ impl Store {
         // The row is held first: a statement that waited for it would look at the items as they were before.
         let hold = sql!(
             concat!(
-                "update scoring_batches set halted = halted where batch_id = $1 and state = 'running' returning ",
+                "update scoring_batches set halted = halted where batch_id = $1 and ",
+                may_complete!(),
+                " returning ",
                 columns!()
             ),
             id
         );
         let complete = sql!(
             concat!(
-                "update scoring_batches set state = 'completed', finished_at = $2
-                 where batch_id = $1 and state = 'running'
-                   and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)
+                "update scoring_batches set state = 'completed', finished_at = $2, halted = false, paused_by = null
+                 where batch_id = $1 and ",
+                may_complete!(),
+                " and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)
                  returning ",
                 columns!()
             ),
@@ -249,18 +261,19 @@ impl Store {
         }
     }
 
-    /// Running batches without items left; at most 100.
+    /// Batches that [`Store::complete_batch`] would complete; at most 100.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn batches_without_items_left(&self) -> Result<Vec<Uuid>, StoreError> {
         const ATTEMPTED: &str = "looking for batches that are done";
-        let statement = sql!(
-            "select b.batch_id from scoring_batches b
-             where b.finished_at is null and b.state = 'running' and not exists (
+        let statement = sql!(concat!(
+            "select b.batch_id from scoring_batches b where b.finished_at is null and ",
+            may_complete!(),
+            " and not exists (
                 select 1 from scoring_jobs j where j.batch_id = b.batch_id and j.finished_at is null)
              limit 100"
-        );
+        ));
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         ids_of(ATTEMPTED, &rows)
     }
@@ -282,7 +295,7 @@ impl Store {
             concat!(
                 "update scoring_batches set finished_at = null, reopened = reopened + 1, figures = null,
                     state = case when state = 'completed' then 'running' else state end
-                 where batch_id = $1 and state in ('running', 'paused', 'completed')
+                 where batch_id = $1 and (state in ('running', 'paused', 'completed') or (state = 'expanding' and origin = 'rescore'))
                    and exists (select 1 from scoring_jobs f where f.batch_id = $1 and f.state = 'failed') returning ",
                 columns!()
             ),
@@ -295,8 +308,8 @@ impl Store {
              where job_id in (
                 select f.job_id from scoring_jobs f
                 where f.batch_id = $1 and f.state = 'failed' and f.finished_at <= $2
-                  and not exists (select 1 from scoring_jobs a where a.kind = f.kind and a.subject_id = f.subject_id
-                        and a.finished_at is null and a.purpose = 'score')
+                  and (f.purpose <> 'score' or not exists (select 1 from scoring_jobs a where a.kind = f.kind and a.subject_id = f.subject_id
+                        and a.finished_at is null and a.purpose = 'score'))
                 order by f.item_no limit $4)
              returning job_id, lane, priority, due_at",
             id,
@@ -306,7 +319,7 @@ impl Store {
         );
         let Some((batch, rows)) = self.holding_batch(ATTEMPTED, &hold, &[again]).await? else {
             let moved = match self.batch(id).await? {
-                Some(batch) if batch.state.takes_retries() => Moved::Already(batch),
+                Some(batch) if batch.takes_retries() => Moved::Already(batch),
                 Some(batch) => Moved::Refused(batch),
                 None => Moved::Unknown,
             };
@@ -343,13 +356,17 @@ impl Store {
         &self,
         id: Uuid,
         now: Option<BatchRow>,
-        aim: super::BatchState,
+        aim: BatchState,
     ) -> Result<Moved, StoreError> {
         if let Some(batch) = now {
             return Ok(Moved::Now(batch));
         }
         Ok(match self.batch(id).await? {
-            Some(batch) if batch.state == aim => Moved::Already(batch),
+            Some(batch)
+                if batch.state == aim || (batch.goes_on() && aim == BatchState::Running) =>
+            {
+                Moved::Already(batch)
+            }
             Some(batch) => Moved::Refused(batch),
             None => Moved::Unknown,
         })
@@ -374,12 +391,32 @@ impl Store {
     }
 }
 
-impl super::BatchState {
-    /// Whether failed items may be queued again.
-    fn takes_retries(self) -> bool {
-        match self {
-            Self::Running | Self::Paused | Self::Completed => true,
-            Self::Expanding | Self::Cancelled => false,
+impl BatchRow {
+    /// Whether its items run: all of them are there, or it is a rescore, whose items run while it expands.
+    pub fn goes_on(&self) -> bool {
+        match self.state {
+            BatchState::Running => true,
+            BatchState::Expanding => self.origin == BatchOrigin::Rescore,
+            BatchState::Paused | BatchState::Completed | BatchState::Cancelled => false,
         }
     }
+
+    /// Whether failed items may be queued again.
+    pub fn takes_retries(&self) -> bool {
+        match self.state {
+            BatchState::Paused | BatchState::Completed => true,
+            BatchState::Running | BatchState::Expanding => self.goes_on(),
+            BatchState::Cancelled => false,
+        }
+    }
+}
+
+/// A pause doesn't count as time that items waited.
+pub(super) fn forget_waits(id: Uuid, now: DateTime<Utc>) -> Sql {
+    sql!(
+        "update scoring_jobs set waiting_since = $2
+         where batch_id = $1 and finished_at is null and waiting_since is not null",
+        id,
+        now
+    )
 }

@@ -1,18 +1,21 @@
 //! `scoring_batches`: which there are, and how one comes to be. Its items are rows of `scoring_jobs`.
 //!
-//! A batch is `expanding` while its items are inserted, in as many transactions as it takes, and none of them is claimed or
-//! pushed. One update to `running` is what makes it exist. One whose maker went silent before that is removed, items first.
+//! A batch of given items is `expanding` while they are inserted, in as many transactions as it takes, and none of them is
+//! claimed or pushed. One update to `running` is what makes it exist. One whose maker went silent before that is removed,
+//! items first. A rescore exists from its first row on: its items run while it expands, and any worker goes on with it.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 use uuid::Uuid;
 
+use super::backlogs::{BacklogPlan, Skipped};
 use super::db::{Conn, twice};
 use super::page::{Cursor, Page, bounded};
-use super::sql::{Row, Sql, sql};
+use super::sql::{Row, Sql, decode, sql};
 use super::{BatchFigures, Store, StoreError};
-use crate::job::{JobId, Kind, text_enum};
+use crate::job::{JobId, Kind, Purpose, text_enum};
 
 /// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped. Postgres reads
 /// the few that are stopped once for the statement, and not at all if no row has a batch.
@@ -26,7 +29,7 @@ pub(super) use not_halted;
 text_enum! {
     /// Where a batch stands.
     pub enum BatchState {
-        /// Its items are being inserted; none of them runs.
+        /// Its items are being inserted. Those of a rescore run already, others don't.
         Expanding = "expanding",
         /// Its items run.
         Running = "running",
@@ -49,6 +52,16 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// Who paused a batch.
+    pub enum PausedBy {
+        /// Somebody.
+        Operator = "operator",
+        /// What its calls cost has come to its budget.
+        Budget = "budget",
+    }
+}
+
 /// A batch to begin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewBatch {
@@ -62,6 +75,10 @@ pub struct NewBatch {
     pub origin: BatchOrigin,
     /// What its items are held against where they name nothing themselves.
     pub threshold: Option<f64>,
+    /// What its items are judged by.
+    pub criteria_hash: String,
+    /// It is paused once its calls cost this, USD.
+    pub budget_usd: Option<f64>,
     /// Who asked.
     pub created_by: String,
     /// When.
@@ -95,6 +112,22 @@ pub struct BatchRow {
     pub reopened: i64,
     /// What it came to, once that was counted after all its items had ended.
     pub figures: Option<BatchFigures>,
+    /// Why its items are judged.
+    pub purpose: Purpose,
+    /// What its items are judged by; `None`: it was made before that was kept.
+    pub criteria_hash: Option<String>,
+    /// It is paused once its calls cost this, USD.
+    pub budget_usd: Option<f64>,
+    /// Who paused it, while it is paused.
+    pub paused_by: Option<PausedBy>,
+    /// Whether all its items are there.
+    pub expanded: bool,
+    /// Of a rescore: which sessions, as it was asked for.
+    pub filter: Option<Value>,
+    /// Of a rescore: how its items are made of them.
+    pub plan: Option<BacklogPlan>,
+    /// Of a rescore: what was found and passed over so far.
+    pub skipped: Option<Skipped>,
 }
 
 /// Which batches; every field narrows.
@@ -108,7 +141,8 @@ pub struct BatchFilter {
 
 macro_rules! columns {
     () => {
-        "batch_id, name, kind, origin, state, threshold, total, created_by, created_at, finished_at, reopened, figures"
+        "batch_id, name, kind, origin, state, threshold, total, created_by, created_at, finished_at, reopened, figures, \
+         purpose, criteria_hash, budget_usd, paused_by, expanded, filter, plan, skipped"
     };
 }
 pub(super) use columns;
@@ -125,15 +159,18 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn begin_batch(&self, new: &NewBatch) -> Result<(), StoreError> {
         let mut statement = sql!(
-            "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at, halted,
-                touched_at) values ($1, $2, $3, $4, 'expanding', $5, $6, $7, true, ",
+            "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at,
+                criteria_hash, budget_usd, expanded, halted, touched_at)
+             values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, false, true, ",
             new.batch_id,
             new.name.as_deref(),
             new.kind.as_str(),
             new.origin.as_str(),
             new.threshold,
             &new.created_by,
-            new.created_at
+            new.created_at,
+            &new.criteria_hash,
+            new.budget_usd
         );
         statement
             .push(self.database_now())
@@ -203,29 +240,37 @@ impl Store {
         }))
     }
 
-    /// Which of these batches an operator has paused.
+    /// Which of these batches are paused, and by whom.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn paused_batches(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+    pub async fn paused_batches(&self, ids: &[Uuid]) -> Result<Vec<(Uuid, PausedBy)>, StoreError> {
         const ATTEMPTED: &str = "reading which batches are paused";
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut statement =
-            sql!("select batch_id from scoring_batches where state = 'paused' and batch_id in ");
+        let mut statement = sql!(
+            "select batch_id, paused_by from scoring_batches where state = 'paused' and batch_id in "
+        );
         statement.push_list(ids.iter().copied());
         let rows = self.db.read(ATTEMPTED, &statement).await?;
-        ids_of(ATTEMPTED, &rows)
+        let paused = |row: &Row| {
+            let by = row.text_enum_or_null("paused_by")?;
+            Ok((row.get("batch_id")?, by.unwrap_or(PausedBy::Operator)))
+        };
+        rows.iter()
+            .map(paused)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Removes a batch that is still `expanding`, whoever makes it, with its items. Its maker's next step finds it gone.
+    /// Removes a batch of given items that is still `expanding`, whoever makes it, with its items. Its maker's next step finds it gone.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; what is left is removed by [`Store::remove_silent_batches`].
     pub async fn remove_expanding(&self, id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
-            "update scoring_batches set abandoned = true where batch_id = $1 and state = 'expanding'
+            "update scoring_batches set abandoned = true where batch_id = $1 and state = 'expanding' and origin = 'suite'
              returning batch_id",
             id
         );
@@ -236,14 +281,14 @@ impl Store {
         Ok(())
     }
 
-    /// Removes batches whose maker wasn't heard for so long while `expanding`, by the database's clock. Answers their ids.
+    /// Removes batches of given items whose maker wasn't heard for so long while `expanding`, by the database's clock. Answers their ids.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn remove_silent_batches(&self, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
         let mut statement = sql!(
             "update scoring_batches set abandoned = true where finished_at is null and state = 'expanding'
-               and (abandoned or touched_at < "
+               and origin = 'suite' and (abandoned or touched_at < "
         );
         self.push_heard_before(&mut statement, silent);
         statement.push(") returning batch_id");
@@ -342,5 +387,23 @@ pub(super) fn batch(row: &Row) -> sqlx::Result<BatchRow> {
         figures: row
             .json("figures")?
             .and_then(|figures| serde_json::from_value(figures).ok()),
+        purpose: row.text_enum("purpose")?,
+        criteria_hash: row.get("criteria_hash")?,
+        budget_usd: row.get("budget_usd")?,
+        paused_by: row.text_enum_or_null("paused_by")?,
+        expanded: row.get("expanded")?,
+        filter: row.json("filter")?,
+        plan: typed(row, "plan")?,
+        skipped: typed(row, "skipped")?,
     })
+}
+
+/// A typed value from a `jsonb` column, or null.
+fn typed<T: serde::de::DeserializeOwned>(row: &Row, column: &str) -> sqlx::Result<Option<T>> {
+    let value = row.json(column)?;
+    value
+        .map(|value| {
+            serde_json::from_value(value).map_err(|error| decode(column, &error.to_string()))
+        })
+        .transpose()
 }

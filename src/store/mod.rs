@@ -9,11 +9,14 @@
 //! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
 
 mod accept;
+mod backlog_steps;
+mod backlogs;
 mod batch_figures;
 mod batch_items;
 mod batch_moves;
 mod batches;
 mod brakes;
+mod budgets;
 mod calls;
 mod claim;
 mod criteria;
@@ -32,6 +35,7 @@ mod line;
 mod migrations;
 mod open;
 mod page;
+mod past_runs;
 mod reads;
 mod record;
 mod replies;
@@ -45,11 +49,14 @@ mod view;
 mod workers;
 
 pub use accept::Accepted;
+pub use backlog_steps::Expanded;
+pub use backlogs::{BacklogPlan, Found, NewBacklog, Sample, Skipped, SortRules, Standing};
 pub use batch_figures::{BatchFigures, Verdict};
 pub use batch_items::BatchItem;
 pub use batch_moves::{Added, Moved};
-pub use batches::{BatchFilter, BatchOrigin, BatchRow, BatchState, NewBatch};
+pub use batches::{BatchFilter, BatchOrigin, BatchRow, BatchState, NewBatch, PausedBy};
 pub use brakes::{Brake, BrakeTarget};
+pub use budgets::{BatchPace, BatchSkip, BatchUsage};
 pub use calls::JudgeCallRow;
 pub use criteria::CriteriaDefinition;
 pub use db::Dialect;
@@ -63,6 +70,7 @@ pub use jobs::{Force, JobCounts, JobFilter};
 pub use judges::{JudgeRow, MeterRow, PaceRow};
 pub use open::{Store, StoreOptions, Use};
 pub use page::{Cursor, Page};
+pub use past_runs::{PastRun, RecentPace};
 pub use record::{Ending, Fence, Record, RecordTicket, Recorded};
 pub use rescue::{DueJob, Rescued};
 pub use scores::{NewSessionScore, SessionScoreRow};

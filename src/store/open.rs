@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::accept::{self, Accepting};
+use super::budgets::Spent;
 use super::calls::{self, CallSender};
 use super::claim::Claimer;
 use super::db::{Conn, Db, connect};
@@ -81,6 +82,7 @@ pub struct Store {
     pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
     pub(super) rescuer: Rescuer,
+    pub(super) spent: Spent,
     for_requests: Vec<Opener>,
     for_runs: Vec<Opener>,
     closing: CancellationToken,
@@ -121,10 +123,15 @@ impl Store {
         let (call_log, logged) = CallSender::new();
         let (reader, reads) = Reader::new(CHANNEL);
         let reads = Arc::new(tokio::sync::Mutex::new(reads));
-        let unwritten = Unwritten::default();
+        let (unwritten, spent) = (Unwritten::default(), Spent::default());
         let mut tasks = vec![
             tokio::spawn(accept::run(accepts, closing.clone(), accepting)),
-            tokio::spawn(record::run(records, closing.clone(), recording)),
+            tokio::spawn(record::run(
+                records,
+                closing.clone(),
+                recording,
+                spent.clone(),
+            )),
             tokio::spawn(calls::run(
                 logged,
                 closing.clone(),
@@ -145,6 +152,7 @@ impl Store {
             call_log,
             reader,
             unwritten,
+            spent,
             for_requests,
             for_runs,
             closing,

@@ -3,7 +3,7 @@
 //! Never writes anything for a run that lost its claim, never lets one bad record fail its group, and never gives up while
 //! the database is away: it tries on until [`Store::close`].
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::budgets::{Spent, add_usage};
 use super::db::{Conn, within};
 use super::group::Spacing;
 use super::line::Line;
@@ -185,6 +186,7 @@ pub(super) async fn run(
     mut receiver: mpsc::Receiver<Recording>,
     closing: CancellationToken,
     mut line: Line,
+    spent: Spent,
 ) {
     let (mut spacing, nobody) = (Spacing::new(SPACING), Notify::new());
     loop {
@@ -197,7 +199,7 @@ pub(super) async fn run(
         let mut rest: VecDeque<Recording> = group.into();
         while !rest.is_empty() {
             let batch = take_distinct(&mut rest);
-            flush(&mut line, &closing, batch).await;
+            flush(&mut line, &closing, &spent, batch).await;
         }
         spacing.ended(taken);
     }
@@ -223,21 +225,22 @@ fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
     batch
 }
 
-async fn flush(line: &mut Line, closing: &CancellationToken, batch: Vec<Recording>) {
+async fn flush(line: &mut Line, closing: &CancellationToken, spent: &Spent, batch: Vec<Recording>) {
     let (records, answers): (Vec<_>, Vec<_>) =
         batch.into_iter().map(|r| (r.record, r.done)).unzip();
-    let outcomes: Vec<Result<Recorded, StoreError>> = match persist(line, closing, &records).await {
-        Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-        Err(StoreError::Unexpected { .. }) if records.len() > 1 => {
-            let mut outcomes = Vec::with_capacity(records.len());
-            for record in &records {
-                let one = persist(line, closing, std::slice::from_ref(record)).await;
-                outcomes.push(one.map(|one| one.first().copied().unwrap_or(Recorded::Stale)));
+    let outcomes: Vec<Result<Recorded, StoreError>> =
+        match persist(line, closing, spent, &records).await {
+            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+            Err(StoreError::Unexpected { .. }) if records.len() > 1 => {
+                let mut outcomes = Vec::with_capacity(records.len());
+                for record in &records {
+                    let one = persist(line, closing, spent, std::slice::from_ref(record)).await;
+                    outcomes.push(one.map(|one| one.first().copied().unwrap_or(Recorded::Stale)));
+                }
+                outcomes
             }
-            outcomes
-        }
-        Err(error) => vec![Err(error); records.len()],
-    };
+            Err(error) => vec![Err(error); records.len()],
+        };
     for ((record, answer), outcome) in records.iter().zip(answers).zip(outcomes) {
         if let Ok(Recorded::Stale) = outcome {
             tracing::warn!(
@@ -257,12 +260,13 @@ async fn flush(line: &mut Line, closing: &CancellationToken, batch: Vec<Recordin
 async fn persist(
     line: &mut Line,
     closing: &CancellationToken,
+    spent: &Spent,
     records: &[Record],
 ) -> Result<Vec<Recorded>, StoreError> {
     let mut pause = Duration::from_millis(50);
     let mut retried = false;
     loop {
-        let error = match within(commit(line, records, retried)).await {
+        let error = match within(commit(line, spent, records, retried)).await {
             Ok(outcomes) => return Ok(outcomes),
             Err(error) => StoreError::of(ATTEMPTED, &error),
         };
@@ -278,24 +282,34 @@ async fn persist(
     }
 }
 
-async fn commit(line: &mut Line, records: &[Record], retried: bool) -> sqlx::Result<Vec<Recorded>> {
+async fn commit(
+    line: &mut Line,
+    spent: &Spent,
+    records: &[Record],
+    retried: bool,
+) -> sqlx::Result<Vec<Recorded>> {
     let mut conn = line.take().await?;
-    let result = commit_on(&mut conn, records, retried).await;
+    let result = commit_on(&mut conn, spent, records, retried).await;
     line.give_back(conn, &result);
     result
 }
 
 async fn commit_on(
     conn: &mut Conn,
+    spent: &Spent,
     records: &[Record],
     retried: bool,
 ) -> sqlx::Result<Vec<Recorded>> {
     let mut tx = conn.begin().await?;
     let rows = tx.fetch(&update_statement(records)).await?;
-    let mut applied = rows
-        .iter()
-        .map(|row| row.get("job_id"))
-        .collect::<sqlx::Result<HashSet<Uuid>>>()?;
+    let (mut applied, mut batches) = (HashSet::with_capacity(rows.len()), HashMap::new());
+    for row in &rows {
+        let job_id: Uuid = row.get("job_id")?;
+        applied.insert(job_id);
+        if let Some(batch_id) = row.get::<Option<Uuid>>("batch_id")? {
+            batches.insert(job_id, batch_id);
+        }
+    }
     let scored: Vec<(&Record, &NewSessionScore)> = records
         .iter()
         .filter(|record| applied.contains(&record.fence.job_id.0))
@@ -308,7 +322,12 @@ async fn commit_on(
         .filter_map(|record| Some((record, record.ending.evaluation()?)))
         .collect();
     evaluations::insert(&mut tx, &evaluated).await?;
+    let items = records
+        .iter()
+        .filter_map(|record| Some((record, *batches.get(&record.fence.job_id.0)?)));
+    let paused = add_usage(&mut tx, items).await?;
     tx.commit().await?;
+    spent.add(paused);
     if retried && applied.len() < records.len() {
         applied.extend(committed_before(conn, records).await?);
     }
@@ -389,7 +408,7 @@ fn update_statement(records: &[Record]) -> Sql {
             error = v_error
          from v
          where job_id = v_job_id and claim_no = v_claim_no and worker_id = v_worker_id and state = 'running'
-         returning job_id",
+         returning job_id, batch_id",
     );
     statement
 }

@@ -1,6 +1,7 @@
 //! The list of sessions: filters, and the current score and active job beside each line.
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -8,52 +9,68 @@ use super::page::bounded;
 use super::sessions::SessionStatus;
 use super::sql::{Row, Sql, sql};
 use super::{Cursor, Dialect, Page, Store, StoreError};
-use crate::job::{JobId, JobState};
+use crate::job::{JobId, JobState, text_enum};
 use crate::score::session::Rating;
 
-/// Which sessions by their score.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scored {
-    /// Those with a current score.
-    Yes,
-    /// Those without.
-    No,
-    /// Those with an active job.
-    Running,
-    /// Those whose newest job failed.
-    Failed,
+text_enum! {
+    /// Which sessions by their score.
+    pub enum Scored {
+        /// Those with a current score.
+        Yes = "yes",
+        /// Those without.
+        No = "no",
+        /// Those with an active job.
+        Running = "running",
+        /// Those whose newest job failed.
+        Failed = "failed",
+    }
 }
 
 /// Which sessions; every field narrows.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SessionFilter {
     /// Prefix of id, alert type, agent or author, case-insensitive.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
     /// Where the session stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SessionStatus>,
     /// By its score.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scored: Option<Scored>,
     /// By the current score's rating.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rating: Option<Rating>,
     /// Current score at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_score: Option<u8>,
     /// Current score at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_score: Option<u8>,
     /// The current score's criteria hash.
+    #[serde(rename = "criteria", skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
     /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_not: Option<String>,
     /// Has this label.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// The agent's name, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The alert type, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_type: Option<String>,
     /// Completed (else first seen) at or after.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<DateTime<Utc>>,
     /// Completed (else first seen) before.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<DateTime<Utc>>,
     /// Only these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<Uuid>,
 }
 
@@ -150,7 +167,8 @@ impl Store {
 }
 
 impl SessionFilter {
-    fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
+    /// Appends the conditions to a statement over sessions `s`, their current scores `c` and their active jobs `a`.
+    pub(super) fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
         if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
             push_prefix(statement, q);
         }

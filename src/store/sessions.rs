@@ -11,7 +11,7 @@ use super::reads::SESSION_COLUMNS;
 use super::sql::{Row, Sql, json_without_nul, sql};
 use super::{Dialect, Store, StoreError};
 use crate::job::text_enum;
-use crate::score::session::Message;
+use crate::score::session::{Message, SessionRequest};
 
 text_enum! {
     /// Where an agent's session stands, as TARSy names it.
@@ -80,6 +80,21 @@ pub struct SessionRecord {
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
+}
+
+impl SessionRecord {
+    /// What its judge is shown.
+    pub fn into_request(self) -> SessionRequest {
+        SessionRequest {
+            completed: self.status == SessionStatus::Completed,
+            alert_type: self.alert_type,
+            agent: self.agent,
+            alert_data: self.alert_data,
+            conversation: self.conversation,
+            final_analysis: self.final_analysis,
+            tools: self.tools,
+        }
+    }
 }
 
 /// What is known of a stored session without reading it whole.

@@ -251,6 +251,8 @@ fn closed_by(reason: WaitReason) -> Closed {
         WaitReason::Paced => Closed::Paced,
         WaitReason::Exhausted => Closed::Exhausted,
         WaitReason::Misconfigured => Closed::Misconfigured,
-        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => Closed::Paused,
+        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback | WaitReason::Budget => {
+            Closed::Paused
+        }
     }
 }

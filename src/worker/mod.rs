@@ -7,6 +7,7 @@ mod admit;
 mod brakes;
 mod deadline;
 mod ending;
+mod expand;
 mod handle;
 mod heartbeat;
 pub mod process;
@@ -26,6 +27,7 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
+use self::expand::Expansion;
 use self::handle::Handler;
 use self::heartbeat::Heartbeat;
 use self::process::Pipeline;
@@ -119,6 +121,7 @@ pub async fn run(
     // Of its own: a runner that ends by itself leaves `soft` alone.
     let draining = soft.child_token();
     around.spawn(rescue(&parts, &options, brakes.clone()).run(draining.clone()));
+    around.spawn(expansion(&parts).run(draining.clone()));
     around.spawn(prune::run(
         parts.store.clone(),
         parts.clock.clone(),
@@ -245,6 +248,13 @@ fn rescue(parts: &WorkerParts, options: &WorkerOptions, brakes: Arc<Brakes>) -> 
         parts.events.clone(),
         limits,
     )
+}
+
+fn expansion(parts: &WorkerParts) -> Expansion {
+    Expansion {
+        store: parts.store.clone(),
+        clock: parts.clock.clone(),
+    }
 }
 
 /// A drain has an end: `drain_timeout` after `soft` what still runs is given back.

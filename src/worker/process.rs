@@ -21,7 +21,6 @@ use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
 use crate::judge::{Ahead, Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce};
-use crate::score::session::SessionRequest;
 use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
@@ -265,15 +264,7 @@ impl Pipeline {
                             format!("session {session_id} is no longer stored"),
                         )
                     })?;
-                Ok(Arc::new(SessionRequest {
-                    completed: session.status == crate::store::SessionStatus::Completed,
-                    alert_type: session.alert_type,
-                    agent: session.agent,
-                    alert_data: session.alert_data,
-                    conversation: session.conversation,
-                    final_analysis: session.final_analysis,
-                    tools: session.tools,
-                }))
+                Ok(Arc::new(session.into_request()))
             }
             Kind::Query | Kind::Qas | Kind::SqlMetrics => self
                 .case(job)

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::brakes::Brakes;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
-use crate::job::{FailureClass, JobId, JobState, Lane, Priority};
+use crate::job::{FailureClass, JobId, JobState, Lane, Priority, WaitReason};
 use crate::queue::{Push, Queue};
 use crate::store::{DueJob, Store, StoreError};
 
@@ -170,7 +170,8 @@ impl Rescue {
         Ok(())
     }
 
-    /// Completes batches that are done, ends items of cancelled ones, and removes those that were never whole.
+    /// Completes batches that are done, tells of those that spent their budget, ends items of cancelled ones, and removes those
+    /// that were never whole.
     async fn look_after_batches(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         for batch_id in self.store.batches_without_items_left().await? {
             if let Some(batch) = self.store.complete_batch(batch_id, now).await? {
@@ -181,6 +182,13 @@ impl Rescue {
                     now,
                 ));
             }
+        }
+        for (batch_id, kind) in self.store.spent_batches().await? {
+            tracing::info!(%batch_id, "a batch has spent its budget and is paused");
+            self.events.announce(Event {
+                reason: Some(WaitReason::Budget),
+                ..Event::of_batch(EventType::BatchPaused, batch_id, kind, now)
+            });
         }
         self.store.cancel_items_left(now).await?;
         for batch_id in self.store.remove_silent_batches(SILENT).await? {

@@ -1,8 +1,10 @@
 //! The store: every rule on both databases.
 
 mod accept;
+mod backlogs;
 mod batches;
 mod brakes;
+mod budgets;
 mod claim;
 mod fixtures;
 mod imports;

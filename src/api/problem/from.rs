@@ -49,6 +49,10 @@ impl From<EnqueueError> for ApiError {
             EnqueueError::InProgress { job, .. } => Self::InProgress(job),
             EnqueueError::Disabled => Self::Disabled(text),
             EnqueueError::JudgeNotConfigured(problem) => Self::JudgeNotConfigured(problem),
+            EnqueueError::UnknownJudge { place, .. } => {
+                Self::fault(Refusal::Unprocessable, format!("/judges/{place}"), text)
+            }
+            EnqueueError::Unpriced(_) => Self::fault(Refusal::Unprocessable, "/budget_usd", text),
             EnqueueError::Store(error) => error.into(),
         }
     }

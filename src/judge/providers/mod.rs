@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::gate::PaceLimits;
+use super::provider::Tokens;
 use super::question::Limits;
 use super::tokens::ModelFamily;
 pub(in crate::judge) use entry::{Auth, Entry, EntryType, Structured};
@@ -94,6 +95,17 @@ impl JudgeSpec {
             max_output_tokens: self.entry.max_output_tokens,
             family: ModelFamily::of(&self.model),
         }
+    }
+
+    /// USD of one call with so many tokens, none of them cached; `None`: the model has no price.
+    pub fn cost_usd(&self, tokens_in: i64, tokens_out: i64) -> Option<f64> {
+        let tokens = Tokens {
+            input: tokens_in,
+            cached: 0,
+            cache_written: 0,
+            output: tokens_out,
+        };
+        price_of(&self.entry.prices, &self.model).map(|price| price.cost(tokens))
     }
 
     /// How long one call for a question of `kind` may take: 180 s for sessions, 30 s for the rest, unless the entry says.

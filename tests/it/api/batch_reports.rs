@@ -22,6 +22,8 @@ impl<'a> Batch<'a> {
             kind,
             origin: BatchOrigin::Suite,
             threshold: None,
+            criteria_hash: "a".repeat(64),
+            budget_usd: None,
             created_by: "ann".to_owned(),
             created_at: SystemClock.now(),
         };

@@ -201,7 +201,7 @@ async fn what_stands_beside_the_items_is_checked_by_its_name() {
             "/threshold",
         ),
         (
-            json!({"kind": "query", "budget_usd": 5, "items": queries(1)}),
+            json!({"kind": "query", "budget_usd": -5, "items": queries(1)}),
             "/budget_usd",
         ),
         (

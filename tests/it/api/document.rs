@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 40] = [
+const ROUTES: [&str; 42] = [
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/batches/{batch_id}/{report}",
@@ -28,6 +28,7 @@ const ROUTES: [&str; 40] = [
     "get /readyz",
     "post /api/score-query",
     "post /api/v1/batches",
+    "post /api/v1/batches/{batch_id}/budget",
     "post /api/v1/batches/{batch_id}/cancel",
     "post /api/v1/batches/{batch_id}/pause",
     "post /api/v1/batches/{batch_id}/resume",
@@ -40,6 +41,7 @@ const ROUTES: [&str; 40] = [
     "post /api/v1/metrics/calibration",
     "post /api/v1/queue/pause",
     "post /api/v1/queue/resume",
+    "post /api/v1/rescore",
     "post /api/v1/scoring/criteria",
     "post /api/v1/scoring/sessions/{session_id}/score",
     "post /api/v1/sessions/import",
@@ -123,6 +125,7 @@ async fn the_router_answers_every_route_of_the_document() {
 async fn every_body_has_an_example_that_is_taken() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
+    let batch = server.batch(1).await;
     let mut bodies = 0;
     for (method, path, operation) in operations(&document()) {
         let Some(body) = operation.get("requestBody") else {
@@ -133,6 +136,7 @@ async fn every_body_has_an_example_that_is_taken() {
         assert!(example.is_object(), "{method} {path} has no example");
         let path = path
             .replace("{session_id}", &session.to_string())
+            .replace("{batch_id}", batch["batch_id"].as_str().unwrap())
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
         // No worker runs: what would wait for one answers its job.
@@ -145,7 +149,7 @@ async fn every_body_has_an_example_that_is_taken() {
         let text = answer.text().await.unwrap();
         assert!(status.is_success(), "{method} {path}: {status} {text}");
     }
-    assert_eq!(bodies, 10);
+    assert_eq!(bodies, 12);
 }
 
 #[test]

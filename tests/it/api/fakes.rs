@@ -1,4 +1,5 @@
-//! Stand-ins for what the API has around it: a queue that only remembers, a process whose health is set by the test.
+//! Stand-ins for what the API has around it: a queue that only remembers, a process whose health is set by the test, judges
+//! of whom only the terms are known.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +8,37 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::api::Health;
+use gavel::enqueue::{JudgeTerms, Terms};
 use gavel::job::{JobId, Lane};
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
+use gavel::score::{Criteria, Request};
 use tokio::sync::Notify;
 use uuid::Uuid;
+
+/// `judge-a` has a price and limits, the others have none; each prompt is 1,000 tokens.
+pub(super) struct Priced;
+
+impl JudgeTerms for Priced {
+    fn terms(&self, judge: &str) -> Option<Terms> {
+        let known = judge == "judge-a";
+        Some(Terms {
+            simulated: false,
+            priced: known,
+            requests_per_minute: known.then_some(120),
+            tokens_per_minute: None,
+            reply_tokens: (100.0, 50.0, 200.0),
+            prompt_error: (0.5, 1.0),
+        })
+    }
+
+    fn prompt_tokens(&self, _: &str, _: &dyn Request, _: &Criteria) -> Option<u64> {
+        Some(1_000)
+    }
+
+    fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64> {
+        (judge == "judge-a").then(|| (tokens_in + 10.0 * tokens_out) / 1e6)
+    }
+}
 
 /// A queue that remembers what was pushed, and says when.
 #[derive(Default)]

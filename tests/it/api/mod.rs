@@ -18,6 +18,7 @@ mod new_job;
 mod operate;
 mod post_score;
 mod read_score;
+mod rescore;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,7 +47,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::support::{TestStore, sqlite};
-use fakes::{Condition, Pushed};
+use fakes::{Condition, Priced, Pushed};
 
 /// What a test may set before the server starts.
 struct Setup {
@@ -166,6 +167,7 @@ impl Server {
                 clock: Arc::new(SystemClock),
                 events: events.clone(),
                 judges: judge_check(),
+                terms: Arc::new(Priced),
             },
             crate::support::criteria::current(&setup.criteria),
             ScoreOnly::Ended,

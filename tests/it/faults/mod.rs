@@ -2,6 +2,7 @@
 //!
 //! The real binary over Postgres and Redis; each test has a database and a queue of its own.
 
+mod backlogs;
 mod deaths;
 mod fleet;
 mod imports;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
 use gavel::store::{
     Added, BatchFigures, BatchFilter, BatchOrigin, BatchState, Ending, Moved, NewBatch,
-    NewEvaluation, Store,
+    NewEvaluation, PausedBy, Store,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -22,6 +22,8 @@ fn new_batch() -> NewBatch {
         kind: Kind::Query,
         origin: BatchOrigin::Suite,
         threshold: Some(0.9),
+        criteria_hash: "a".repeat(64),
+        budget_usd: None,
         created_by: "ann".to_owned(),
         created_at: now(),
     }
@@ -129,7 +131,7 @@ async fn items_run_only_while_their_batch_does() {
         assert_eq!(may_run(store, &all).await, (1, 1), "paused");
         assert_eq!(
             store.paused_batches(&[id, Uuid::now_v7()]).await.unwrap(),
-            [id]
+            [(id, PausedBy::Operator)]
         );
         assert!(matches!(
             store.resume_batch(id, now()).await.unwrap(),

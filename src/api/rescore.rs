@@ -1,0 +1,343 @@
+//! Asking for the scores of a backlog: POST `/api/v1/rescore`, or what it would come to.
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::ApiState;
+use super::auth::Caller;
+use super::batch_body::{check_budget, check_name};
+use super::batch_view::BatchView;
+use super::batches::accepted;
+use super::body::ApiJson;
+use super::idempotency::Effect;
+use super::params::Params;
+use super::problem::{ApiError, Fault, Problem, Refusal};
+use super::scoring::check_hash;
+use crate::enqueue::{Rescore, RescorePlan};
+use crate::job::{Priority, Purpose};
+use crate::score::session::Rating;
+use crate::store::{Force, Sample, Scored, SessionFilter, SessionStatus};
+
+/// The most ids that a filter may name.
+const MAX_IDS: usize = 100_000;
+/// The largest sample.
+const MAX_SAMPLE: u64 = 100_000;
+/// How often a session may be judged for `repeat`.
+const REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
+/// How many judges a jury may have.
+const JURY: std::ops::RangeInclusive<usize> = 2..=9;
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(post_rescore))
+}
+
+/// Which sessions: the words of GET /api/v1/sessions, each of which narrows. Without any: all.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RescoreFilter {
+    /// Prefix of id, alert type, agent or author, case-insensitive.
+    pub(super) q: Option<String>,
+    /// Where the session stands.
+    pub(super) status: Option<SessionStatus>,
+    /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
+    pub(super) scored: Option<Scored>,
+    /// The current score's rating.
+    pub(super) rating: Option<Rating>,
+    /// Current score at least, 0-100.
+    #[schema(maximum = 100)]
+    pub(super) min_score: Option<u8>,
+    /// Current score at most, 0-100.
+    #[schema(maximum = 100)]
+    pub(super) max_score: Option<u8>,
+    /// `current`, `not_current`, or a hash of 64 hex digits: the criteria of the current score.
+    pub(super) criteria: Option<String>,
+    /// Has this label.
+    pub(super) tag: Option<String>,
+    /// The agent's name, whole.
+    pub(super) agent: Option<String>,
+    /// The alert type, whole.
+    pub(super) alert_type: Option<String>,
+    /// Completed (else first seen) at or after.
+    pub(super) from: Option<DateTime<Utc>>,
+    /// Completed (else first seen) before.
+    pub(super) to: Option<DateTime<Utc>>,
+    /// Only these; 1-100,000. Those that aren't stored are counted.
+    pub(super) ids: Option<Vec<Uuid>>,
+}
+
+/// A backlog to be scored.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RescoreRequest {
+    /// What you call it; at most 200 characters.
+    pub(super) name: Option<String>,
+    /// Which sessions, of those stored by now; left out: all.
+    #[serde(default)]
+    pub(super) filter: RescoreFilter,
+    /// 64 hex digits of stored criteria for sessions; left out: the current ones.
+    pub(super) criteria_hash: Option<String>,
+    /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over.
+    #[serde(default)]
+    pub(super) force_rescore: bool,
+    /// Answers what it would come to, and does nothing.
+    #[serde(default)]
+    pub(super) dry_run: bool,
+    /// Sessions at most, the newest first.
+    #[schema(minimum = 1)]
+    pub(super) max: Option<u64>,
+    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one. Its judges need prices.
+    pub(super) budget_usd: Option<f64>,
+    /// Who waits: `bulk` (default) lets `interactive` work go first.
+    pub(super) priority: Option<Priority>,
+    /// Why: `score` (default) makes current scores; `preview`, `repeat` and `jury` leave them as they are, and pass over nothing
+    /// that can be judged.
+    pub(super) purpose: Option<Purpose>,
+    /// Only so many of the sessions that can be judged, the same ones whenever `seed` is the same.
+    pub(super) sample: Option<Sample>,
+    /// `repeat` only: how often each session is judged, 2-20.
+    #[schema(minimum = 2, maximum = 20)]
+    pub(super) repeats: Option<u32>,
+    /// `jury` only: who judges each session once, 2-9 names.
+    pub(super) judges: Option<Vec<String>>,
+}
+
+/// Asks for the scores of the sessions that a filter finds.
+///
+/// The answer is a batch. It expands a step at a time while its items run, and a restart goes on where it was. Sessions that are
+/// being scored are passed over and listed, those that have a score by these criteria are passed over and counted. With
+/// `dry_run` the answer is what it would come to: sessions, tokens, cost and time; nothing is stored then.
+#[utoipa::path(
+    post, path = "/api/v1/rescore", tag = "batches",
+    request_body(content = RescoreRequest, example = json!({
+        "name": "spring", "filter": {"criteria": "not_current", "alert_type": "PodCrashLooping"}, "dry_run": true})),
+    responses(
+        (status = 200, description = "`dry_run`: what it would come to", body = RescorePlan),
+        (status = 202, description = "The batch", body = BatchView, headers(
+            ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn post_rescore(
+    State(state): State<ApiState>,
+    caller: Caller,
+    effect: Effect,
+    params: Params,
+    ApiJson(body): ApiJson<RescoreRequest>,
+) -> Result<Response, ApiError> {
+    params.finish()?;
+    let dry_run = body.dry_run;
+    let current = state.enqueue.current_criteria();
+    let request = read(body, &current.hash.0, caller, effect)?;
+    if dry_run {
+        let plan = state.enqueue.plan_rescore(&request).await;
+        let plan = plan.map_err(|error| ApiError::from(error).unprocessable())?;
+        return Ok(Json(plan).into_response());
+    }
+    let batch = state.enqueue.rescore(request).await;
+    let batch = batch.map_err(|error| ApiError::from(error).unprocessable())?;
+    accepted(&state, batch).await
+}
+
+/// Checks a body; all of its faults at once, but for those of the name, the criteria and the budget.
+fn read(
+    body: RescoreRequest,
+    current: &str,
+    caller: Caller,
+    effect: Effect,
+) -> Result<Rescore, ApiError> {
+    check_name(body.name.as_deref())?;
+    check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
+    check_budget(body.budget_usd)?;
+    let mut faults = Faults(Vec::new());
+    let purpose = body.purpose.unwrap_or(Purpose::Score);
+    faults.check(
+        body.max != Some(0),
+        "/max",
+        "must be at least 1, or left out",
+    );
+    if let Some(sample) = body.sample {
+        let size = (1..=MAX_SAMPLE).contains(&sample.size);
+        faults.check(size, "/sample/size", "must be 1-100000");
+    }
+    let repeats = repeats(body.repeats, purpose, &mut faults);
+    let judges = jury(body.judges, purpose, &mut faults);
+    let filter = filter(body.filter, current, &mut faults);
+    faults.finish()?;
+    Ok(Rescore {
+        name: body.name,
+        filter,
+        criteria_hash: body.criteria_hash,
+        purpose,
+        force: match body.force_rescore {
+            true => Force::Yes,
+            false => Force::AsIs,
+        },
+        max: body.max,
+        budget_usd: body.budget_usd,
+        priority: body.priority.unwrap_or(Priority::Bulk),
+        sample: body.sample,
+        repeats,
+        judges,
+        triggered_by: caller.name(Refusal::Unprocessable)?,
+        new_id: effect.new_id(),
+    })
+}
+
+fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut Faults) -> u32 {
+    match (repeats, purpose) {
+        (Some(repeats), Purpose::Repeat) => {
+            let fits = REPEATS.contains(&repeats);
+            faults.check(fits, "/repeats", "must be 2-20");
+            repeats
+        }
+        (None, Purpose::Repeat) => {
+            faults.add(
+                "/repeats",
+                "is missing: say how often each session is judged, 2-20",
+            );
+            1
+        }
+        (Some(_), Purpose::Score | Purpose::Preview | Purpose::Jury) => {
+            faults.add(
+                "/repeats",
+                "is for purpose repeat: leave it out, or ask for that",
+            );
+            1
+        }
+        (None, Purpose::Score | Purpose::Preview | Purpose::Jury) => 1,
+    }
+}
+
+fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut Faults) -> Vec<String> {
+    match (judges, purpose) {
+        (Some(judges), Purpose::Jury) => {
+            let fits = JURY.contains(&judges.len());
+            faults.check(fits, "/judges", "must name 2-9 judges");
+            let mut seen = BTreeSet::new();
+            for (place, judge) in judges.iter().enumerate() {
+                if !seen.insert(judge) {
+                    let message = format!("names {judge:?} again: each judge has one vote");
+                    faults.add(&format!("/judges/{place}"), &message);
+                }
+            }
+            judges
+        }
+        (None, Purpose::Jury) => {
+            faults.add(
+                "/judges",
+                "is missing: name 2-9 judges; GET /api/v1/judges lists them",
+            );
+            Vec::new()
+        }
+        (Some(_), Purpose::Score | Purpose::Preview | Purpose::Repeat) => {
+            faults.add(
+                "/judges",
+                "is for purpose jury: leave it out, or ask for that",
+            );
+            Vec::new()
+        }
+        (None, Purpose::Score | Purpose::Preview | Purpose::Repeat) => Vec::new(),
+    }
+}
+
+fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFilter {
+    for (name, score) in [
+        ("min_score", words.min_score),
+        ("max_score", words.max_score),
+    ] {
+        let fits = score.is_none_or(|score| score <= 100);
+        faults.check(fits, &format!("/filter/{name}"), "must be 0-100");
+    }
+    let criteria = text(words.criteria, "criteria", faults);
+    let (criteria_hash, criteria_not) = match criteria.as_deref() {
+        None => (None, None),
+        Some("current") => (Some(current.to_owned()), None),
+        Some("not_current") => (None, Some(current.to_owned())),
+        Some(hash) => {
+            let fits = hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+            let message = "must be current, not_current or a hash of 64 hex digits";
+            faults.check(fits, "/filter/criteria", message);
+            (Some(hash.to_owned()), None)
+        }
+    };
+    SessionFilter {
+        q: text(words.q, "q", faults),
+        status: words.status,
+        scored: words.scored,
+        rating: words.rating,
+        min_score: words.min_score,
+        max_score: words.max_score,
+        criteria_hash,
+        criteria_not,
+        tag: text(words.tag, "tag", faults),
+        agent: text(words.agent, "agent", faults),
+        alert_type: text(words.alert_type, "alert_type", faults),
+        from: words.from,
+        to: words.to,
+        ids: ids(words.ids, faults),
+    }
+}
+
+/// A word of the filter; an empty one is left out, as in a query.
+fn text(word: Option<String>, name: &str, faults: &mut Faults) -> Option<String> {
+    let word = word.filter(|word| !word.is_empty())?;
+    let fits = !word.chars().any(char::is_control);
+    faults.check(fits, &format!("/filter/{name}"), "holds control characters");
+    Some(word)
+}
+
+/// Each id once.
+fn ids(ids: Option<Vec<Uuid>>, faults: &mut Faults) -> Vec<Uuid> {
+    let Some(mut ids) = ids else {
+        return Vec::new();
+    };
+    if ids.is_empty() {
+        let message = "names no session: name at least one, or leave it out for all that the other words find";
+        faults.add("/filter/ids", message);
+    }
+    if ids.len() > MAX_IDS {
+        let message = format!("names {} sessions; at most {MAX_IDS}", ids.len());
+        faults.add("/filter/ids", &message);
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// What is wrong with a body.
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    fn add(&mut self, pointer: &str, message: &str) {
+        self.0.push(Fault {
+            pointer: pointer.to_owned(),
+            message: message.to_owned(),
+        });
+    }
+
+    fn check(&mut self, fits: bool, pointer: &str, message: &str) {
+        if !fits {
+            self.add(pointer, message);
+        }
+    }
+
+    fn finish(self) -> Result<(), ApiError> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        Err(ApiError::Invalid {
+            refusal: Refusal::Unprocessable,
+            faults: self.0,
+        })
+    }
+}

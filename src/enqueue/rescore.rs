@@ -1,0 +1,263 @@
+//! Asking for the scores of a backlog: the sessions that a filter finds, as a batch that expands a step at a time.
+//!
+//! The request is one transaction that stores what was asked; the sessions are found by steps behind it, the first of them
+//! here, the others by whichever worker comes first. [`Enqueue::plan_rescore`] answers what it would come to, and stores
+//! nothing.
+
+mod draw;
+mod estimate;
+mod figures;
+mod plan;
+mod terms;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use self::draw::Draw;
+pub use self::figures::{CostRange, TokenRange};
+pub use self::plan::{Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokensFrom};
+pub use self::terms::{JudgeTerms, Terms};
+use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
+use crate::job::{Kind, Priority, Purpose};
+use crate::store::{
+    BacklogPlan, BatchOrigin, BatchRow, Expanded, Force, Found, NewBacklog, NewBatch, Sample,
+    SessionFilter, SortRules, Standing, StoreError,
+};
+
+/// About how many jobs the step makes that the client waits for.
+const FIRST_STEP: u32 = 250;
+/// How many sessions are sorted at once where nothing is stored.
+const PAGE: u32 = 5_000;
+
+/// A request to score the sessions that a filter finds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rescore {
+    /// What its maker calls it.
+    pub name: Option<String>,
+    /// Which sessions; `ids` are named if there are any.
+    pub filter: SessionFilter,
+    /// The criteria asked for; `None`: the current ones.
+    pub criteria_hash: Option<String>,
+    /// Why they are judged.
+    pub purpose: Purpose,
+    /// Whether existing scores and cached replies are passed over.
+    pub force: Force,
+    /// Sessions at most.
+    pub max: Option<u64>,
+    /// It is paused once its calls cost this, USD.
+    pub budget_usd: Option<f64>,
+    /// Who waits.
+    pub priority: Priority,
+    /// Only so many of the sessions that can be judged.
+    pub sample: Option<Sample>,
+    /// How often each session is judged.
+    pub repeats: u32,
+    /// By whom each session is judged; empty: by the judge that the criteria name.
+    pub judges: Vec<String>,
+    /// Who asks.
+    pub triggered_by: String,
+    /// What the batch is called, and whether an earlier try of the same request may have made it.
+    pub new_id: NewId,
+}
+
+impl Enqueue {
+    /// Asks for the scores of a backlog: answers its batch, which expands while its items run, or is whole already.
+    ///
+    /// # Errors
+    /// Those of [`Enqueue::pin`]; `UnknownJudge`; `Unpriced` for a budget that nothing could be held against.
+    pub async fn rescore(&self, request: Rescore) -> Result<BatchRow, EnqueueError> {
+        let batch_id = match request.new_id {
+            NewId::Any => Uuid::now_v7(),
+            NewId::Reserved(id) => id.0,
+            NewId::Repeated(id) => {
+                if let Some(batch) = self.store.batch(id.0).await? {
+                    return Ok(batch);
+                }
+                id.0
+            }
+        };
+        let plan = self.backlog_plan(&request).await?;
+        if request.budget_usd.is_some() {
+            for judge in &plan.judges {
+                self.check_price(judge)?;
+            }
+        }
+        let now = self.clock.now();
+        let stored = self.store.count_stored(&request.filter.ids, now).await?;
+        let picks = match request.sample {
+            Some(sample) => {
+                self.draw(&request.filter, &plan.rules, sample, now)
+                    .await?
+                    .1
+            }
+            None => request.filter.ids.clone(),
+        };
+        let new = NewBacklog {
+            batch: NewBatch {
+                batch_id,
+                name: request.name,
+                kind: Kind::Session,
+                origin: BatchOrigin::Rescore,
+                threshold: None,
+                criteria_hash: plan.rules.criteria_hash.clone(),
+                budget_usd: request.budget_usd,
+                created_by: request.triggered_by,
+                created_at: now,
+            },
+            unknown: count((request.filter.ids.len() as u64).saturating_sub(stored)),
+            filter: SessionFilter {
+                ids: Vec::new(),
+                ..request.filter
+            },
+            plan,
+            picks,
+        };
+        self.store.begin_backlog(&new).await?;
+        self.first_step(batch_id).await
+    }
+
+    /// Takes the first step of a batch that was begun. Whatever it comes to, the batch is there.
+    async fn first_step(&self, batch_id: Uuid) -> Result<BatchRow, EnqueueError> {
+        let stepped = self
+            .store
+            .expand(batch_id, FIRST_STEP, self.clock.now())
+            .await;
+        if let Err(error) = &stepped {
+            tracing::debug!(%batch_id, %error, "a rescore's first step failed; a worker takes it");
+        }
+        let begun = match stepped {
+            Ok(Expanded::Whole(batch)) => Some(*batch),
+            Ok(Expanded::Part(_) | Expanded::Stopped) | Err(_) => {
+                self.store.batch(batch_id).await?
+            }
+        };
+        let gone = || StoreError::Unexpected {
+            attempted: "reading a batch that was just begun",
+            reason: "it isn't there".to_owned(),
+        };
+        let batch = begun.ok_or_else(gone)?;
+        self.begun(&batch).await;
+        Ok(batch)
+    }
+
+    /// Whether what a judge's calls cost can be known.
+    pub fn check_price(&self, judge: &str) -> Result<(), EnqueueError> {
+        match self.terms.terms(judge) {
+            Some(terms) if terms.priced => Ok(()),
+            Some(_) | None => Err(EnqueueError::Unpriced(judge.to_owned())),
+        }
+    }
+
+    /// The judges whose calls a batch pays for: those of its plan, else the one that its criteria name.
+    ///
+    /// # Errors
+    /// Those of [`Enqueue::pin`].
+    pub async fn judges_of(&self, batch: &BatchRow) -> Result<Vec<String>, EnqueueError> {
+        if let Some(plan) = &batch.plan {
+            return Ok(plan.judges.clone());
+        }
+        let pinned = self.pin(batch.kind, batch.criteria_hash.as_deref()).await?;
+        Ok(vec![pinned.judge])
+    }
+
+    /// How the items of a request are made: criteria pinned, judges known.
+    async fn backlog_plan(&self, request: &Rescore) -> Result<BacklogPlan, EnqueueError> {
+        let hash = request.criteria_hash.as_deref();
+        let pinned: Pinned = self.pin(Kind::Session, hash).await?;
+        let judges = if request.judges.is_empty() {
+            self.check_judge(&pinned.judge)
+                .map_err(EnqueueError::JudgeNotConfigured)?;
+            vec![pinned.judge.clone()]
+        } else {
+            for (place, judge) in request.judges.iter().enumerate() {
+                self.check_judge(judge).map_err(|problem: JudgeProblem| {
+                    EnqueueError::UnknownJudge { place, problem }
+                })?;
+            }
+            request.judges.clone()
+        };
+        let ids = request.filter.ids.len() as u64;
+        Ok(BacklogPlan {
+            rules: SortRules {
+                purpose: request.purpose,
+                criteria_hash: pinned.hash,
+                force: request.force == Force::Yes,
+                simulated: self
+                    .terms
+                    .terms(&pinned.judge)
+                    .is_some_and(|terms| terms.simulated),
+                completed_only: self.score_only == ScoreOnly::Completed,
+            },
+            judges,
+            repeats: request.repeats.max(1),
+            // The same question again: from the cache it would be the same answer.
+            force_rescore: request.force == Force::Yes || request.purpose == Purpose::Repeat,
+            priority: request.priority,
+            max: request.max,
+            ids: (ids > 0).then_some(ids),
+            sample: request.sample,
+        })
+    }
+
+    /// Draws the sample among the sessions that can be judged; answers how many the filter finds, and the drawn.
+    async fn draw(
+        &self,
+        filter: &SessionFilter,
+        rules: &SortRules,
+        sample: Sample,
+        now: DateTime<Utc>,
+    ) -> Result<(u64, Vec<Uuid>), EnqueueError> {
+        let (mut matching, mut draw) = (0, Draw::new(sample));
+        self.walk(filter, rules, now, &mut |found| {
+            matching += 1;
+            match found.standing {
+                Standing::ToScore | Standing::AlreadyCurrent | Standing::InProgress => {
+                    draw.offer(found.session_id);
+                }
+                Standing::NotScorable => {}
+            }
+        })
+        .await?;
+        Ok((matching, draw.into_ids()))
+    }
+
+    /// Visits the sessions that a filter finds, in the order in which a batch would get to them.
+    async fn walk(
+        &self,
+        filter: &SessionFilter,
+        rules: &SortRules,
+        before: DateTime<Utc>,
+        visit: &mut (dyn FnMut(&Found) + Send),
+    ) -> Result<(), EnqueueError> {
+        if filter.ids.is_empty() {
+            let mut after = None;
+            loop {
+                let page = self
+                    .store
+                    .sort_sessions(filter, rules, before, after, PAGE)
+                    .await?;
+                page.iter().for_each(&mut *visit);
+                let Some(last) = page.last().filter(|_| page.len() == PAGE as usize) else {
+                    return Ok(());
+                };
+                after = Some((last.listed_at, last.session_id));
+            }
+        }
+        let mut all = Vec::with_capacity(filter.ids.len());
+        for ids in filter.ids.chunks(PAGE as usize) {
+            let part = SessionFilter {
+                ids: ids.to_vec(),
+                ..filter.clone()
+            };
+            let found = self.store.sort_sessions(&part, rules, before, None, PAGE);
+            all.extend(found.await?);
+        }
+        all.sort_unstable_by_key(|found| std::cmp::Reverse((found.listed_at, found.session_id)));
+        all.iter().for_each(visit);
+        Ok(())
+    }
+}
+
+fn count(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

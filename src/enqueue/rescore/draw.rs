@@ -1,0 +1,80 @@
+//! A sample that is the same whenever it is drawn: the ids with the smallest hashes. Pure.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::store::Sample;
+
+/// A sample in the making; holds no more than its size.
+pub(super) struct Draw {
+    size: usize,
+    seed: u64,
+    kept: BTreeSet<(u128, Uuid)>,
+}
+
+impl Draw {
+    pub(super) fn new(sample: Sample) -> Self {
+        Self {
+            size: usize::try_from(sample.size).unwrap_or(usize::MAX),
+            seed: sample.seed,
+            kept: BTreeSet::new(),
+        }
+    }
+
+    /// Keeps an id if it is among the smallest so far.
+    pub(super) fn offer(&mut self, id: Uuid) {
+        self.kept.insert((self.ticket(id), id));
+        if self.kept.len() > self.size {
+            self.kept.pop_last();
+        }
+    }
+
+    pub(super) fn into_ids(self) -> Vec<Uuid> {
+        self.kept.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn ticket(&self, id: Uuid) -> u128 {
+        let digest = Sha256::new()
+            .chain_update(self.seed.to_be_bytes())
+            .chain_update(id.as_bytes())
+            .finalize();
+        let first = digest.iter().take(16);
+        first.fold(0, |ticket, byte| ticket << 8 | u128::from(*byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn drawn(ids: &[Uuid], size: u64, seed: u64) -> Vec<Uuid> {
+        let mut draw = Draw::new(Sample { size, seed });
+        for id in ids {
+            draw.offer(*id);
+        }
+        draw.into_ids()
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_in_which_ids_are_offered_says_nothing(ids in prop::collection::hash_set(any::<u128>(), 0..60), size in 1_u64..20, seed: u64) {
+            let forth: Vec<Uuid> = ids.iter().copied().map(Uuid::from_u128).collect();
+            let back: Vec<Uuid> = forth.iter().rev().copied().collect();
+            let sample = drawn(&forth, size, seed);
+            prop_assert_eq!(&sample, &drawn(&back, size, seed));
+            prop_assert_eq!(sample.len(), forth.len().min(usize::try_from(size).unwrap()));
+        }
+    }
+
+    #[test]
+    fn another_seed_draws_others_and_a_larger_sample_holds_the_smaller() {
+        let ids: Vec<Uuid> = (0..1_000).map(Uuid::from_u128).collect();
+        let (one, other) = (drawn(&ids, 20, 1), drawn(&ids, 20, 2));
+        assert_ne!(one, other);
+        assert_eq!(drawn(&ids, 50, 1)[..20], one);
+    }
+}

@@ -1,0 +1,33 @@
+//! What an estimate must know of judges. `app` makes it from `llm_providers.yaml`; enqueue knows no judge.
+
+use crate::score::{Criteria, Request};
+
+/// What is known of a judge without asking it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// Whether whatever answers there is simulated.
+    pub simulated: bool,
+    /// Whether its model has a price.
+    pub priced: bool,
+    /// Requests a minute, by configuration.
+    pub requests_per_minute: Option<u64>,
+    /// Tokens a minute, by configuration.
+    pub tokens_per_minute: Option<u64>,
+    /// Tokens of a reply about a session, as far as nothing is known: about, at least, at most.
+    pub reply_tokens: (f64, f64, f64),
+    /// What the count of a prompt's tokens may be off by: at least and at most so many times as many.
+    pub prompt_error: (f64, f64),
+}
+
+/// Knows the judges' terms.
+pub trait JudgeTerms: Send + Sync {
+    /// Those of a judge; `None`: it can't be asked.
+    fn terms(&self, judge: &str) -> Option<Terms>;
+
+    /// About how many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
+    fn prompt_tokens(&self, judge: &str, request: &dyn Request, criteria: &Criteria)
+    -> Option<u64>;
+
+    /// USD of one call; `None`: unpriced.
+    fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64>;
+}

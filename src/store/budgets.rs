@@ -1,0 +1,341 @@
+//! What batches spend, and where it stops them.
+//!
+//! The recorder adds what runs used in the transaction of their ends, and pauses in it whatever batch has come to its budget.
+//! What is in flight by then ends and is paid for: a budget is passed by the cost of so many calls at most.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
+
+use super::batch_moves::forget_waits;
+use super::batches::{batch, columns};
+use super::db::{Conn, Tx, twice};
+use super::sql::{Arg, Row, Sql, sql};
+use super::{BatchRow, BatchState, Moved, Record, Store, StoreError};
+use crate::job::{JobId, Kind};
+
+/// What the calls for a batch have cost, USD.
+macro_rules! spent {
+    () => {
+        "(select coalesce(sum(u.cost_usd), 0.0) from scoring_batch_usage u where u.batch_id = scoring_batches.batch_id)"
+    };
+}
+pub(super) use spent;
+
+/// How far back the pace of a batch is looked at.
+const MINUTE: TimeDelta = TimeDelta::minutes(1);
+/// The most ends that are looked at for it.
+const ENDS: i64 = 5_000;
+/// How many sessions that were being scored are listed.
+const SKIPS: i64 = 100;
+
+/// What the calls for a batch's items used, those of runs that were tried again included.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BatchUsage {
+    /// USD of the calls with a price.
+    pub spent_usd: f64,
+    /// Runs with calls that have none: what was spent is more.
+    pub unpriced: i64,
+    /// Tokens of prompts.
+    pub tokens_in: i64,
+    /// Tokens of replies.
+    pub tokens_out: i64,
+}
+
+/// How many items of a batch ended lately.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchPace {
+    /// Items a second.
+    pub per_s: f64,
+}
+
+/// A session that a rescore passed over because a job was active for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchSkip {
+    /// The session.
+    pub session_id: Uuid,
+    /// The job; `None`: it had ended by the time that it was looked for.
+    pub job_id: Option<JobId>,
+}
+
+/// Batches that the recorder has paused, until somebody tells of them.
+#[derive(Clone, Default)]
+pub(super) struct Spent(Arc<Mutex<Vec<(Uuid, Kind)>>>);
+
+impl Spent {
+    pub(super) fn add(&self, batches: Vec<(Uuid, Kind)>) {
+        if batches.is_empty() {
+            return;
+        }
+        let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.extend(batches);
+    }
+
+    fn take(&self) -> Vec<(Uuid, Kind)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Store {
+    /// Batches that were paused for their budget by this process since the last call, to be told of. Pauses also what two
+    /// processes together have brought to its budget, neither of them seeing what the other one added.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; what was found is answered by the next call.
+    pub async fn spent_batches(&self) -> Result<Vec<(Uuid, Kind)>, StoreError> {
+        const ATTEMPTED: &str = "looking for batches that have spent their budget";
+        let mut statement = pause_statement();
+        statement.push(" and finished_at is null returning batch_id, kind");
+        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let late = paused(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        self.spent.add(late);
+        Ok(self.spent.take())
+    }
+
+    /// Gives a batch another budget, USD, or none. One that was paused for its budget goes on if that is more than it has spent;
+    /// one that has spent it is paused.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn set_budget(
+        &self,
+        id: Uuid,
+        budget_usd: Option<f64>,
+        now: DateTime<Utc>,
+    ) -> Result<Moved, StoreError> {
+        const ATTEMPTED: &str = "changing a batch's budget";
+        let before = sql!(
+            concat!(
+                "update scoring_batches set touched_at = touched_at where batch_id = $1 and not abandoned returning ",
+                columns!()
+            ),
+            id
+        );
+        let moved = twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let Some(before) = tx.fetch(&before).await?.first().map(batch).transpose()? else {
+                return Ok(None);
+            };
+            let rows = tx.fetch(&budget_statement(id, budget_usd)).await?;
+            let Some(after) = rows.first().map(batch).transpose()? else {
+                return Ok(None);
+            };
+            if before.state == BatchState::Paused && after.goes_on() {
+                tx.execute(&forget_waits(id, now)).await?;
+            }
+            tx.commit().await?;
+            Ok(Some((before, after)))
+        })?;
+        Ok(match moved {
+            None => Moved::Unknown,
+            Some((before, after)) if before.state == after.state => Moved::Already(after),
+            Some((_, after)) => Moved::Now(after),
+        })
+    }
+
+    /// What the calls for a batch's items used so far.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batch_usage(&self, id: Uuid) -> Result<BatchUsage, StoreError> {
+        const ATTEMPTED: &str = "reading what a batch has spent";
+        let statement = sql!(
+            "select coalesce(sum(cost_usd), 0.0) as spent_usd, cast(coalesce(sum(unpriced), 0) as bigint) as unpriced,
+                cast(coalesce(sum(tokens_in), 0) as bigint) as tokens_in,
+                cast(coalesce(sum(tokens_out), 0) as bigint) as tokens_out
+             from scoring_batch_usage where batch_id = $1",
+            id
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let usage = rows.first().map(usage).transpose();
+        Ok(usage
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?
+            .unwrap_or_default())
+    }
+
+    /// How fast items of a batch ended within the last minute, or since it is there if that is less.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batch_pace(
+        &self,
+        batch: &BatchRow,
+        now: DateTime<Utc>,
+    ) -> Result<BatchPace, StoreError> {
+        const ATTEMPTED: &str = "reading a batch's pace";
+        let since = (now - MINUTE).max(batch.created_at);
+        let statement = sql!(
+            "select count(*) as ended, min(finished_at) as oldest from (
+                select finished_at from scoring_jobs where batch_id = $1 and finished_at >= $2
+                order by finished_at desc limit $3) lately",
+            batch.batch_id,
+            since,
+            ENDS
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let per_s = rows.first().map(|row| per_s(row, since, now)).transpose();
+        let per_s = per_s.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(BatchPace {
+            per_s: per_s.unwrap_or(0.0),
+        })
+    }
+
+    /// The first 100 sessions that a rescore passed over because a job was active for them.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batch_skips(&self, id: Uuid) -> Result<Vec<BatchSkip>, StoreError> {
+        const ATTEMPTED: &str = "reading what a rescore passed over";
+        let statement = sql!(
+            "select session_id, job_id from scoring_batch_skips where batch_id = $1 order by session_id limit $2",
+            id,
+            SKIPS
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let skip = |row: &Row| {
+            Ok(BatchSkip {
+                session_id: row.get("session_id")?,
+                job_id: row.get::<Option<Uuid>>("job_id")?.map(JobId),
+            })
+        };
+        rows.iter()
+            .map(skip)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+/// Adds what the runs of items used to what their batches have spent; pauses and answers those that have come to their budget.
+/// Without items that used anything it does nothing.
+pub(super) async fn add_usage(
+    tx: &mut Tx<'_>,
+    records: impl Iterator<Item = (&Record, Uuid)>,
+) -> sqlx::Result<Vec<(Uuid, Kind)>> {
+    // In one order, and each row once.
+    let mut used: BTreeMap<(Uuid, Uuid), BatchUsage> = BTreeMap::new();
+    for (record, batch_id) in records {
+        let usage = record.usage;
+        let tokens = usage.tokens_in != 0 || usage.tokens_out != 0;
+        if !tokens && usage.cost_usd.unwrap_or(0.0) == 0.0 {
+            continue;
+        }
+        let sum = used.entry((batch_id, record.fence.worker_id)).or_default();
+        sum.spent_usd += usage.cost_usd.unwrap_or(0.0);
+        sum.unpriced += i64::from(usage.cost_usd.is_none());
+        sum.tokens_in += usage.tokens_in;
+        sum.tokens_out += usage.tokens_out;
+    }
+    if used.is_empty() {
+        return Ok(Vec::new());
+    }
+    tx.execute(&add_statement(&used)).await?;
+    let mut statement = pause_statement();
+    statement.push(" and batch_id in ");
+    statement.push_list(used.keys().map(|(batch_id, _)| *batch_id));
+    statement.push(" returning batch_id, kind");
+    paused(&tx.fetch(&statement).await?)
+}
+
+fn add_statement(used: &BTreeMap<(Uuid, Uuid), BatchUsage>) -> Sql {
+    let rows = used
+        .iter()
+        .map(|((batch_id, worker_id), usage)| {
+            vec![
+                Arg::from(*batch_id),
+                Arg::from(*worker_id),
+                Arg::from(usage.spent_usd),
+                Arg::from(usage.unpriced),
+                Arg::from(usage.tokens_in),
+                Arg::from(usage.tokens_out),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows(
+        "v_batch_id, v_worker_id, v_cost_usd, v_unpriced, v_tokens_in, v_tokens_out",
+        rows,
+    );
+    statement.push(
+        "insert into scoring_batch_usage (batch_id, worker_id, cost_usd, unpriced, tokens_in, tokens_out)
+         select v_batch_id, v_worker_id, v_cost_usd, v_unpriced, v_tokens_in, v_tokens_out
+         from v where v_batch_id is not null
+         on conflict (batch_id, worker_id) do update set
+            cost_usd = scoring_batch_usage.cost_usd + excluded.cost_usd,
+            unpriced = scoring_batch_usage.unpriced + excluded.unpriced,
+            tokens_in = scoring_batch_usage.tokens_in + excluded.tokens_in,
+            tokens_out = scoring_batch_usage.tokens_out + excluded.tokens_out",
+    );
+    statement
+}
+
+/// Stops batches that have items left and have spent their budget; to be narrowed.
+fn pause_statement() -> Sql {
+    sql!(concat!(
+        "update scoring_batches set state = 'paused', halted = true, paused_by = 'budget'
+         where budget_usd is not null
+           and ((state = 'expanding' and origin = 'rescore') or (state = 'running' and exists (
+                select 1 from scoring_jobs j where j.batch_id = scoring_batches.batch_id and j.finished_at is null)))
+           and budget_usd <= ",
+        spent!()
+    ))
+}
+
+/// The budget, and where it leads: one that was paused for its budget goes on, one that runs is paused, the rest stay.
+fn budget_statement(id: Uuid, budget_usd: Option<f64>) -> Sql {
+    let left = "(cast($2 as double precision) is null or cast($2 as double precision) > ";
+    let resumed = "(state = 'paused' and paused_by = 'budget')";
+    let mut statement = sql!(
+        "update scoring_batches set budget_usd = $2, state = case when ",
+        id,
+        budget_usd
+    );
+    let goes_on = format!("{resumed} and {left}{})", spent!());
+    let stops = format!(
+        "(state = 'running' or (state = 'expanding' and origin = 'rescore')) and not {left}{})",
+        spent!()
+    );
+    statement
+        .push(&goes_on)
+        .push(" then case when expanded then 'running' else 'expanding' end when ")
+        .push(&stops)
+        .push(" then 'paused' else state end, halted = case when ")
+        .push(&goes_on)
+        .push(" then false when ")
+        .push(&stops)
+        .push(" then true else halted end, paused_by = case when ")
+        .push(&goes_on)
+        .push(" then null when ")
+        .push(&stops)
+        .push(concat!(
+            " then 'budget' else paused_by end where batch_id = $1 and not abandoned returning ",
+            columns!()
+        ));
+    statement
+}
+
+fn paused(rows: &[Row]) -> sqlx::Result<Vec<(Uuid, Kind)>> {
+    rows.iter()
+        .map(|row| Ok((row.get("batch_id")?, row.text_enum("kind")?)))
+        .collect()
+}
+
+fn usage(row: &Row) -> sqlx::Result<BatchUsage> {
+    Ok(BatchUsage {
+        spent_usd: row.get("spent_usd")?,
+        unpriced: row.get("unpriced")?,
+        tokens_in: row.get("tokens_in")?,
+        tokens_out: row.get("tokens_out")?,
+    })
+}
+
+/// Ends a second: over the whole time, or as far back as was looked.
+fn per_s(row: &Row, since: DateTime<Utc>, now: DateTime<Utc>) -> sqlx::Result<f64> {
+    let ended: i64 = row.get("ended")?;
+    let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
+    let since = oldest.filter(|_| ended == ENDS).unwrap_or(since);
+    let seconds = (now - since).as_seconds_f64().max(1.0);
+    let ended = u32::try_from(ended).unwrap_or(u32::MAX);
+    Ok(f64::from(ended) / seconds)
+}

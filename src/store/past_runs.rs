@@ -1,0 +1,111 @@
+//! What a judge's last jobs used, and how fast they ended: what estimates are made from.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
+
+use super::sql::{Row, sql};
+use super::{Store, StoreError};
+
+/// How many of the newest ended jobs are looked through.
+const LOOKED_AT: i64 = 20_000;
+/// How many of them are answered.
+const ANSWERED: i64 = 500;
+/// How far back a pace is looked at.
+const LATELY: TimeDelta = TimeDelta::minutes(10);
+/// The most ends that are looked at for it.
+const ENDS: i64 = 10_000;
+
+/// What a session's job used that ended with a score.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastRun {
+    /// The session.
+    pub session_id: Uuid,
+    /// What it was judged by.
+    pub criteria_hash: String,
+    /// Tokens of its prompts.
+    pub tokens_in: i64,
+    /// Tokens of its replies.
+    pub tokens_out: i64,
+    /// Whether its first call was its last.
+    pub at_once: bool,
+}
+
+/// How fast a judge's jobs ended within the last 10 minutes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RecentPace {
+    /// How many.
+    pub jobs: i64,
+    /// From the first to now, seconds; at least 1.
+    pub over_s: f64,
+}
+
+impl Store {
+    /// The newest of a judge's jobs for sessions that ended with a score and asked it something; at most 500.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn past_runs(&self, judge: &str) -> Result<Vec<PastRun>, StoreError> {
+        const ATTEMPTED: &str = "reading what a judge's last jobs used";
+        let statement = sql!(
+            "select subject_id, criteria_hash, tokens_in, tokens_out, retries from (
+                select subject_id, criteria_hash, tokens_in, tokens_out, retries, kind, judge, state, finished_at
+                from scoring_jobs where finished_at is not null order by finished_at desc limit $2) ended
+             where kind = 'session' and judge = $1 and state = 'succeeded' and tokens_out > 0 and subject_id is not null
+             order by finished_at desc limit $3",
+            judge,
+            LOOKED_AT,
+            ANSWERED
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(run)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// How fast a judge's jobs for sessions ended within the last 10 minutes.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn recent_pace(
+        &self,
+        judge: &str,
+        now: DateTime<Utc>,
+    ) -> Result<RecentPace, StoreError> {
+        const ATTEMPTED: &str = "reading how fast a judge's jobs ended";
+        let statement = sql!(
+            "select count(*) as jobs, min(finished_at) as oldest from (
+                select finished_at from scoring_jobs
+                where finished_at >= $2 and kind = 'session' and judge = $1 and state = 'succeeded' and tokens_out > 0
+                order by finished_at desc limit $3) lately",
+            judge,
+            now - LATELY,
+            ENDS
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let pace = |row: &Row| {
+            let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
+            let over = oldest.map_or(TimeDelta::zero(), |oldest| now - oldest);
+            Ok(RecentPace {
+                jobs: row.get("jobs")?,
+                over_s: over.as_seconds_f64().max(1.0),
+            })
+        };
+        let found = rows.first().map(pace).transpose();
+        let found: Option<RecentPace> = found.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        Ok(found.unwrap_or(RecentPace {
+            jobs: 0,
+            over_s: 1.0,
+        }))
+    }
+}
+
+fn run(row: &Row) -> sqlx::Result<PastRun> {
+    Ok(PastRun {
+        session_id: row.get("subject_id")?,
+        criteria_hash: row.get("criteria_hash")?,
+        tokens_in: row.get("tokens_in")?,
+        tokens_out: row.get("tokens_out")?,
+        at_once: row.get::<i64>("retries")? == 0,
+    })
+}

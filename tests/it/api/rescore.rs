@@ -1,0 +1,376 @@
+//! POST /api/v1/rescore: which sessions, what it would come to, and what is refused.
+
+use super::*;
+
+const PATH: &str = "/api/v1/rescore";
+
+impl Server {
+    async fn rescore(&self, body: &Value) -> Response {
+        self.post(PATH).json(body).send().await.unwrap()
+    }
+
+    /// What a request would come to.
+    async fn plan(&self, mut body: Value) -> Value {
+        body["dry_run"] = json!(true);
+        json_of(self.rescore(&body).await, 200).await
+    }
+
+    /// How many sessions a filter finds.
+    async fn matching(&self, filter: Value) -> i64 {
+        let plan = self.plan(json!({ "filter": filter })).await;
+        plan["matching"].as_i64().unwrap()
+    }
+}
+
+fn pointers(problem: &Value) -> Vec<&str> {
+    let errors = problem["errors"].as_array().unwrap();
+    errors
+        .iter()
+        .map(|e| e["pointer"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn each_word_of_the_filter_narrows() {
+    for db in crate::support::stores().await {
+        let server = Server::over(db).await;
+        let (low, _) = server.scored(40).await;
+        let (high, _) = server.scored(95).await;
+        let failed = server.session().await;
+        let job = server.queued(failed).await;
+        server.fail(job).await;
+        let waits = server
+            .session_with(
+                json!({"agent": "db-agent", "alert_type": "SlowQuery", "tags": ["staging"],
+                "completed_at": "2026-03-01T00:00:00Z", "started_at": null}),
+            )
+            .await;
+        server.queued(waits).await;
+        let open = server
+            .session_with(json!({"status": "in_progress", "completed_at": null}))
+            .await;
+        let current = server.enqueue.current_criteria().hash.0.clone();
+        for (filter, expected) in [
+            (json!({}), 5),
+            (json!({"q": "slow"}), 1),
+            (json!({"q": ""}), 5),
+            (json!({"status": "in_progress"}), 1),
+            (json!({"scored": "yes"}), 2),
+            (json!({"scored": "no"}), 3),
+            (json!({"scored": "running"}), 1),
+            (json!({"scored": "failed"}), 1),
+            (json!({"rating": "near_perfect"}), 1),
+            (json!({"min_score": 50}), 1),
+            (json!({"max_score": 50}), 1),
+            (json!({"min_score": 30, "max_score": 99}), 2),
+            (json!({"criteria": "current"}), 2),
+            (json!({"criteria": current}), 2),
+            (json!({"criteria": "not_current"}), 0),
+            (json!({"tag": "staging"}), 1),
+            (json!({"agent": "db-agent"}), 1),
+            (json!({"alert_type": "SlowQuery"}), 1),
+            (
+                json!({"from": "2026-02-01T00:00:00Z", "to": "2026-04-01T00:00:00Z"}),
+                1,
+            ),
+            (json!({"ids": [low, high, low]}), 2),
+            (json!({"ids": [low, open], "scored": "yes"}), 1),
+        ] {
+            assert_eq!(server.matching(filter.clone()).await, expected, "{filter}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
+    for db in crate::support::stores().await {
+        let server = Server::over(db).await;
+        server.scored(70).await;
+        for _ in 0..4 {
+            server.session().await;
+        }
+        let busy = server.session().await;
+        let job = server.queued(busy).await;
+        server.session_with(json!({"status": "in_progress"})).await;
+        let unknown = Uuid::now_v7();
+        let plan = server.plan(json!({})).await;
+        assert_eq!(
+            (&plan["matching"], &plan["to_score"], &plan["items"]),
+            (&json!(7), &json!(4), &json!(4))
+        );
+        let skipped = json!({"already_current": 1, "in_progress": 1, "not_scorable": 1, "unknown": 0,
+            "not_sampled": 0, "beyond_max": 0});
+        assert_eq!(plan["skipped"], skipped);
+        assert_eq!(
+            plan["judges"],
+            json!([{"judge": "judge-a", "priced": true}])
+        );
+        // 1,000 tokens in, by our count or half of it; one job's 300 out are too few to go by.
+        assert_eq!(
+            plan["tokens_in"],
+            json!({"expected": 4_000, "low": 2_000, "high": 4_000})
+        );
+        assert_eq!(
+            plan["tokens_out"],
+            json!({"expected": 400, "low": 200, "high": 800})
+        );
+        assert_eq!(
+            plan["cost_usd"],
+            json!({"expected": 0.008, "low": 0.004, "high": 0.012})
+        );
+        assert_eq!(plan["estimate"]["sampled_sessions"], 4);
+        assert_eq!(
+            plan["pace"],
+            json!({"jobs_per_s": 2.0, "of": "the judge's limits"})
+        );
+        assert_eq!(plan["duration_s"], 2.0);
+        assert!(
+            server
+                .store()
+                .batches(Default::default(), None, 5)
+                .await
+                .unwrap()
+                .items
+                .is_empty()
+        );
+
+        let made = json_of(server.rescore(&json!({})).await, 202).await;
+        assert_eq!(
+            (&made["state"], &made["counts"]["total"]),
+            (&json!("running"), &json!(4))
+        );
+        let named = made["skipped"].as_object().unwrap();
+        assert!(
+            named.iter().all(|(name, n)| plan["skipped"][name] == *n),
+            "{made:#}"
+        );
+        assert_eq!(
+            made["in_progress"],
+            json!([{"session_id": busy, "job_id": job.to_string()}])
+        );
+        // Now all that can be scored are being scored: a preview minds neither that nor their scores.
+        let preview = server
+            .plan(json!({"purpose": "preview", "filter": {"ids": [busy, unknown]}}))
+            .await;
+        assert_eq!(
+            (&preview["to_score"], &preview["skipped"]["unknown"]),
+            (&json!(1), &json!(1))
+        );
+        let repeat = server
+            .plan(json!({"purpose": "repeat", "repeats": 5}))
+            .await;
+        assert_eq!(
+            (&repeat["to_score"], &repeat["items"]),
+            (&json!(6), &json!(30))
+        );
+        let body = json!({"purpose": "jury", "judges": ["judge-a", "judge-b"], "max": 2});
+        let jury = server.plan(body).await;
+        assert_eq!(
+            (&jury["items"], &jury["cost_usd"]),
+            (&json!(4), &json!(null))
+        );
+        assert!(
+            jury["warnings"].to_string().contains("no price"),
+            "{jury:#}"
+        );
+        let sample = server
+            .plan(json!({"purpose": "preview", "sample": {"size": 2}}))
+            .await;
+        assert_eq!(
+            (&sample["to_score"], &sample["skipped"]["not_sampled"]),
+            (&json!(2), &json!(5))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_sample_is_the_same_whenever_it_is_drawn() {
+    let server = Server::with(Setup::default()).await;
+    for _ in 0..12 {
+        server.session().await;
+    }
+    let mut drawn = Vec::new();
+    for seed in [7, 7, 8] {
+        let body = json!({"purpose": "preview", "sample": {"size": 4, "seed": seed}});
+        let made = json_of(server.rescore(&body).await, 202).await;
+        assert_eq!(made["counts"]["total"], 4);
+        let jobs = server
+            .json_of(made["links"]["jobs"].as_str().unwrap())
+            .await;
+        let of = |job: &Value| job["subject_id"].as_str().unwrap().to_owned();
+        let mut sessions: Vec<String> = jobs["items"].as_array().unwrap().iter().map(of).collect();
+        sessions.sort();
+        drawn.push(sessions);
+    }
+    assert_eq!(drawn[0], drawn[1]);
+    assert_ne!(drawn[0], drawn[2]);
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_makes_one_batch() {
+    let server = Server::with(Setup::default()).await;
+    server.session().await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let sent = server
+            .post(PATH)
+            .header("Idempotency-Key", "spring")
+            .json(&json!({"name": "spring"}));
+        let made = json_of(sent.send().await.unwrap(), 202).await;
+        ids.push(made["batch_id"].clone());
+    }
+    assert_eq!(ids[0], ids[1]);
+    let all = server
+        .store()
+        .batches(Default::default(), None, 5)
+        .await
+        .unwrap();
+    assert_eq!(all.items.len(), 1);
+}
+
+#[tokio::test]
+async fn bad_requests_name_the_place_and_the_remedy() {
+    let server = Server::with(Setup::default()).await;
+    let other = server.other_criteria().await;
+    for (body, pointer, says) in [
+        (
+            json!({"filter": {"colour": "red"}}),
+            "/filter/colour",
+            "unknown field",
+        ),
+        (
+            json!({"filter": {"status": "done"}}),
+            "/filter/status",
+            "unknown variant",
+        ),
+        (
+            json!({"filter": {"scored": "maybe"}}),
+            "/filter/scored",
+            "yes",
+        ),
+        (
+            json!({"filter": {"min_score": 101}}),
+            "/filter/min_score",
+            "0-100",
+        ),
+        (
+            json!({"filter": {"criteria": "mine"}}),
+            "/filter/criteria",
+            "not_current",
+        ),
+        (json!({"filter": {"tag": "a\nb"}}), "/filter/tag", "control"),
+        (
+            json!({"filter": {"ids": []}}),
+            "/filter/ids",
+            "leave it out",
+        ),
+        (json!({"filter": {"ids": ["x"]}}), "/filter/ids/0", "UUID"),
+        (json!({"filter": {"from": "soon"}}), "/filter/from", ""),
+        (
+            json!({"criteria_hash": "0"}),
+            "/criteria_hash",
+            "64 hex digits",
+        ),
+        (
+            json!({"criteria_hash": "0".repeat(64)}),
+            "/criteria_hash",
+            "not stored",
+        ),
+        (json!({"name": ""}), "/name", "printable"),
+        (json!({"max": 0}), "/max", "at least 1"),
+        (json!({"budget_usd": 0}), "/budget_usd", "more than 0"),
+        (
+            json!({"budget_usd": 1, "criteria_hash": other}),
+            "/budget_usd",
+            "llm_providers.yaml",
+        ),
+        (json!({"purpose": "fun"}), "/purpose", "unknown variant"),
+        (json!({"purpose": "repeat"}), "/repeats", "2-20"),
+        (
+            json!({"purpose": "repeat", "repeats": 21}),
+            "/repeats",
+            "2-20",
+        ),
+        (json!({"repeats": 3}), "/repeats", "leave it out"),
+        (json!({"purpose": "jury"}), "/judges", "2-9"),
+        (
+            json!({"purpose": "jury", "judges": ["judge-a"]}),
+            "/judges",
+            "2-9",
+        ),
+        (
+            json!({"purpose": "jury", "judges": ["judge-a", "judge-a"]}),
+            "/judges/1",
+            "one vote",
+        ),
+        (
+            json!({"purpose": "jury", "judges": ["judge-a", "nobody"]}),
+            "/judges/1",
+            "set its key",
+        ),
+        (
+            json!({"judges": ["judge-a", "judge-b"]}),
+            "/judges",
+            "leave it out",
+        ),
+        (json!({"sample": {"size": 0}}), "/sample/size", "1-100000"),
+    ] {
+        for dry_run in [true, false] {
+            let mut body = body.clone();
+            body["dry_run"] = json!(dry_run);
+            let refused = server.rescore(&body).await;
+            let problem = problem_of(refused, 422, "invalid-request").await;
+            assert_eq!(pointers(&problem), [pointer], "{body}: {problem:#}");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains(says), "{body}: {detail}");
+        }
+    }
+    let all = server
+        .store()
+        .batches(Default::default(), None, 5)
+        .await
+        .unwrap();
+    assert!(all.items.is_empty());
+}
+
+#[tokio::test]
+async fn a_budget_is_changed_and_what_it_may_be_is_said() {
+    let server = Server::with(Setup::default()).await;
+    server.session().await;
+    let made = json_of(server.rescore(&json!({"budget_usd": 2.5})).await, 202).await;
+    assert_eq!(
+        (&made["budget_usd"], &made["spent_usd"]),
+        (&json!(2.5), &json!(0.0))
+    );
+    let path = made["links"]["budget"].as_str().unwrap();
+    for (body, budget) in [
+        (json!({"budget_usd": 12.5}), json!(12.5)),
+        (json!({"budget_usd": null}), json!(null)),
+    ] {
+        let changed = server.post(path).json(&body).send().await.unwrap();
+        assert_eq!(json_of(changed, 200).await["budget_usd"], budget);
+    }
+    for body in [json!({"budget_usd": -1}), json!({"budget_usd": "much"})] {
+        let refused = server.post(path).json(&body).send().await.unwrap();
+        let problem = problem_of(refused, 422, "invalid-request").await;
+        assert_eq!(pointers(&problem), ["/budget_usd"], "{body}");
+    }
+    let refused = server.post(path).json(&json!({})).send().await.unwrap();
+    problem_of(refused, 422, "invalid-request").await;
+    // The one judge of these criteria has no price.
+    let other = server.other_criteria().await;
+    server.session().await;
+    let made = json_of(server.rescore(&json!({"criteria_hash": other})).await, 202).await;
+    let path = made["links"]["budget"].as_str().unwrap();
+    let refused = server
+        .post(path)
+        .json(&json!({"budget_usd": 1}))
+        .send()
+        .await
+        .unwrap();
+    let problem = problem_of(refused, 422, "invalid-request").await;
+    assert_eq!(pointers(&problem), ["/budget_usd"]);
+    let nowhere = format!("/api/v1/batches/{}/budget", Uuid::now_v7());
+    let sent = server.post(&nowhere).json(&json!({"budget_usd": 1}));
+    problem_of(sent.send().await.unwrap(), 404, "batch-not-found").await;
+}

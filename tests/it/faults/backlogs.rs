@@ -1,0 +1,78 @@
+//! A backlog whose API and workers are killed in the middle.
+
+use serde_json::json;
+
+use super::fleet::end;
+use super::{DEADLINE, all_scored_once, number, shared};
+use crate::support::execute;
+use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::process::{Fleet, Process, gavel};
+use crate::support::sessions::session;
+use crate::support::wait::eventually;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_survives_the_death_of_its_api_and_its_workers_and_scores_each_session_once() {
+    // More than the request's own step and the first one of a worker.
+    const SESSIONS: usize = 1_500;
+    let Some(home) = shared().await else { return };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let mut fleet = Fleet::start(home).await;
+    fleet.api.put(session()).await;
+    execute(
+        fleet.home.get("DATABASE_URL"),
+        "insert into alert_sessions
+         select gen_random_uuid(), source, status, alert_type, agent, author, alert_type_lower, agent_lower, author_lower,
+            alert_data, conversation, message_count, final_analysis, tools, tags, started_at, completed_at, created_at,
+            updated_at, listed_at, content_hash, revision
+         from alert_sessions, generate_series(2, 1500)",
+    )
+    .await
+    .unwrap();
+    let headers = [("Idempotency-Key", "spring")];
+    let made = fleet
+        .api
+        .send("POST", "/api/v1/rescore", Some(json!({})), &headers)
+        .await
+        .expect(202);
+    fleet.serve.kill();
+    fleet.serve.exit_code().await;
+
+    let mut killed = fleet.worker("killed", &judge.url("killed"), 8);
+    eventually(DEADLINE, "some of it is done", || async {
+        let scored = number(&fleet.home, "select count(*) from session_scores").await;
+        (scored > 0).then_some(())
+    })
+    .await;
+    killed.kill();
+    killed.exit_code().await;
+    let mut others = [
+        fleet.worker("b", &judge.url("b"), 8),
+        fleet.worker("c", &judge.url("c"), 8),
+    ];
+    fleet.serve = Process::spawn(
+        "serve-again",
+        fleet.home.dir(),
+        gavel(fleet.home.env(), &["serve"]),
+    );
+    all_scored_once(&fleet.home, SESSIONS).await;
+
+    let path = made["links"]["self"].as_str().unwrap();
+    let done = eventually(DEADLINE, "the batch is completed", || async {
+        let found = fleet.api.try_send("GET", path, None, &[]).await?;
+        (found.body["state"] == "completed").then_some(found.body)
+    })
+    .await;
+    assert_eq!(done["counts"]["total"], SESSIONS);
+    assert_eq!(done["counts"]["succeeded"], SESSIONS);
+    assert_eq!(done["skipped"]["in_progress"], 0);
+    let again = fleet
+        .api
+        .send("POST", "/api/v1/rescore", Some(json!({})), &headers)
+        .await
+        .expect(202);
+    assert_eq!(again["batch_id"], made["batch_id"]);
+    for worker in &mut others {
+        worker.stop().await;
+    }
+    end(fleet).await;
+}

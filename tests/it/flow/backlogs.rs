@@ -1,0 +1,327 @@
+//! A backlog from its request to its end, with workers.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::on_every_setup;
+use crate::support::client::{PATIENCE, id_of};
+use crate::support::home::Home;
+use crate::support::judge_server::{Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::sessions::session;
+use crate::support::wait::eventually;
+use crate::support::world::World;
+
+on_every_setup!(
+    a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice,
+    a_backlog_goes_on_where_it_was_when_its_process_is_gone,
+    a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on,
+    a_backlog_without_a_session_completes_at_once,
+    a_preview_leaves_scores_as_they_are_and_repeats_ask_again,
+    what_a_dry_run_says_is_what_then_runs_and_costs,
+);
+
+/// What a call costs: USD 1 and 2 for a million tokens.
+fn call_cost() -> f64 {
+    let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
+    f64::from(tokens) / 1e6
+}
+
+async fn ask(world: &World, body: Value) -> crate::support::client::Answer {
+    world
+        .api
+        .send("POST", "/api/v1/rescore", Some(body), &[])
+        .await
+}
+
+/// Asks for a backlog; answers its path.
+async fn rescore(world: &World, body: Value) -> String {
+    let made = ask(world, body).await.expect(202);
+    assert_eq!(made["origin"], "rescore");
+    made["links"]["self"].as_str().unwrap().to_owned()
+}
+
+async fn put(world: &World, n: usize) -> Vec<Uuid> {
+    let mut ids = Vec::new();
+    for _ in 0..n {
+        ids.push(world.api.put(session()).await);
+    }
+    ids
+}
+
+async fn until(world: &World, batch: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    eventually(PATIENCE, what, || async {
+        let found = world.api.get(batch).await.expect(200);
+        adds_up(&found);
+        is(&found).then_some(found)
+    })
+    .await
+}
+
+/// Whatever becomes of a batch, each of its items stands somewhere. Items may be inserted between the row and the counts.
+fn adds_up(batch: &Value) {
+    let counts = &batch["counts"];
+    let of = |name: &str| counts[name].as_i64().unwrap();
+    let states = [
+        "queued",
+        "running",
+        "waiting",
+        "succeeded",
+        "failed",
+        "cancelled",
+    ];
+    let sum: i64 = states.iter().map(|state| of(state)).sum();
+    if batch["expanded"] == true {
+        assert_eq!(sum, of("total"), "{batch:#}");
+    } else {
+        assert!(sum >= of("total"), "{batch:#}");
+    }
+}
+
+async fn completed(world: &World, batch: &str) -> Value {
+    until(world, batch, "the batch is completed", |found| {
+        found["state"] == "completed"
+    })
+    .await
+}
+
+async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    put(&world, 12).await;
+    let at = rescore(&world, json!({"name": "spring"})).await;
+    let done = completed(&world, &at).await;
+    assert_eq!(
+        (&done["counts"]["total"], &done["counts"]["succeeded"]),
+        (&json!(12), &json!(12))
+    );
+    assert_eq!(
+        (&done["purpose"], &done["progress"]["done"]),
+        (&json!("score"), &json!(12))
+    );
+    assert_eq!(done["tokens"]["in"], 12 * TOKENS_IN);
+    let spent = done["spent_usd"].as_f64().unwrap();
+    assert!((spent - 12.0 * call_cost()).abs() < 1e-9, "{spent}");
+    assert_eq!(world.judge.count(), 12);
+
+    // All are current by now; by force they are scored all the same, and those that are being scored are not.
+    let again = completed(&world, &rescore(&world, json!({})).await).await;
+    assert_eq!(
+        (
+            &again["counts"]["total"],
+            &again["skipped"]["already_current"]
+        ),
+        (&json!(0), &json!(12))
+    );
+    world.judge.says(Say::held(80));
+    let busy = put(&world, 1).await[0];
+    world.api.ask(busy).await.expect(202);
+    let at = rescore(&world, json!({"force_rescore": true})).await;
+    let made = world.api.get(&at).await.expect(200);
+    assert_eq!(
+        (&made["counts"]["total"], &made["skipped"]["in_progress"]),
+        (&json!(12), &json!(1))
+    );
+    assert_eq!(id_of(&made["in_progress"][0]["session_id"]), busy);
+    world.judge.release();
+    let done = completed(&world, &at).await;
+    assert_eq!(done["counts"]["succeeded"], 12);
+    assert_eq!(world.judge.count(), 25);
+    world.end().await;
+}
+
+async fn a_backlog_goes_on_where_it_was_when_its_process_is_gone(home: Home) {
+    // More than the first step takes, which the request takes itself.
+    const SESSIONS: usize = 260;
+    let world = World::idle(home, Say::Score(70)).await;
+    put(&world, SESSIONS).await;
+    let at = rescore(&world, json!({})).await;
+    let made = world.api.get(&at).await.expect(200);
+    assert_eq!(
+        (&made["state"], &made["expanded"]),
+        (&json!("expanding"), &json!(false))
+    );
+    let begun = made["counts"]["total"].as_u64().unwrap();
+    assert!(0 < begun && begun < SESSIONS as u64, "{begun}");
+    let mut world = world.restart().await;
+    let paused = world.api.post(&format!("{at}/pause")).await.expect(200);
+    assert_eq!(
+        (&paused["state"], &paused["paused"]["by"]),
+        (&json!("paused"), &json!("operator"))
+    );
+    let resumed = world.api.post(&format!("{at}/resume")).await.expect(200);
+    assert_eq!(
+        (&resumed["state"], &resumed["paused"]),
+        (&json!("expanding"), &json!(null))
+    );
+    world.work();
+    let done = completed(&world, &at).await;
+    assert_eq!(done["counts"]["succeeded"], SESSIONS);
+    assert_eq!(world.judge.count(), SESSIONS, "no session twice");
+    world.end().await;
+}
+
+async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home: Home) {
+    home.set("GAVEL_WORKER_CONCURRENCY", "1");
+    let world = World::start(home, Say::Score(70)).await;
+    put(&world, 40).await;
+    let mut stream = world.api.events("?types=batch.paused", None).await;
+    assert_eq!(stream.next().await.event, "hello");
+    let budget = call_cost() * 2.5;
+    let at = rescore(&world, json!({"budget_usd": budget})).await;
+    let paused = until(
+        &world,
+        &at,
+        "its budget is spent, and nothing runs",
+        |found| found["state"] == "paused" && found["counts"]["running"] == 0,
+    )
+    .await;
+    assert_eq!(paused["paused"]["by"], "budget");
+    // What was in flight ended too, and was paid for.
+    let spent = paused["spent_usd"].as_f64().unwrap();
+    assert!(
+        spent >= budget && spent < call_cost() * 8.0,
+        "{spent} of {budget}"
+    );
+    assert!(paused["counts"]["queued"].as_i64().unwrap() > 0);
+    let told = stream.next().await;
+    assert_eq!(
+        (told.event.as_str(), &told.data["reason"]),
+        ("batch.paused", &json!("budget"))
+    );
+    let jobs = paused["links"]["jobs"].as_str().unwrap();
+    let queued = world
+        .api
+        .get(&format!("{jobs}&state=queued"))
+        .await
+        .expect(200);
+    assert_eq!(queued["items"][0]["wait"]["reason"], "budget");
+    let refused = world.api.post(&format!("{at}/resume")).await.expect(409);
+    assert_eq!(refused["type"], "urn:gavel:problem:batch-budget");
+
+    let more = json!({"budget_usd": 1.0});
+    let path = format!("{at}/budget");
+    let raised = world
+        .api
+        .send("POST", &path, Some(more), &[])
+        .await
+        .expect(200);
+    assert_eq!(
+        (&raised["state"], &raised["budget_usd"]),
+        (&json!("running"), &json!(1.0))
+    );
+    let done = completed(&world, &at).await;
+    assert_eq!(done["counts"]["succeeded"], 40);
+    assert_eq!(
+        world.judge.count(),
+        40,
+        "nothing is lost, and nothing asked twice"
+    );
+    let spent = done["spent_usd"].as_f64().unwrap();
+    assert!((spent - 40.0 * call_cost()).abs() < 1e-9, "{spent}");
+    drop(stream);
+    world.end().await;
+}
+
+async fn a_backlog_without_a_session_completes_at_once(home: Home) {
+    let world = World::idle(home, Say::Score(70)).await;
+    let made = ask(&world, json!({"filter": {"agent": "nobody"}}))
+        .await
+        .expect(202);
+    assert_eq!(
+        (&made["state"], &made["counts"]["total"]),
+        (&json!("completed"), &json!(0))
+    );
+    assert_eq!(made["verdict"], json!(null));
+    world.end().await;
+}
+
+async fn a_preview_leaves_scores_as_they_are_and_repeats_ask_again(home: Home) {
+    let world = World::start(home, Say::Score(70)).await;
+    let (session, job) = world.api.enqueue(session()).await;
+    world.api.ended(job).await;
+    world.judge.says(Say::Score(20));
+    for (body, items) in [
+        (json!({"purpose": "preview", "force_rescore": true}), 1),
+        (json!({"purpose": "repeat", "repeats": 3}), 3),
+        (
+            json!({"purpose": "preview", "sample": {"size": 5, "seed": 1}}),
+            1,
+        ),
+    ] {
+        let done = completed(&world, &rescore(&world, body.clone()).await).await;
+        assert_eq!(done["counts"]["succeeded"], items, "{body}");
+        assert_eq!(done["purpose"], body["purpose"]);
+    }
+    // The last preview was answered by what the others left in the cache.
+    assert_eq!(world.judge.count(), 1 + 1 + 3);
+    let score = world.api.score(session).await.expect(200);
+    assert_eq!(score["total_score"], 70);
+    assert_eq!(world.api.history(session).await.len(), 1);
+    world.end().await;
+}
+
+/// Lines of a judges' file: the simulator, with a price.
+fn priced_simulator(address: std::net::SocketAddr) -> String {
+    format!(
+        "\nsimulator:\n  type: openai\n  base_url: http://{address}/v1\n  auth: none\n  model: simulated-judge-v1\n  \
+         simulated: true\n  prices:\n    simulated-judge-v1: {{ input_per_mtok: 3.0, output_per_mtok: 15.0, as_of: 2026-01-01, source: a test }}\n"
+    )
+}
+
+/// A session of its own length.
+fn long_session(n: usize) -> Value {
+    let mut session = session();
+    let said =
+        "The node reports memory pressure, and the kubelet evicts what it may. ".repeat(n * n);
+    session["conversation"][1]["content"] = json!(said);
+    session
+}
+
+async fn what_a_dry_run_says_is_what_then_runs_and_costs(mut home: Home) {
+    use gavel::app::simulated::{SimulatorOptions, bind, serve};
+    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let simulator = tokio::spawn(serve(listener, SimulatorOptions::default(), stop.clone()));
+    home.set("DEFAULT_LLM_PROVIDER", "simulator");
+    let mut world = World::idle_with(home, Say::Score(70), &priced_simulator(address)).await;
+    for n in 0..20 {
+        world.api.put(long_session(n)).await;
+    }
+    world.work();
+    // Once without any history, and once with it.
+    for force in [false, true] {
+        let body = json!({"force_rescore": force, "max": 15});
+        let mut dry = body.clone();
+        dry["dry_run"] = json!(true);
+        let plan = ask(&world, dry).await.expect(200);
+        let listed = world.api.get("/api/v1/batches").await.expect(200);
+        assert_eq!(
+            listed["items"].as_array().unwrap().len(),
+            usize::from(force),
+            "nothing is stored"
+        );
+        let done = completed(&world, &rescore(&world, body).await).await;
+        assert_eq!(plan["to_score"], done["counts"]["succeeded"], "{plan:#}");
+        assert_eq!(
+            (&plan["matching"], &plan["skipped"]["beyond_max"]),
+            (&json!(20), &json!(5))
+        );
+        let (cost, spent) = (&plan["cost_usd"], done["spent_usd"].as_f64().unwrap());
+        let expected = cost["expected"].as_f64().unwrap();
+        assert!(
+            (expected - spent).abs() <= 0.2 * spent,
+            "{expected} of {spent}: {plan:#}"
+        );
+        let (low, high) = (
+            cost["low"].as_f64().unwrap(),
+            cost["high"].as_f64().unwrap(),
+        );
+        assert!(low <= expected && expected <= high, "{plan:#}");
+        let from = if force { "history" } else { "assumed" };
+        assert_eq!(plan["estimate"]["tokens_out"], from, "{plan:#}");
+        assert!(plan["warnings"][0].as_str().unwrap().contains("simulated"));
+    }
+    world.end().await;
+    stop.cancel();
+    simulator.await.unwrap().unwrap();
+}

@@ -1,0 +1,404 @@
+//! Rescores: they expand a step at a time, each session once, whoever takes the steps.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use gavel::job::{JobId, JobState, Kind, Priority, Purpose};
+use gavel::store::{
+    BacklogPlan, BatchOrigin, BatchRow, BatchState, Expanded, Moved, NewBacklog, NewBatch,
+    PausedBy, SessionFilter, SessionRecord, SessionStatus, Skipped, SortRules, Standing, Store,
+};
+use uuid::Uuid;
+
+use super::fixtures::{
+    accept, claim, hash, job, minutes, new_job, now, record, scored, scored_session, session,
+};
+use crate::support;
+
+/// A rescore of everything that is stored, by criteria `a`.
+fn new_backlog() -> NewBacklog {
+    NewBacklog {
+        batch: NewBatch {
+            batch_id: Uuid::now_v7(),
+            name: Some("spring".to_owned()),
+            kind: Kind::Session,
+            origin: BatchOrigin::Rescore,
+            threshold: None,
+            criteria_hash: hash('a'),
+            budget_usd: None,
+            created_by: "ann".to_owned(),
+            created_at: now(),
+        },
+        filter: SessionFilter::default(),
+        plan: BacklogPlan {
+            judges: vec!["main".to_owned()],
+            repeats: 1,
+            rules: SortRules {
+                purpose: Purpose::Score,
+                criteria_hash: hash('a'),
+                force: false,
+                simulated: false,
+                completed_only: false,
+            },
+            force_rescore: false,
+            priority: Priority::Bulk,
+            max: None,
+            ids: None,
+            sample: None,
+        },
+        picks: Vec::new(),
+        unknown: 0,
+    }
+}
+
+async fn stored(store: &Store, n: usize) -> BTreeSet<Uuid> {
+    let mut ids = BTreeSet::new();
+    for _ in 0..n {
+        let id = Uuid::now_v7();
+        store.put_session(&session(id), now()).await.unwrap();
+        ids.insert(id);
+    }
+    ids
+}
+
+async fn begun(store: &Store, new: NewBacklog) -> Uuid {
+    store.begin_backlog(&new).await.unwrap();
+    new.batch.batch_id
+}
+
+async fn row(store: &Store, id: Uuid) -> BatchRow {
+    store.batch(id).await.unwrap().unwrap()
+}
+
+/// Takes steps to the end; answers the batch.
+async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
+    loop {
+        match store.expand(id, jobs, now()).await.unwrap() {
+            Expanded::Part(_) => {}
+            Expanded::Whole(batch) => return *batch,
+            Expanded::Stopped => panic!("it expands"),
+        }
+    }
+}
+
+/// The sessions of a batch's items, in the items' order.
+async fn subjects(store: &Store, id: Uuid) -> Vec<Uuid> {
+    let mut subjects = Vec::new();
+    for item in store.item_ids(id, 0).await.unwrap() {
+        subjects.push(job(store, item).await.subject_id.unwrap());
+    }
+    subjects
+}
+
+fn set(ids: &[Uuid]) -> BTreeSet<Uuid> {
+    let set: BTreeSet<Uuid> = ids.iter().copied().collect();
+    assert_eq!(set.len(), ids.len(), "each once");
+    set
+}
+
+#[tokio::test]
+async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let sessions = stored(store, 7).await;
+        let new = new_backlog();
+        let id = begun(store, new.clone()).await;
+        // What is stored after the request is no part of it.
+        let later = SessionRecord {
+            completed_at: Some(now() - minutes(1)),
+            ..session(Uuid::now_v7())
+        };
+        store.put_session(&later, now() + minutes(1)).await.unwrap();
+        assert_eq!(store.expanding_backlogs().await.unwrap(), [id]);
+        for step in 1..=2 {
+            let stepped = store.expand(id, 3, now()).await.unwrap();
+            assert_eq!(stepped, Expanded::Part(3));
+            let batch = row(store, id).await;
+            assert_eq!(
+                (batch.state, batch.total),
+                (BatchState::Expanding, 3 * step)
+            );
+            // It was begun already.
+            store.begin_backlog(&new).await.unwrap();
+        }
+        // Its items run meanwhile.
+        let first = store.first_items(id, 1).await.unwrap();
+        claim(store, first[0].job_id, Uuid::now_v7()).await;
+        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        let batch = whole(store, id, 3).await;
+        assert_eq!(
+            (batch.state, batch.total, batch.expanded),
+            (BatchState::Running, 7, true)
+        );
+        assert_eq!(set(&subjects(store, id).await), sessions);
+        assert_eq!(store.expand(id, 3, now()).await.unwrap(), Expanded::Stopped);
+        assert!(store.expanding_backlogs().await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn workers_that_expand_together_make_each_item_once() {
+    for test in support::stores().await {
+        let sessions = stored(&test.store, 40).await;
+        let id = begun(&test.store, new_backlog()).await;
+        let others = [
+            test.store.clone(),
+            support::reopen(&test).await,
+            support::reopen(&test).await,
+        ];
+        let steps = others.iter().map(|store| async move {
+            while let Expanded::Part(_) = store.expand(id, 3, now()).await.unwrap() {}
+        });
+        join_all(steps).await;
+        let batch = row(&test.store, id).await;
+        assert_eq!((batch.state, batch.total), (BatchState::Running, 40));
+        assert_eq!(set(&subjects(&test.store, id).await), sessions);
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_is_broken_off_is_done_or_not() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let sessions = stored(store, 30).await;
+        let id = begun(store, new_backlog()).await;
+        for polls in 0..24 {
+            let step = store.expand(id, 1, now());
+            tokio::pin!(step);
+            for _ in 0..polls {
+                if futures::poll!(&mut step).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        let batch = row(store, id).await;
+        assert_eq!(batch.total, subjects(store, id).await.len() as i64);
+        if batch.state == BatchState::Expanding {
+            whole(store, id, 7).await;
+        }
+        assert_eq!(row(store, id).await.total, 30);
+        assert_eq!(set(&subjects(store, id).await), sessions);
+    }
+}
+
+#[tokio::test]
+async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let current = scored_session(store, 70).await;
+        let fresh = stored(store, 1).await;
+        let busy = Uuid::now_v7();
+        store.put_session(&session(busy), now()).await.unwrap();
+        let active = accept(store, new_job(Some(busy))).await;
+        let open = SessionRecord {
+            status: SessionStatus::InProgress,
+            completed_at: None,
+            ..session(Uuid::now_v7())
+        };
+        let silent = SessionRecord {
+            conversation: Vec::new(),
+            ..session(Uuid::now_v7())
+        };
+        for unjudged in [&open, &silent] {
+            store.put_session(unjudged, now()).await.unwrap();
+        }
+        let new = new_backlog();
+        let found = store
+            .sort_sessions(&new.filter, &new.plan.rules, now(), None, 100)
+            .await
+            .unwrap();
+        let standing = |id: Uuid| found.iter().find(|f| f.session_id == id).unwrap().standing;
+        assert_eq!(standing(current), Standing::AlreadyCurrent);
+        assert_eq!(standing(busy), Standing::InProgress);
+        assert_eq!(standing(open.session_id), Standing::NotScorable);
+        let id = begun(store, new).await;
+        let batch = whole(store, id, 2).await;
+        let skipped = Skipped {
+            already_current: 1,
+            in_progress: 1,
+            not_scorable: 2,
+            unknown: 0,
+        };
+        assert_eq!((batch.total, batch.skipped), (1, Some(skipped)));
+        assert_eq!(set(&subjects(store, id).await), fresh);
+        let skips = store.batch_skips(id).await.unwrap();
+        assert_eq!(skips.len(), 1);
+        assert_eq!((skips[0].session_id, skips[0].job_id), (busy, Some(active)));
+
+        // By other criteria it isn't current, and by force it doesn't matter.
+        for (criteria, force) in [('b', false), ('a', true)] {
+            let mut again = new_backlog();
+            again.plan.rules.criteria_hash = hash(criteria);
+            again.plan.rules.force = force;
+            let found = store
+                .sort_sessions(&again.filter, &again.plan.rules, now(), None, 100)
+                .await
+                .unwrap();
+            let place = found.iter().find(|f| f.session_id == current).unwrap();
+            assert_eq!(place.standing, Standing::ToScore, "{criteria} {force}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_simulated_score_is_current_for_simulated_judges_alone() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (session_id, id) = super::fixtures::session_with_job(store).await;
+        let run = claim(store, id, Uuid::now_v7()).await;
+        let mut score = super::fixtures::new_score(session_id, 70);
+        score.score.simulated = true;
+        let end = gavel::store::Ending::Scored {
+            score: Box::new(score),
+            result: serde_json::json!({}),
+        };
+        record(store, &run, end).await;
+        for (simulated, expected) in [(false, Standing::ToScore), (true, Standing::AlreadyCurrent)]
+        {
+            let mut new = new_backlog();
+            new.plan.rules.simulated = simulated;
+            let found = store
+                .sort_sessions(&new.filter, &new.plan.rules, now(), None, 1)
+                .await
+                .unwrap();
+            assert_eq!(found[0].standing, expected, "{simulated}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
+    for test in support::stores().await {
+        let store = &test.store;
+        stored(store, 6).await;
+        let id = begun(store, new_backlog()).await;
+        store.expand(id, 2, now()).await.unwrap();
+        let Moved::Now(paused) = store.pause_batch(id).await.unwrap() else {
+            panic!("it can be paused");
+        };
+        assert_eq!(
+            (paused.state, paused.paused_by),
+            (BatchState::Paused, Some(PausedBy::Operator))
+        );
+        assert_eq!(store.expand(id, 2, now()).await.unwrap(), Expanded::Stopped);
+        let items = store.item_ids(id, 0).await.unwrap();
+        let claimed = store
+            .claim(&items, Uuid::now_v7(), now() + minutes(1))
+            .await;
+        assert!(claimed.unwrap().is_empty(), "nothing begins");
+        let Moved::Now(resumed) = store.resume_batch(id, now()).await.unwrap() else {
+            panic!("it can be resumed");
+        };
+        assert_eq!(
+            (resumed.state, resumed.paused_by),
+            (BatchState::Expanding, None)
+        );
+        let again = store.resume_batch(id, now()).await.unwrap();
+        assert!(matches!(again, Moved::Already(_)));
+        store.expand(id, 2, now()).await.unwrap();
+        let Moved::Now(cancelled) = store.cancel_batch(id, now()).await.unwrap() else {
+            panic!("it can be cancelled");
+        };
+        assert_eq!(
+            (cancelled.state, cancelled.total),
+            (BatchState::Cancelled, 4)
+        );
+        assert_eq!(store.expand(id, 2, now()).await.unwrap(), Expanded::Stopped);
+        let figures = store.batch_figures(&row(store, id).await).await.unwrap();
+        assert_eq!(figures.count(JobState::Cancelled), 4);
+        // Nobody's silence makes it one that was never whole.
+        let silent = std::time::Duration::ZERO;
+        assert!(
+            store
+                .remove_silent_batches(silent)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    }
+}
+
+#[tokio::test]
+async fn named_sessions_and_no_more_than_the_most_become_items() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let sessions = stored(store, 6).await;
+        let named: Vec<Uuid> = sessions.iter().copied().take(4).collect();
+        let mut new = new_backlog();
+        new.plan.ids = Some(5);
+        new.picks = named.iter().copied().chain([Uuid::now_v7()]).collect();
+        new.unknown = 1;
+        let id = begun(store, new).await;
+        let batch = whole(store, id, 3).await;
+        assert_eq!((batch.total, batch.skipped.unwrap().unknown), (4, 1));
+        assert_eq!(set(&subjects(store, id).await), set(&named));
+        assert_eq!(store.count_stored(&[named[0], id], now()).await.unwrap(), 1);
+        let mut new = new_backlog();
+        new.plan.max = Some(1);
+        let id = begun(store, new).await;
+        let batch = whole(store, id, 1).await;
+        assert_eq!(batch.total, 1, "the others have jobs of the first one");
+        assert_eq!(batch.state, BatchState::Running);
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_came_first_keeps_its_session_and_the_places_go_on() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let sessions = stored(store, 4).await;
+        let id = begun(store, new_backlog()).await;
+        store.expand(id, 2, now()).await.unwrap();
+        let taken = set(&subjects(store, id).await);
+        let busy = *sessions.difference(&taken).next().unwrap();
+        accept(store, new_job(Some(busy))).await;
+        let batch = whole(store, id, 2).await;
+        assert_eq!((batch.total, batch.skipped.unwrap().in_progress), (3, 1));
+        assert_eq!(store.batch_skips(id).await.unwrap()[0].session_id, busy);
+    }
+}
+
+#[tokio::test]
+async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no_score() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let session = scored_session(store, 70).await;
+        accept(store, new_job(Some(session))).await;
+        for (purpose, judges, repeats) in [
+            (Purpose::Preview, vec!["main"], 1),
+            (Purpose::Repeat, vec!["main"], 3),
+            (Purpose::Jury, vec!["main", "other", "third"], 1),
+        ] {
+            let mut new = new_backlog();
+            new.plan.rules.purpose = purpose;
+            new.plan.judges = judges.iter().map(|judge| (*judge).to_owned()).collect();
+            new.plan.repeats = repeats;
+            let each = i64::try_from(new.plan.jobs_each()).unwrap();
+            let id = begun(store, new).await;
+            let batch = whole(store, id, 10).await;
+            assert_eq!((batch.total, batch.purpose), (each, purpose));
+            assert_eq!(batch.skipped, Some(Skipped::default()));
+            let items: Vec<JobId> = store.item_ids(id, 0).await.unwrap();
+            let mut asked = Vec::new();
+            for item in items {
+                let item = job(store, item).await;
+                assert_eq!((item.subject_id, item.purpose), (Some(session), purpose));
+                assert_eq!(item.lane.as_str(), item.judge.clone().unwrap());
+                asked.push(item.judge.unwrap());
+                let run = claim(store, item.job_id, Uuid::now_v7()).await;
+                let mut end = scored(session, 10);
+                if let gavel::store::Ending::Scored { score, .. } = &mut end {
+                    score.purpose = purpose;
+                }
+                record(store, &run, end).await;
+            }
+            if purpose == Purpose::Jury {
+                assert_eq!(asked, judges);
+            }
+            assert!(store.complete_batch(id, now()).await.unwrap().is_some());
+        }
+        let current = store.current_score(session).await.unwrap().unwrap();
+        assert_eq!(current.score.total_score, 70);
+    }
+}
