@@ -33,6 +33,7 @@ const COMMON: &[Version] = &[
     version!(8, "idempotency", "0008_idempotency"),
     version!(9, "evaluations", "0009_evaluations"),
     version!(10, "backlogs", "0010_backlogs"),
+    version!(13, "provider_batches", "0013_provider_batches"),
 ];
 
 const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];

@@ -4,6 +4,8 @@
 //! after. What a run holds meanwhile is its own turn in this worker, which is what concurrency means. Every step may run
 //! twice; the fence in the record makes the effect happen once.
 
+mod question;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -144,7 +146,7 @@ impl Pipeline {
                 asked_for: job.job_id.0,
                 retries_spent: u32::try_from(spent.retries).unwrap_or(0),
                 skip_cache: job.force_rescore,
-                ahead: Ahead::Not,
+                ahead: ahead(job),
                 turns: match &deadline {
                     Some(deadline) => deadline.turns(),
                     None => self.turns.clone(),
@@ -296,10 +298,7 @@ impl Pipeline {
     fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
             return match job.kind {
-                Kind::Session => Err(failed(
-                    FailureClass::BadInput,
-                    "the job names no judge".to_owned(),
-                )),
+                Kind::Session => Err(judge_needed()),
                 Kind::Query | Kind::Qas | Kind::SqlMetrics => Ok(None),
             };
         };
@@ -372,6 +371,18 @@ impl Spent {
             (None, _) | (_, None) => None,
         };
     }
+}
+
+/// Replies are fetched ahead for items of batches; which of them, their batch knows, and a look is cheaper than its row.
+fn ahead(job: &Job) -> Ahead {
+    match (job.kind, job.batch) {
+        (Kind::Session, Some(_)) => Ahead::Collected,
+        (Kind::Session, None) | (Kind::Query | Kind::Qas | Kind::SqlMetrics, _) => Ahead::Not,
+    }
+}
+
+fn judge_needed() -> Ending {
+    failed(FailureClass::BadInput, "the job names no judge".to_owned())
 }
 
 fn no_usage() -> Usage {
