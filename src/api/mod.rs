@@ -15,6 +15,7 @@ mod batches;
 mod body;
 mod calibration;
 mod criteria;
+mod economy_view;
 mod etag;
 mod events;
 mod guard;
