@@ -4,6 +4,9 @@
 //! A batch runs until the test lets it end; how each of its calls ends is the test's to say. What breaks a wire format is
 //! answered with 400, so that a client that speaks another one fails.
 
+mod anthropic;
+mod openai;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -35,6 +38,14 @@ pub(crate) enum Fate {
     Rubbish,
 }
 
+/// The number behind `marker-` in a call's prompt.
+pub(crate) fn marker(body: &Value) -> Option<u32> {
+    let prompt = body["messages"][0]["content"].as_str()?;
+    let (_, behind) = prompt.split_once("marker-")?;
+    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
 type Rule = Arc<dyn Fn(&Value) -> Fate + Send + Sync>;
 
 /// One batch as the server holds it.
@@ -60,6 +71,8 @@ struct Inner {
     files: BTreeMap<String, Vec<u8>>,
     batches: Vec<Held>,
     rule: Rule,
+    /// How single calls end.
+    single: Fate,
     /// Every request: method and path.
     seen: Vec<String>,
     /// Bodies of single calls.
@@ -70,6 +83,8 @@ struct Inner {
     at_once: bool,
     /// Anthropic's results are said to lie here.
     results_at: Option<String>,
+    /// The answer to this method and path is lost, once.
+    lost: Option<String>,
     /// Answers break off after so many bytes, once.
     cut: Option<usize>,
 }
@@ -102,12 +117,14 @@ impl BatchServer {
         let shared = Shared(Arc::new(Mutex::new(Inner {
             files: BTreeMap::new(),
             batches: Vec::new(),
+            single: fate.clone(),
             rule: Arc::new(move |_| fate.clone()),
             seen: Vec::new(),
             asked: Vec::new(),
             trouble: Vec::new(),
             at_once: false,
             results_at: None,
+            lost: None,
             cut: None,
         })));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -145,7 +162,7 @@ impl BatchServer {
         }
     }
 
-    /// From now on calls end as the rule says, by their bodies.
+    /// From now on calls of batches end as the rule says, by their bodies.
     pub(crate) fn rule(&self, rule: impl Fn(&Value) -> Fate + Send + Sync + 'static) {
         self.shared.lock().rule = Arc::new(rule);
     }
@@ -183,6 +200,11 @@ impl BatchServer {
     /// No more trouble.
     pub(crate) fn recovers(&self) {
         self.shared.lock().trouble.clear();
+    }
+
+    /// Does what this method and path ask for, once, and doesn't say so.
+    pub(crate) fn loses_the_answer_to(&self, request: &str) {
+        self.shared.lock().lost = Some(request.to_owned());
     }
 
     /// The next answers break off after so many bytes.
@@ -236,13 +258,18 @@ async fn watched(
     next: Next,
 ) -> Response<Body> {
     let seen = format!("{} {}", request.method(), request.uri().path());
-    let trouble = {
+    let (trouble, lost) = {
         let mut inner = shared.lock();
+        let lost = inner.lost.take_if(|lost| *lost == seen).is_some();
         let trouble = inner.trouble.iter().find(|(at, _)| seen.starts_with(at));
         let trouble = trouble.map(|(_, status)| *status);
         inner.seen.push(seen);
-        trouble
+        (trouble, lost)
     };
+    if lost {
+        next.run(request).await;
+        return fault(503, "the test's provider lost its answer");
+    }
     match trouble {
         Some(200) => respond(200, "<html>a gateway's page</html>".to_owned()),
         Some(status) => fault(status, "the test's provider is in trouble"),
@@ -333,348 +360,5 @@ fn kind_of(status: u16) -> &'static str {
         429 => "rate_limit_error",
         529 => "overloaded_error",
         _ => "api_error",
-    }
-}
-
-mod openai {
-    use super::*;
-
-    fn completion(content: &str, body: &Value) -> Value {
-        json!({
-            "id": "chatcmpl-test", "object": "chat.completion", "model": body["model"],
-            "choices": [{ "index": 0, "finish_reason": "stop", "message": {
-                "role": "assistant", "content": content } }],
-            "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": TOKENS_OUT },
-        })
-    }
-
-    /// Status and body of one call; `None` for one that has none.
-    fn end(fate: &Fate, body: &Value) -> Option<(u16, Value)> {
-        match fate {
-            Fate::Score(total) => {
-                let reply = good_reply(*total, body).to_string();
-                Some((200, completion(&reply, body)))
-            }
-            Fate::Content(text) => Some((200, completion(text, body))),
-            Fate::Errored(status) => {
-                let error = json!({ "error": { "message": "no", "code": "server_says_so" } });
-                Some((*status, error))
-            }
-            Fate::Expired | Fate::Missing | Fate::Rubbish => None,
-        }
-    }
-
-    pub(super) async fn complete(
-        State(shared): State<Shared>,
-        body: axum::Json<Value>,
-    ) -> Response<Body> {
-        let rule = {
-            let mut inner = shared.lock();
-            inner.asked.push(body.0.clone());
-            inner.rule.clone()
-        };
-        match end(&rule(&body.0), &body.0) {
-            Some((status, body)) => respond(status, body.to_string()),
-            None => fault(503, "it has no answer"),
-        }
-    }
-
-    pub(super) async fn upload(
-        State(shared): State<Shared>,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Response<Body> {
-        let kind = headers["content-type"].to_str().unwrap();
-        let Some(boundary) = kind.strip_prefix("multipart/form-data; boundary=") else {
-            return fault(400, "a file comes as multipart/form-data");
-        };
-        let text = String::from_utf8(body.to_vec()).unwrap();
-        let mut fields = BTreeMap::new();
-        let fence = format!("--{boundary}");
-        for piece in text.split(fence.as_str()) {
-            let Some((head, content)) = piece.split_once("\r\n\r\n") else {
-                continue;
-            };
-            let name = head.split("name=\"").nth(1).unwrap().split('"').next();
-            let content = content.strip_suffix("\r\n").unwrap();
-            fields.insert(name.unwrap().to_owned(), content.to_owned());
-        }
-        if !text.ends_with(&format!("{fence}--\r\n")) {
-            return fault(400, "the form has no end");
-        }
-        if fields.get("purpose").map(String::as_str) != Some("batch") {
-            return fault(400, "purpose must be batch");
-        }
-        let Some(file) = fields.remove("file") else {
-            return fault(400, "file is missing");
-        };
-        let mut inner = shared.lock();
-        let id = format!("file-{}", inner.files.len());
-        inner.files.insert(id.clone(), file.into_bytes());
-        respond(
-            200,
-            json!({ "id": id, "object": "file", "purpose": "batch" }).to_string(),
-        )
-    }
-
-    pub(super) async fn create(
-        State(shared): State<Shared>,
-        wanted: axum::Json<Value>,
-    ) -> Response<Body> {
-        let mut inner = shared.lock();
-        if wanted["completion_window"] != "24h" || wanted["endpoint"] != "/v1/chat/completions" {
-            return fault(400, "no such window or endpoint");
-        }
-        let file = wanted["input_file_id"].as_str().unwrap_or_default();
-        let Some(file) = inner.files.get(file) else {
-            return fault(400, "no such file");
-        };
-        let text = String::from_utf8(file.clone()).unwrap();
-        let calls = text.lines().map(|line| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            assert_eq!(
-                (&line["method"], &line["url"]),
-                (&json!("POST"), &wanted["endpoint"])
-            );
-            (
-                line["custom_id"].as_str().unwrap().to_owned(),
-                line["body"].clone(),
-            )
-        });
-        match checked(calls.collect()) {
-            Ok(calls) => {
-                let tag = wanted["metadata"]["gavel"].as_str().map(str::to_owned);
-                let held = inner.take(tag, calls);
-                respond(200, view(&held).to_string())
-            }
-            Err(what) => fault(400, &what),
-        }
-    }
-
-    fn view(batch: &Held) -> Value {
-        let (status, answers) = match batch.status {
-            Status::Runs => ("in_progress", false),
-            Status::Ended => ("completed", true),
-            Status::Cancelled => ("cancelled", true),
-            Status::Refused(_) => ("failed", false),
-        };
-        let file = |kind: &str| answers.then(|| format!("{kind}-{}", batch.id));
-        let refused = match batch.status {
-            Status::Refused(code) => Some(json!({
-                "object": "list", "data": [{ "code": code, "message": "line 1 is odd" }],
-            })),
-            Status::Runs | Status::Ended | Status::Cancelled => None,
-        };
-        json!({
-            "id": batch.id, "object": "batch", "status": status, "endpoint": "/v1/chat/completions",
-            "output_file_id": file("output"), "error_file_id": file("error"), "errors": refused,
-            "request_counts": { "total": batch.calls.len(), "completed": 0, "failed": 0 },
-            "metadata": { "gavel": batch.tag },
-        })
-    }
-
-    pub(super) async fn look(
-        State(shared): State<Shared>,
-        Path(id): Path<String>,
-    ) -> Response<Body> {
-        match shared.lock().of(&id) {
-            Some(batch) => respond(200, view(batch).to_string()),
-            None => fault(404, "no such batch"),
-        }
-    }
-
-    /// Pages of two, the newest first, whatever limit is asked for.
-    pub(super) async fn list(
-        State(shared): State<Shared>,
-        Query(query): Query<BTreeMap<String, String>>,
-    ) -> Response<Body> {
-        let inner = shared.lock();
-        let newest_first = inner.batches.iter().rev();
-        let mut left: Vec<&Held> = newest_first.collect();
-        if let Some(after) = query.get("after") {
-            let at = left.iter().position(|batch| batch.id == *after).unwrap();
-            left.drain(..=at);
-        }
-        let page: Vec<Value> = left.iter().take(2).map(|batch| view(batch)).collect();
-        let list = json!({ "object": "list", "data": page, "has_more": left.len() > 2 });
-        respond(200, list.to_string())
-    }
-
-    pub(super) async fn cancel(
-        State(shared): State<Shared>,
-        Path(id): Path<String>,
-    ) -> Response<Body> {
-        match shared.lock().cancel(&id) {
-            Some(batch) => respond(200, view(&batch).to_string()),
-            None => fault(404, "no such batch"),
-        }
-    }
-
-    pub(super) async fn content(
-        State(shared): State<Shared>,
-        Path(id): Path<String>,
-    ) -> Response<Body> {
-        let mut inner = shared.lock();
-        let rule = inner.rule.clone();
-        let Some((kind, batch)) = id.split_once('-') else {
-            return fault(404, "no such file");
-        };
-        let Some(batch) = inner.of(batch).cloned() else {
-            return fault(404, "no such file");
-        };
-        let mut lines = Vec::new();
-        for (id, body) in batch.calls.iter().rev() {
-            let mut fate = rule(body);
-            if batch.status == Status::Cancelled {
-                fate = Fate::Expired;
-            }
-            let good = matches!(fate, Fate::Score(_) | Fate::Content(_) | Fate::Rubbish);
-            if good != (kind == "output") || matches!(fate, Fate::Missing) {
-                continue;
-            }
-            if matches!(fate, Fate::Rubbish) {
-                lines.push("{\"custom_id\": ".to_owned());
-                continue;
-            }
-            let line = match end(&fate, body) {
-                Some((status, body)) => json!({
-                    "id": "batch_req_1", "custom_id": id, "error": null,
-                    "response": { "status_code": status, "request_id": "r", "body": body },
-                }),
-                None => json!({
-                    "id": "batch_req_1", "custom_id": id, "response": null,
-                    "error": { "code": "batch_expired", "message": "its time was over" },
-                }),
-            };
-            lines.push(line.to_string());
-        }
-        inner.send(lines)
-    }
-}
-
-mod anthropic {
-    use super::*;
-
-    fn message(content: &str, body: &Value) -> Value {
-        json!({
-            "id": "msg_test", "type": "message", "role": "assistant", "model": body["model"],
-            "content": [{ "type": "text", "text": content }], "stop_reason": "end_turn",
-            "usage": { "input_tokens": TOKENS_IN, "output_tokens": TOKENS_OUT },
-        })
-    }
-
-    fn end(fate: &Fate, body: &Value) -> Value {
-        let succeeded =
-            |content: &str| json!({ "type": "succeeded", "message": message(content, body) });
-        match fate {
-            Fate::Score(total) => succeeded(&good_reply(*total, body).to_string()),
-            Fate::Content(text) => succeeded(text),
-            Fate::Errored(status) => json!({ "type": "errored", "error": {
-                "type": "error", "error": { "type": kind_of(*status), "message": "no" } } }),
-            Fate::Expired | Fate::Missing | Fate::Rubbish => json!({ "type": "expired" }),
-        }
-    }
-
-    pub(super) async fn answer(
-        State(shared): State<Shared>,
-        body: axum::Json<Value>,
-    ) -> Response<Body> {
-        let rule = {
-            let mut inner = shared.lock();
-            inner.asked.push(body.0.clone());
-            inner.rule.clone()
-        };
-        let fate = rule(&body.0);
-        match (&fate, end(&fate, &body.0)) {
-            (Fate::Score(_) | Fate::Content(_), end) => respond(200, end["message"].to_string()),
-            (Fate::Errored(status), _) => fault(*status, "no"),
-            (Fate::Expired | Fate::Missing | Fate::Rubbish, _) => fault(529, "it has no answer"),
-        }
-    }
-
-    pub(super) async fn create(
-        State(shared): State<Shared>,
-        headers: HeaderMap,
-        wanted: axum::Json<Value>,
-    ) -> Response<Body> {
-        if !headers.contains_key("anthropic-version") {
-            return fault(400, "anthropic-version is missing");
-        }
-        let calls = wanted["requests"].as_array().cloned().unwrap_or_default();
-        let calls = calls.into_iter().map(|call| {
-            let id = call["custom_id"].as_str().unwrap().to_owned();
-            (id, call["params"].clone())
-        });
-        match checked(calls.collect()) {
-            Ok(calls) => {
-                let mut inner = shared.lock();
-                let held = inner.take(None, calls);
-                respond(200, view(&held, None).to_string())
-            }
-            Err(what) => fault(400, &what),
-        }
-    }
-
-    fn view(batch: &Held, results_at: Option<&str>) -> Value {
-        let ended = batch.status != Status::Runs;
-        json!({
-            "id": batch.id, "type": "message_batch",
-            "processing_status": if ended { "ended" } else { "in_progress" },
-            "request_counts": {
-                "processing": if ended { 0 } else { batch.calls.len() },
-                "succeeded": if ended { batch.calls.len() } else { 0 },
-                "errored": 0, "canceled": 0, "expired": 0,
-            },
-            "results_url": results_at,
-        })
-    }
-
-    pub(super) async fn look(
-        State(shared): State<Shared>,
-        Path(id): Path<String>,
-    ) -> Response<Body> {
-        let mut inner = shared.lock();
-        let results_at = inner.results_at.clone();
-        match inner.of(&id) {
-            Some(batch) => respond(200, view(batch, results_at.as_deref()).to_string()),
-            None => fault(404, "no such batch"),
-        }
-    }
-
-    pub(super) async fn cancel(
-        State(shared): State<Shared>,
-        Path(id): Path<String>,
-    ) -> Response<Body> {
-        match shared.lock().cancel(&id) {
-            Some(batch) => respond(200, view(&batch, None).to_string()),
-            None => fault(404, "no such batch"),
-        }
-    }
-
-    pub(super) async fn results(
-        State(shared): State<Shared>,
-        Path(id): Path<String>,
-    ) -> Response<Body> {
-        let mut inner = shared.lock();
-        let rule = inner.rule.clone();
-        let Some(batch) = inner.of(&id).cloned() else {
-            return fault(404, "no such batch");
-        };
-        let mut lines = Vec::new();
-        for (id, body) in batch.calls.iter().rev() {
-            let fate = match batch.status {
-                Status::Cancelled => Fate::Expired,
-                Status::Runs | Status::Ended | Status::Refused(_) => rule(body),
-            };
-            match fate {
-                Fate::Missing => {}
-                Fate::Rubbish => lines.push("{\"custom_id\": ".to_owned()),
-                Fate::Score(_) | Fate::Content(_) | Fate::Errored(_) | Fate::Expired => {
-                    let result = end(&fate, body);
-                    lines.push(json!({ "custom_id": id, "result": result }).to_string());
-                }
-            }
-        }
-        inner.send(lines)
     }
 }
