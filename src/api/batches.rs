@@ -262,10 +262,8 @@ async fn resume_batch(
         && batch.state == BatchState::Paused
         && let Some(budget_usd) = batch.budget_usd
     {
-        return Err(ApiError::BatchBudget {
-            batch_id: id,
-            budget_usd,
-        });
+        let text = format!("batch {id} has spent its budget of {budget_usd} USD");
+        return Err(ApiError::BatchBudget(text));
     }
     let batch = done(&state, id, moved, (EventType::BatchResumed, "resume"))?;
     state.enqueue.push_batch(id).await;

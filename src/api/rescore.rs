@@ -91,7 +91,7 @@ pub(super) struct RescoreRequest {
     /// Answers what it would come to, and does nothing.
     #[serde(default)]
     pub(super) dry_run: bool,
-    /// Sessions at most, the newest first.
+    /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
     #[schema(minimum = 1)]
     pub(super) max: Option<u64>,
     /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one. Its judges need prices.

@@ -24,8 +24,10 @@ use crate::store::{
     SessionFilter, SortRules, Standing, StoreError,
 };
 
-/// About how many jobs the step makes that the client waits for.
+/// About how many jobs a step makes that the client waits for.
 const FIRST_STEP: u32 = 250;
+/// How many steps it waits for at most, as long as they find nothing.
+const FIRST_STEPS: usize = 8;
 /// How many sessions are sorted at once where nothing is stored.
 const PAGE: u32 = 5_000;
 
@@ -42,7 +44,7 @@ pub struct Rescore {
     pub purpose: Purpose,
     /// Whether existing scores and cached replies are passed over.
     pub force: Force,
-    /// Sessions at most.
+    /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
     pub max: Option<u64>,
     /// It is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
@@ -115,29 +117,27 @@ impl Enqueue {
             picks,
         };
         self.store.begin_backlog(&new).await?;
-        self.first_step(batch_id).await
+        self.first_steps(batch_id).await
     }
 
-    /// Takes the first step of a batch that was begun. Whatever it comes to, the batch is there.
-    async fn first_step(&self, batch_id: Uuid) -> Result<BatchRow, EnqueueError> {
-        let stepped = self
-            .store
-            .expand(batch_id, FIRST_STEP, self.clock.now())
-            .await;
-        if let Err(error) = &stepped {
-            tracing::debug!(%batch_id, %error, "a rescore's first step failed; a worker takes it");
-        }
-        let begun = match stepped {
-            Ok(Expanded::Whole(batch)) => Some(*batch),
-            Ok(Expanded::Part(_) | Expanded::Stopped) | Err(_) => {
-                self.store.batch(batch_id).await?
+    /// Takes the first steps of a batch that was begun. Whatever they come to, the batch is there.
+    async fn first_steps(&self, batch_id: Uuid) -> Result<BatchRow, EnqueueError> {
+        for _ in 0..FIRST_STEPS {
+            let stepped = self.store.expand(batch_id, FIRST_STEP, self.clock.now());
+            match stepped.await {
+                Ok(Expanded::Part(0)) => {}
+                Ok(Expanded::Part(_) | Expanded::Whole(_) | Expanded::Stopped) => break,
+                Err(error) => {
+                    tracing::debug!(%batch_id, %error, "a rescore's first step failed; a worker takes it");
+                    break;
+                }
             }
-        };
+        }
         let gone = || StoreError::Unexpected {
             attempted: "reading a batch that was just begun",
             reason: "it isn't there".to_owned(),
         };
-        let batch = begun.ok_or_else(gone)?;
+        let batch = self.store.batch(batch_id).await?.ok_or_else(gone)?;
         self.begun(&batch).await;
         Ok(batch)
     }
@@ -249,32 +249,23 @@ impl Enqueue {
         before: DateTime<Utc>,
         visit: &mut (dyn FnMut(&Found) + Send),
     ) -> Result<(), EnqueueError> {
-        if filter.ids.is_empty() {
-            let mut after = None;
-            loop {
-                let page = self
-                    .store
-                    .sort_sessions(filter, rules, before, after, PAGE)
-                    .await?;
-                page.iter().for_each(&mut *visit);
-                let Some(last) = page.last().filter(|_| page.len() == PAGE as usize) else {
-                    return Ok(());
-                };
-                after = Some((last.listed_at, last.session_id));
+        let mut named = filter.ids.chunks(PAGE as usize);
+        let mut look = filter.clone();
+        look.ids = named.next().unwrap_or_default().to_vec();
+        let mut after = None;
+        loop {
+            let page = self
+                .store
+                .sort_sessions(&look, rules, before, after, PAGE)
+                .await?;
+            page.found.iter().for_each(&mut *visit);
+            after = page.last;
+            match named.next() {
+                Some(ids) => look.ids = ids.to_vec(),
+                None if page.more => {}
+                None => return Ok(()),
             }
         }
-        let mut all = Vec::with_capacity(filter.ids.len());
-        for ids in filter.ids.chunks(PAGE as usize) {
-            let part = SessionFilter {
-                ids: ids.to_vec(),
-                ..filter.clone()
-            };
-            let found = self.store.sort_sessions(&part, rules, before, None, PAGE);
-            all.extend(found.await?);
-        }
-        all.sort_unstable_by_key(|found| std::cmp::Reverse((found.listed_at, found.session_id)));
-        all.iter().for_each(visit);
-        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a rescore expands: a slice of sessions in one transaction, from the place where the last step ended.
+//! How a rescore expands: a page of sessions in one transaction, from the place where the last step ended.
 //!
 //! A step holds the batch's row, so that two that meet go one after the other; it is done whole or not at all, so that
 //! whoever dies in one leaves nothing behind. Between steps the batch may be paused, resumed and cancelled.
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::accept::insert_statement;
-use super::backlogs::{found, push_rest};
 use super::batches::{batch, columns, ids_of};
 use super::db::{Conn, Tx, twice};
+use super::session_sort::{Among, Look, page};
 use super::sql::{Arg, Row, Sql, decode, sql};
-use super::{BacklogPlan, BatchRow, Found, Skipped, Standing, Store, StoreError};
+use super::{BacklogPlan, BatchRow, FoundPage, SessionPlace, Skipped, Standing, Store, StoreError};
 use crate::job::{BatchPlace, JobId, Kind, NewJob};
 
 const ATTEMPTED: &str = "expanding a rescore";
@@ -36,7 +36,7 @@ pub enum Expanded {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Place {
     /// The last session that was looked at.
-    after: Option<(DateTime<Utc>, Uuid)>,
+    after: Option<SessionPlace>,
     /// The next item's number; those of items that another job kept out are left free.
     next_no: i64,
     /// Sessions that have items.
@@ -51,7 +51,7 @@ struct Backlog {
     skipped: Skipped,
 }
 
-/// A slice, sorted.
+/// A page of sessions, sorted.
 struct Slice {
     /// The jobs to be inserted.
     jobs: Vec<NewJob>,
@@ -76,7 +76,7 @@ impl Store {
         ids_of(ATTEMPTED, &rows)
     }
 
-    /// Takes one step: up to about `jobs` further items. Any number of processes may take steps of one batch.
+    /// Takes one step: looks at as many sessions as make about `jobs` items. Any number of processes may take steps of one batch.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; the step is done or not, and the next one goes on from there.
@@ -109,7 +109,7 @@ impl Store {
         })
     }
 
-    /// Reads and sorts the next sessions; moves the place behind them.
+    /// Looks at the next sessions and sorts them; moves the place behind them.
     async fn slice(
         &self,
         tx: &mut Tx<'_>,
@@ -127,16 +127,20 @@ impl Store {
             .transpose()
             .map_err(|error| decode("filter", &error.to_string()))?
             .unwrap_or_default();
-        let mut statement = self.sort_statement(&filter, &plan.rules, row.created_at);
-        push_rest(
-            &mut statement,
-            row.batch_id,
-            plan,
-            backlog.place.after,
+        let after = backlog.place.after;
+        let statement = self.sort_statement(Look {
+            filter: &filter,
+            rules: &plan.rules,
+            before: row.created_at,
+            among: match plan.picked() {
+                true => Among::Picks(row.batch_id, after),
+                false => Among::All(after),
+            },
+            unless_in: Some(row.batch_id),
             limit,
-        );
-        let found = found(&tx.fetch(&statement).await?)?;
-        Ok(backlog.sort(&found, limit as usize, now))
+        });
+        let page = page(&tx.fetch(&statement).await?, limit)?;
+        Ok(backlog.sort(&page, now))
     }
 
     /// Keeps the place; with nothing left, the batch runs.
@@ -197,7 +201,7 @@ impl Backlog {
     }
 
     /// Makes jobs of a page of sessions, up to the last that there may be.
-    fn sort(&mut self, found: &[Found], limit: usize, now: DateTime<Utc>) -> Slice {
+    fn sort(&mut self, page: &FoundPage, now: DateTime<Utc>) -> Slice {
         let room = self
             .plan
             .max
@@ -205,16 +209,18 @@ impl Backlog {
         let mut slice = Slice {
             jobs: Vec::new(),
             busy: Vec::new(),
-            last: found.len() < limit,
+            last: !page.more,
         };
-        let mut taken = 0;
-        for session in found {
+        let (mut behind, mut taken) = (self.place.after, 0);
+        self.place.after = page.last.or(behind);
+        for session in &page.found {
             if taken == room {
                 // It depends on the inserts whether the batch is full: those behind are looked at again, or never.
                 slice.last = false;
+                self.place.after = behind;
                 break;
             }
-            self.place.after = Some((session.listed_at, session.session_id));
+            behind = Some((session.listed_at, session.session_id));
             self.skipped.count(session.standing);
             match session.standing {
                 Standing::ToScore => {

@@ -173,13 +173,8 @@ pub(super) enum ApiError {
         /// What was asked.
         verb: &'static str,
     },
-    /// 409: resume.
-    BatchBudget {
-        /// The batch.
-        batch_id: Uuid,
-        /// What it may spend, and has spent.
-        budget_usd: f64,
-    },
+    /// 409: resume a batch that has spent its budget.
+    BatchBudget(String),
     /// 409: another request with the key is under way.
     KeyInUse,
     /// 422: the key stands for another request.

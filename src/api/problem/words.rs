@@ -28,7 +28,7 @@ impl ApiError {
             Self::JobCancelled(_) => "job-cancelled",
             Self::ImportEnded { .. } => "import-ended",
             Self::BatchState { .. } => "batch-state",
-            Self::BatchBudget { .. } => "batch-budget",
+            Self::BatchBudget(_) => "batch-budget",
             Self::KeyInUse => "idempotency-key-in-use",
             Self::KeyReused => "idempotency-key-reused",
             Self::TooLarge { .. } | Self::BatchTooLarge(_) => "payload-too-large",
@@ -58,6 +58,7 @@ impl ApiError {
             | Self::NothingToJudge(text)
             | Self::CrossSite(text)
             | Self::Disabled(text)
+            | Self::BatchBudget(text)
             | Self::HistoryUnusable(text) => text.clone(),
             Self::Unauthorized(why) => (*why).to_owned(),
             Self::Forbidden { needed, token } => {
@@ -100,10 +101,6 @@ impl ApiError {
                 state,
                 verb,
             } => format!("batch {batch_id} is {state}: it can't {verb} now"),
-            Self::BatchBudget {
-                batch_id,
-                budget_usd,
-            } => format!("batch {batch_id} has spent its budget of {budget_usd} USD"),
             Self::BatchTooLarge(max) => format!(
                 "the batch is larger than {max} bytes: split it, or raise http.max_batch_bytes"
             ),

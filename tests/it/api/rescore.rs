@@ -228,44 +228,35 @@ async fn a_request_with_a_key_makes_one_batch() {
     assert_eq!(all.items.len(), 1);
 }
 
-#[tokio::test]
-async fn bad_requests_name_the_place_and_the_remedy() {
-    let server = Server::with(Setup::default()).await;
-    let other = server.other_criteria().await;
-    for (body, pointer, says) in [
-        (
-            json!({"filter": {"colour": "red"}}),
-            "/filter/colour",
-            "unknown field",
-        ),
-        (
-            json!({"filter": {"status": "done"}}),
+/// Bodies whose filter is refused: where, and what is said.
+fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
+    let of = |filter: Value, word: &'static str, says| (json!({ "filter": filter }), word, says);
+    vec![
+        of(json!({"colour": "red"}), "/filter/colour", "unknown field"),
+        of(
+            json!({"status": "done"}),
             "/filter/status",
             "unknown variant",
         ),
-        (
-            json!({"filter": {"scored": "maybe"}}),
-            "/filter/scored",
-            "yes",
-        ),
-        (
-            json!({"filter": {"min_score": 101}}),
-            "/filter/min_score",
-            "0-100",
-        ),
-        (
-            json!({"filter": {"criteria": "mine"}}),
+        of(json!({"scored": "maybe"}), "/filter/scored", "yes"),
+        of(json!({"min_score": 101}), "/filter/min_score", "0-100"),
+        of(
+            json!({"criteria": "mine"}),
             "/filter/criteria",
             "not_current",
         ),
-        (json!({"filter": {"tag": "a\nb"}}), "/filter/tag", "control"),
-        (
-            json!({"filter": {"ids": []}}),
-            "/filter/ids",
-            "leave it out",
-        ),
-        (json!({"filter": {"ids": ["x"]}}), "/filter/ids/0", "UUID"),
-        (json!({"filter": {"from": "soon"}}), "/filter/from", ""),
+        of(json!({"tag": "a\nb"}), "/filter/tag", "control"),
+        of(json!({"ids": []}), "/filter/ids", "leave it out"),
+        of(json!({"ids": ["x"]}), "/filter/ids/0", "UUID"),
+        of(json!({"from": "soon"}), "/filter/from", ""),
+    ]
+}
+
+/// The same of what stands beside the filter.
+fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
+    let jury = |judges: Value| json!({"purpose": "jury", "judges": judges});
+    let (one, two) = (["judge-a"], ["judge-a", "judge-b"]);
+    vec![
         (
             json!({"criteria_hash": "0"}),
             "/criteria_hash",
@@ -280,7 +271,7 @@ async fn bad_requests_name_the_place_and_the_remedy() {
         (json!({"max": 0}), "/max", "at least 1"),
         (json!({"budget_usd": 0}), "/budget_usd", "more than 0"),
         (
-            json!({"budget_usd": 1, "criteria_hash": other}),
+            json!({"budget_usd": 1, "criteria_hash": unpriced}),
             "/budget_usd",
             "llm_providers.yaml",
         ),
@@ -293,28 +284,23 @@ async fn bad_requests_name_the_place_and_the_remedy() {
         ),
         (json!({"repeats": 3}), "/repeats", "leave it out"),
         (json!({"purpose": "jury"}), "/judges", "2-9"),
+        (jury(json!(one)), "/judges", "2-9"),
+        (jury(json!(["judge-a", "judge-a"])), "/judges/1", "one vote"),
         (
-            json!({"purpose": "jury", "judges": ["judge-a"]}),
-            "/judges",
-            "2-9",
-        ),
-        (
-            json!({"purpose": "jury", "judges": ["judge-a", "judge-a"]}),
-            "/judges/1",
-            "one vote",
-        ),
-        (
-            json!({"purpose": "jury", "judges": ["judge-a", "nobody"]}),
+            jury(json!(["judge-a", "nobody"])),
             "/judges/1",
             "set its key",
         ),
-        (
-            json!({"judges": ["judge-a", "judge-b"]}),
-            "/judges",
-            "leave it out",
-        ),
+        (json!({"judges": two}), "/judges", "leave it out"),
         (json!({"sample": {"size": 0}}), "/sample/size", "1-100000"),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn bad_requests_name_the_place_and_the_remedy() {
+    let server = Server::with(Setup::default()).await;
+    let unpriced = server.other_criteria().await;
+    for (body, pointer, says) in bad_filters().into_iter().chain(bad_words(&unpriced)) {
         for dry_run in [true, false] {
             let mut body = body.clone();
             body["dry_run"] = json!(dry_run);
@@ -373,4 +359,19 @@ async fn a_budget_is_changed_and_what_it_may_be_is_said() {
     let nowhere = format!("/api/v1/batches/{}/budget", Uuid::now_v7());
     let sent = server.post(&nowhere).json(&json!({"budget_usd": 1}));
     problem_of(sent.send().await.unwrap(), 404, "batch-not-found").await;
+}
+
+#[tokio::test]
+async fn a_batch_of_given_items_takes_a_budget_too() {
+    let server = Server::with(Setup::default()).await;
+    let item = json!({"id": "q1", "generated_kql": "T | take 1", "expected_kql": "T | take 1"});
+    let body = json!({"kind": "query", "budget_usd": 5, "items": [item]});
+    let sent = server.post("/api/v1/batches").json(&body).send().await;
+    let made = json_of(sent.unwrap(), 202).await;
+    assert_eq!(
+        (&made["budget_usd"], &made["expanded"]),
+        (&json!(5.0), &json!(true))
+    );
+    assert_eq!(made["purpose"], "score");
+    assert!(made["criteria_hash"].as_str().unwrap().len() == 64);
 }

@@ -317,6 +317,12 @@ async fn what_a_dry_run_says_is_what_then_runs_and_costs(mut home: Home) {
             cost["high"].as_f64().unwrap(),
         );
         assert!(low <= expected && expected <= high, "{plan:#}");
+        let pace = if force {
+            json!("last 10 minutes")
+        } else {
+            json!(null)
+        };
+        assert_eq!(plan["pace"]["of"], pace, "{plan:#}");
         let from = if force { "history" } else { "assumed" };
         assert_eq!(plan["estimate"]["tokens_out"], from, "{plan:#}");
         assert!(plan["warnings"][0].as_str().unwrap().contains("simulated"));

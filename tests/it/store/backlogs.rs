@@ -138,6 +138,29 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
 }
 
 #[tokio::test]
+async fn a_step_looks_at_so_many_sessions_however_few_it_finds() {
+    for test in support::stores().await {
+        let store = &test.store;
+        stored(store, 5).await;
+        let wanted = SessionRecord {
+            agent: Some("rare".to_owned()),
+            completed_at: Some(now() - minutes(60)),
+            ..session(Uuid::now_v7())
+        };
+        store.put_session(&wanted, now()).await.unwrap();
+        let mut new = new_backlog();
+        new.filter.agent = Some("rare".to_owned());
+        let id = begun(store, new).await;
+        for found in [0, 0, 1] {
+            let stepped = store.expand(id, 2, now()).await.unwrap();
+            assert_eq!(stepped, Expanded::Part(found));
+        }
+        assert_eq!(whole(store, id, 2).await.total, 1);
+        assert_eq!(subjects(store, id).await, [wanted.session_id]);
+    }
+}
+
+#[tokio::test]
 async fn workers_that_expand_together_make_each_item_once() {
     for test in support::stores().await {
         let sessions = stored(&test.store, 40).await;
@@ -208,7 +231,8 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
         let found = store
             .sort_sessions(&new.filter, &new.plan.rules, now(), None, 100)
             .await
-            .unwrap();
+            .unwrap()
+            .found;
         let standing = |id: Uuid| found.iter().find(|f| f.session_id == id).unwrap().standing;
         assert_eq!(standing(current), Standing::AlreadyCurrent);
         assert_eq!(standing(busy), Standing::InProgress);
@@ -235,7 +259,8 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
             let found = store
                 .sort_sessions(&again.filter, &again.plan.rules, now(), None, 100)
                 .await
-                .unwrap();
+                .unwrap()
+                .found;
             let place = found.iter().find(|f| f.session_id == current).unwrap();
             assert_eq!(place.standing, Standing::ToScore, "{criteria} {force}");
         }
@@ -262,7 +287,8 @@ async fn a_simulated_score_is_current_for_simulated_judges_alone() {
             let found = store
                 .sort_sessions(&new.filter, &new.plan.rules, now(), None, 1)
                 .await
-                .unwrap();
+                .unwrap()
+                .found;
             assert_eq!(found[0].standing, expected, "{simulated}");
         }
     }
