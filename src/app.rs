@@ -42,7 +42,7 @@ use crate::judge::{self, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
 use crate::store::{Store, StoreError, Use};
-use crate::worker::{self, WorkerOptions, WorkerParts};
+use crate::worker::{self, EconomyOptions, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
 pub use self::files::criteria_of;
@@ -307,6 +307,10 @@ impl App {
             max_attempts: worker.max_attempts,
             max_wait: Duration::from_secs(worker.max_wait_s),
             bulk_window: worker.bulk_window,
+            economy: EconomyOptions {
+                part: worker.economy_part,
+                poll: Duration::from_secs_f64(worker.economy_poll_s),
+            },
             calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
         };
         worker::run(parts, options, stop.soft, stop.hard)

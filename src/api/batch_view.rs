@@ -7,6 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::ApiState;
+use super::economy_view::EconomyView;
 use crate::events::EventType;
 use crate::job::{JobId, JobState, Kind, Purpose};
 use crate::store::{
@@ -162,6 +163,8 @@ pub(super) struct BatchView {
     pub(super) skipped: Option<Skipped>,
     /// The first 100 sessions that were passed over since they were being scored; empty in lists.
     pub(super) in_progress: Vec<InProgressView>,
+    /// How its replies are fetched ahead; null: they aren't. Left out of lists.
+    pub(super) economy: Option<EconomyView>,
     /// How far it is.
     pub(super) progress: ProgressView,
     /// It is paused once it has spent this, USD; null: no budget.
@@ -202,7 +205,12 @@ impl From<Verdict> for VerdictView {
 impl BatchView {
     /// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
     pub(super) async fn load(state: &ApiState, batch: BatchRow) -> Result<Self, StoreError> {
+        let ahead = batch.plan.as_ref().is_some_and(|plan| plan.economy);
         let mut view = Self::listed(state, batch).await?;
+        if ahead {
+            let economy = state.store.economy(view.batch_id).await?;
+            view.economy = economy.map(EconomyView::from);
+        }
         if view.skipped.is_some_and(|skipped| skipped.in_progress > 0) {
             let skips = state.store.batch_skips(view.batch_id).await?;
             view.in_progress = skips.into_iter().map(InProgressView::from).collect();
@@ -265,6 +273,7 @@ impl BatchView {
             expanded: batch.expanded,
             skipped: batch.skipped,
             in_progress: Vec::new(),
+            economy: None,
             budget_usd: batch.budget_usd,
             spent_usd: usage.spent_usd,
             unpriced_calls: usage.unpriced,

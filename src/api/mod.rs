@@ -19,6 +19,7 @@ mod criteria;
 mod criteria_compare;
 mod criteria_diff;
 mod criteria_named;
+mod economy_view;
 mod etag;
 mod events;
 mod guard;

@@ -103,6 +103,10 @@ pub(super) struct RescoreRequest {
     pub(super) purpose: Option<Purpose>,
     /// Only so many of the sessions that can be judged, the same ones whenever `seed` is the same.
     pub(super) sample: Option<Sample>,
+    /// Fetches the replies by the judge's batch endpoint, within a day and for a part of the price, before items run. Its entry needs
+    /// a `batch_price_factor`; goes with neither `budget_usd` nor priority `interactive` nor purpose `jury`.
+    #[serde(default)]
+    pub(super) economy: bool,
     /// `repeat` only: how often each session is judged, 2-20.
     #[schema(minimum = 2, maximum = 20)]
     pub(super) repeats: Option<u32>,
@@ -172,6 +176,9 @@ fn read(
     let repeats = repeats(body.repeats, purpose, &mut faults);
     let judges = jury(body.judges, purpose, &mut faults);
     let filter = filter(body.filter, current, &mut faults);
+    if body.economy {
+        check_economy(body.priority, body.budget_usd, purpose, &mut faults);
+    }
     faults.finish()?;
     Ok(Rescore {
         name: body.name,
@@ -188,9 +195,26 @@ fn read(
         sample: body.sample,
         repeats,
         judges,
+        economy: body.economy,
         triggered_by: caller.name(Refusal::Unprocessable)?,
         new_id: effect.new_id(),
     })
+}
+
+/// What fetching replies ahead doesn't go with.
+fn check_economy(
+    priority: Option<Priority>,
+    budget_usd: Option<f64>,
+    purpose: Purpose,
+    faults: &mut Faults,
+) {
+    let waits = priority != Some(Priority::Interactive);
+    let message = "may take a day: leave it out, or the priority interactive";
+    faults.check(waits, "/economy", message);
+    let message = "hands thousands of questions over at once, which no budget_usd can stop: leave one of them out, and look at the cost with dry_run";
+    faults.check(budget_usd.is_none(), "/economy", message);
+    let message = "is not for purpose jury: ask each of the judges by a batch of its own";
+    faults.check(purpose != Purpose::Jury, "/economy", message);
 }
 
 fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut Faults) -> u32 {

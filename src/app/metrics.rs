@@ -64,8 +64,11 @@ impl CallLog for MeteredCalls {
         let judge = call.judge.clone();
         metrics::counter!("gavel_judge_calls_total", "judge" => judge.clone(), "outcome" => outcome)
             .increment(1);
-        metrics::histogram!("gavel_judge_call_seconds", "judge" => judge.clone())
-            .record(call.latency.as_secs_f64());
+        // A reply that was collected from a provider's batch took no time that anybody waited.
+        if !call.latency.is_zero() {
+            metrics::histogram!("gavel_judge_call_seconds", "judge" => judge.clone())
+                .record(call.latency.as_secs_f64());
+        }
         for (direction, tokens) in [("in", call.usage.tokens_in), ("out", call.usage.tokens_out)] {
             metrics::counter!("gavel_judge_tokens_total", "judge" => judge.clone(), "direction" => direction)
                 .increment(u64::try_from(tokens).unwrap_or(0));

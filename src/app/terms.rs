@@ -23,6 +23,7 @@ impl JudgeTerms for FileTerms {
         let simulated = spec.simulated();
         Some(Terms {
             simulated,
+            batch_price_factor: spec.batch_price_factor(),
             priced: spec.cost_usd(0, 0).is_some(),
             requests_per_minute: pace.requests_per_minute,
             tokens_per_minute: pace.tokens_per_minute,

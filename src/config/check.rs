@@ -108,7 +108,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 17] = [
+    let whole: [(&str, u64, u64, u64); 18] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -147,6 +147,7 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
         ),
         ("worker.max_wait_s", worker.max_wait_s, 1, YEAR_S),
         ("worker.bulk_window", size(worker.bulk_window), 1, 1_000_000),
+        ("worker.economy_part", size(worker.economy_part), 1, 100_000),
         ("judge.max_retries", judge.max_retries.into(), 0, 10),
         (
             "judge.breaker_failures",
@@ -172,6 +173,12 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     }
     let numbers = [
         ("worker.lease_s", worker.lease_s, 0.5, 3_600.0),
+        (
+            "worker.economy_poll_s",
+            worker.economy_poll_s,
+            0.05,
+            3_600.0,
+        ),
         ("judge.retry_base_s", judge.retry_base_s, 0.0, 60.0),
         (
             "judge.breaker_cooldown_s",

@@ -142,6 +142,10 @@ pub struct WorkerSettings {
     pub max_wait_s: u64,
     /// Bulk ids per lane that wait in the queue.
     pub bulk_window: usize,
+    /// Questions in one part that is handed to a provider's batch endpoint.
+    pub economy_part: usize,
+    /// How long between two looks at a provider's batches, seconds.
+    pub economy_poll_s: f64,
 }
 
 /// Judges.

@@ -100,6 +100,11 @@ pub enum EnqueueError {
         "judge {0:?} has no price, so that nothing can be held against a budget: give its model a price under `prices` in llm_providers.yaml, or leave budget_usd out"
     )]
     Unpriced(String),
+    /// A judge whose replies can't be fetched ahead.
+    #[error(
+        "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"
+    )]
+    NoEconomy(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -56,6 +56,8 @@ pub struct Rescore {
     pub repeats: u32,
     /// By whom each session is judged; empty: by the judge that the criteria name.
     pub judges: Vec<String>,
+    /// Whether replies are fetched ahead by the judge's batch endpoint, for a part of the price.
+    pub economy: bool,
     /// Who asks.
     pub triggered_by: String,
     /// What the batch is called, and whether an earlier try of the same request may have made it.
@@ -160,6 +162,18 @@ impl Enqueue {
         Ok(vec![pinned.judge])
     }
 
+    /// Whether a judge's replies can be fetched ahead.
+    fn check_economy(&self, judge: &str) -> Result<(), EnqueueError> {
+        let factor = self
+            .terms
+            .terms(judge)
+            .and_then(|terms| terms.batch_price_factor);
+        match factor {
+            Some(_) => Ok(()),
+            None => Err(EnqueueError::NoEconomy(judge.to_owned())),
+        }
+    }
+
     /// How the items of a request are made: criteria pinned, judges known.
     async fn backlog_plan(&self, request: &Rescore) -> Result<BacklogPlan, EnqueueError> {
         let hash = request.criteria_hash.as_deref();
@@ -176,8 +190,14 @@ impl Enqueue {
             }
             request.judges.clone()
         };
+        if request.economy {
+            for judge in &judges {
+                self.check_economy(judge)?;
+            }
+        }
         let ids = request.filter.ids.len() as u64;
         Ok(BacklogPlan {
+            economy: request.economy,
             rules: SortRules {
                 purpose: request.purpose,
                 criteria_hash: pinned.hash,

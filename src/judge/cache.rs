@@ -53,6 +53,15 @@ impl CacheKey {
         Self::finish(hash)
     }
 
+    /// The key under which a reply lies that was collected for one asker; nobody else looks there.
+    pub(super) fn of_collected(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"collected");
+        hash.update(asked_for.as_bytes());
+        hash.update(Self::of(spec, question).0);
+        Self::finish(hash)
+    }
+
     fn finish(hash: Sha256) -> Self {
         let digest: [u8; 32] = hash.finalize().into();
         let mut hex = String::with_capacity(2 * digest.len());

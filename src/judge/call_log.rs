@@ -33,7 +33,7 @@ pub struct CallRecord {
     pub model: String,
     /// When it was sent.
     pub at: DateTime<Utc>,
-    /// How long it took.
+    /// How long it took; zero for one that was collected from a provider's batch.
     pub latency: Duration,
     /// `None` for a good reply.
     pub error: Option<ErrorClass>,

@@ -18,11 +18,15 @@ mod retry;
 mod tokens;
 mod turns;
 
-pub use ask::{AskContext, Asked, Judge, JudgeWiring, Judges};
+pub use ask::{
+    Accepted, Ahead, Answers, AskContext, Asked, CollectedAnswer, Economy, HandedOver, Judge,
+    JudgeWiring, Judges,
+};
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
+pub use provider::{Added, Found, Part, PartSize, Progress};
 pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};

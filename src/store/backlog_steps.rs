@@ -242,10 +242,7 @@ impl Backlog {
                     kind: Kind::Session,
                     subject_id: Some(session_id),
                     purpose: self.plan.rules.purpose,
-                    payload: serde_json::json!({
-                        "session_id": session_id,
-                        "force_rescore": self.plan.force_rescore,
-                    }),
+                    payload: self.payload(session_id),
                     judge: Some(judge.clone()),
                     priority: self.plan.priority,
                     criteria_hash: self.plan.rules.criteria_hash.clone(),
@@ -260,6 +257,18 @@ impl Backlog {
                 self.place.next_no += 1;
             }
         }
+    }
+
+    /// Says of an item whose reply is fetched ahead that it is: the others don't look for one.
+    fn payload(&self, session_id: Uuid) -> serde_json::Value {
+        let mut payload = serde_json::json!({
+            "session_id": session_id,
+            "force_rescore": self.plan.force_rescore,
+        });
+        if self.plan.economy {
+            payload["economy"] = true.into();
+        }
+        payload
     }
 
     /// Inserts the jobs that nothing is in the way of; the sessions of the others are being scored.

@@ -8,7 +8,7 @@ use super::batches::NewBatch;
 use super::db::{Conn, Tx, twice};
 use super::session_sort::{SortRules, Standing};
 use super::sql::{Arg, Sql, sql};
-use super::{SessionFilter, Store, StoreError};
+use super::{EconomyState, SessionFilter, Store, StoreError};
 use crate::job::Priority;
 
 /// How the items of a batch are made of the sessions that its filter finds.
@@ -30,6 +30,9 @@ pub struct BacklogPlan {
     pub ids: Option<u64>,
     /// Which sessions were drawn; `None`: all of them.
     pub sample: Option<Sample>,
+    /// Whether replies are fetched ahead by the judge's batch endpoint.
+    #[serde(default)]
+    pub economy: bool,
 }
 
 impl BacklogPlan {
@@ -172,8 +175,8 @@ fn begin_statement(new: &NewBacklog) -> Sql {
     };
     sql!(
         "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at, criteria_hash,
-            budget_usd, purpose, filter, plan, skipped, expanded, halted, touched_at)
-         values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, $11, $12, $13, false, false, ",
+            budget_usd, purpose, filter, plan, skipped, economy, expanded, halted, touched_at)
+         values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, false, false, ",
         batch.batch_id,
         batch.name.as_deref(),
         batch.kind.as_str(),
@@ -186,6 +189,7 @@ fn begin_statement(new: &NewBacklog) -> Sql {
         new.plan.rules.purpose.as_str(),
         serde_json::to_value(&new.filter).ok(),
         serde_json::to_value(&new.plan).ok(),
-        serde_json::to_value(skipped).ok()
+        serde_json::to_value(skipped).ok(),
+        new.plan.economy.then(|| EconomyState::Asked.as_str())
     )
 }

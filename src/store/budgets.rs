@@ -231,7 +231,16 @@ pub(super) async fn add_usage(
     if used.is_empty() {
         return Ok(Vec::new());
     }
-    tx.execute(&add_statement(&used)).await?;
+    spend(tx, &used).await
+}
+
+/// Adds what was used, by batch and worker, to what the batches have spent; pauses and answers those that have come to their
+/// budget.
+pub(super) async fn spend(
+    tx: &mut Tx<'_>,
+    used: &BTreeMap<(Uuid, Uuid), BatchUsage>,
+) -> sqlx::Result<Vec<(Uuid, Kind)>> {
+    tx.execute(&add_statement(used)).await?;
     let mut statement = pause_statement();
     statement.push(" and batch_id in ");
     statement.push_list(used.keys().map(|(batch_id, _)| *batch_id));

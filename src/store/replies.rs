@@ -38,11 +38,8 @@ impl ReplyCache for Store {
 
     async fn put(&self, key: CacheKey, reply: CachedReply) {
         self.unwritten.add(&key);
-        if !self.call_log.keep(KeptReply {
-            key: key.clone(),
-            reply,
-            at: SystemClock.now(),
-        }) {
+        let kept = KeptReply::new(key.clone(), reply, SystemClock.now(), KEPT);
+        if !self.call_log.keep(kept) {
             self.unwritten.remove(&key);
             tracing::warn!("a reply couldn't be cached: the call log is full or closed");
         }
@@ -54,6 +51,23 @@ pub(super) struct KeptReply {
     key: CacheKey,
     reply: CachedReply,
     at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+}
+
+impl KeptReply {
+    pub(super) fn new(
+        key: CacheKey,
+        reply: CachedReply,
+        at: DateTime<Utc>,
+        kept: TimeDelta,
+    ) -> Self {
+        Self {
+            key,
+            reply,
+            at,
+            expires_at: at + kept,
+        }
+    }
 }
 
 /// Keys of replies that were put and aren't written yet, each with how often.
@@ -108,7 +122,7 @@ pub(super) async fn write(line: &mut Line, unwritten: &Unwritten, replies: Vec<K
     }
 }
 
-fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
+pub(super) fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
     const COLUMNS: &str =
         "cache_key, provider, model, reply, simulated, repaired, created_at, expires_at";
     let rows = replies
@@ -121,7 +135,7 @@ fn upsert_statement<'a>(replies: impl Iterator<Item = &'a KeptReply>) -> Sql {
                 one.reply.simulated.into(),
                 one.reply.repaired.into(),
                 one.at.into(),
-                (one.at + KEPT).into(),
+                one.expires_at.into(),
             ]
         })
         .collect();

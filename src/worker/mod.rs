@@ -6,6 +6,7 @@
 mod admit;
 mod brakes;
 mod deadline;
+mod economy;
 mod ending;
 mod expand;
 mod handle;
@@ -18,6 +19,7 @@ mod scored;
 mod turns;
 mod weight;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +29,8 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
+use self::economy::EconomyLane;
+pub use self::economy::EconomyOptions;
 use self::expand::Expansion;
 use self::handle::Handler;
 use self::heartbeat::Heartbeat;
@@ -80,6 +84,8 @@ pub struct WorkerOptions {
     pub bulk_window: usize,
     /// How long judge calls and their raw replies are kept.
     pub calls_kept: chrono::TimeDelta,
+    /// How replies are fetched ahead.
+    pub economy: EconomyOptions,
 }
 
 /// Why a worker ended other than by being told to.
@@ -122,6 +128,7 @@ pub async fn run(
     let draining = soft.child_token();
     around.spawn(rescue(&parts, &options, brakes.clone()).run(draining.clone()));
     around.spawn(expansion(&parts).run(draining.clone()));
+    around.spawn(economy(&parts, &options, worker_id).run(draining.clone()));
     around.spawn(prune::run(
         parts.store.clone(),
         parts.clock.clone(),
@@ -254,6 +261,26 @@ fn expansion(parts: &WorkerParts) -> Expansion {
     Expansion {
         store: parts.store.clone(),
         clock: parts.clock.clone(),
+    }
+}
+
+fn economy(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> EconomyLane {
+    EconomyLane {
+        store: parts.store.clone(),
+        judges: parts.judges.clone(),
+        clock: parts.clock.clone(),
+        // It asks for questions alone, and takes no turns.
+        pipeline: Pipeline::new(
+            parts.store.clone(),
+            parts.judges.clone(),
+            parts.clock.clone(),
+            worker_id,
+            Turns::new(1, Ahead::default()),
+        ),
+        worker_id,
+        options: options.economy,
+        silent: parts.queue.lease(),
+        rests: HashMap::new(),
     }
 }
 

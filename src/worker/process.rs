@@ -4,11 +4,14 @@
 //! after. What a run holds meanwhile is its own turn in this worker, which is what concurrency means. Every step may run
 //! twice; the fence in the record makes the effect happen once.
 
+mod question;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::Turns;
@@ -20,7 +23,7 @@ use super::scored::{
 use super::weight::Weight;
 use crate::clock::Clock;
 use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
-use crate::judge::{Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce, Question};
+use crate::judge::{Ahead, Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce, Question};
 use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
@@ -164,6 +167,7 @@ impl Pipeline {
             asked_for: job.job_id.0,
             retries_spent: u32::try_from(spent.retries).unwrap_or(0),
             skip_cache: job.force_rescore,
+            ahead: ahead(job),
             turns: match &deadline {
                 Some(deadline) => deadline.turns(),
                 None => self.turns.clone(),
@@ -310,10 +314,7 @@ impl Pipeline {
     fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
             return match job.kind {
-                Kind::Session => Err(failed(
-                    FailureClass::BadInput,
-                    "the job names no judge".to_owned(),
-                )),
+                Kind::Session => Err(judge_needed()),
                 Kind::Query | Kind::Qas | Kind::SqlMetrics => Ok(None),
             };
         };
@@ -391,6 +392,18 @@ impl Spent {
             (None, _) | (_, None) => None,
         };
     }
+}
+
+/// Whether the job's reply may have been fetched ahead: its payload says so, since a look for one costs a query.
+fn ahead(job: &Job) -> Ahead {
+    match job.payload.get("economy") {
+        Some(Value::Bool(true)) => Ahead::Collected,
+        Some(_) | None => Ahead::Not,
+    }
+}
+
+fn judge_needed() -> Ending {
+    failed(FailureClass::BadInput, "the job names no judge".to_owned())
 }
 
 fn no_usage() -> Usage {

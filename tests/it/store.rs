@@ -6,6 +6,7 @@ mod batches;
 mod brakes;
 mod budgets;
 mod claim;
+mod economy;
 mod fixtures;
 mod imports;
 mod jobs;

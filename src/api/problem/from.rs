@@ -53,6 +53,7 @@ impl From<EnqueueError> for ApiError {
                 Self::fault(Refusal::Unprocessable, format!("/judges/{place}"), text)
             }
             EnqueueError::Unpriced(_) => Self::fault(Refusal::Unprocessable, "/budget_usd", text),
+            EnqueueError::NoEconomy(_) => Self::fault(Refusal::Unprocessable, "/economy", text),
             EnqueueError::Store(error) => error.into(),
         }
     }

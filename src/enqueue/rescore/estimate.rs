@@ -83,7 +83,12 @@ impl Enqueue {
                 all: float(to_score),
                 times: f64::from(plan.repeats),
             };
-            let part = self.part(&load, now).await?;
+            let mut part = self.part(&load, now).await?;
+            if let (true, Some(factor)) = (plan.economy, terms.batch_price_factor) {
+                part.cost_usd = part.cost_usd.map(|cost| cost.times(factor));
+                // Nobody but the provider knows when it answers.
+                part.pace = None;
+            }
             all.add(judge, terms, part, load.all * load.times);
         }
         Ok(all)

@@ -44,6 +44,15 @@ impl Range {
         }
     }
 
+    /// So many times as much.
+    pub(super) fn times(self, factor: f64) -> Self {
+        Self {
+            expected: self.expected * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+        }
+    }
+
     /// Bounds that are further away by these factors.
     pub(super) fn widened(self, (low, high): (f64, f64)) -> Self {
         Self {

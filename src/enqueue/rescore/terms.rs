@@ -9,6 +9,8 @@ pub struct Terms {
     pub simulated: bool,
     /// Whether its model has a price.
     pub priced: bool,
+    /// What a call of its batch endpoint costs of an ordinary one; `None`: it has no such endpoint.
+    pub batch_price_factor: Option<f64>,
     /// Requests a minute, by configuration.
     pub requests_per_minute: Option<u64>,
     /// Tokens a minute, by configuration.

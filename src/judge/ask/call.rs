@@ -11,7 +11,7 @@ use super::usage;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::{CallEnd, CallOutcome, Permit, RateReport, TokensUsed};
 use crate::judge::provider::{Called, ProviderReply, Stop};
-use crate::judge::{CallRecord, Fault, JudgeError, Reply, reply};
+use crate::judge::{CallRecord, CallUsage, Fault, JudgeError, JudgeSpec, Question, Reply, reply};
 
 /// A reply's text is kept up to this.
 const LONGEST_REPLY: usize = 64 * 1024;
@@ -20,6 +20,37 @@ const LONGEST_REPLY: usize = 64 * 1024;
 pub(super) struct Failed {
     pub(super) error: JudgeError,
     pub(super) faults: Vec<Fault>,
+}
+
+impl From<JudgeError> for Failed {
+    fn from(error: JudgeError) -> Self {
+        Self {
+            error,
+            faults: Vec::new(),
+        }
+    }
+}
+
+impl CallRecord {
+    /// Notes what came back, and what it used.
+    pub(super) fn replied(&mut self, reply: &ProviderReply, usage: CallUsage) {
+        self.model.clone_from(&reply.model);
+        self.status = Some(reply.status);
+        self.usage = usage;
+        self.reply = Some(cut(&reply.text));
+    }
+
+    /// Notes why it gave no good reply.
+    pub(super) fn failed(&mut self, error: &JudgeError) {
+        self.error = Some(error.class);
+        self.message = Some(error.message.clone());
+        self.status = error.status;
+        // A refusal's words stand beside the reply's text, which is empty then.
+        self.reply = error.raw_reply.as_deref().map(cut).or(self.reply.take());
+        if error.class == ErrorClass::Unparsable {
+            tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "a reply can't be used; it is kept with its call");
+        }
+    }
 }
 
 impl Run<'_> {
@@ -52,28 +83,15 @@ impl Run<'_> {
 
         let mut record = self.record(at, latency);
         if let Ok(reply) = &called {
-            record.model.clone_from(&reply.model);
-            record.status = Some(reply.status);
-            record.usage = used.unwrap_or(record.usage);
-            record.reply = Some(cut(&reply.text));
+            record.replied(reply, used.unwrap_or(record.usage));
             usage::add(&mut self.usage, record.usage);
         }
         let read = match called {
             Ok(reply) => self.read(reply),
-            Err(error) => Err(Failed {
-                error,
-                faults: Vec::new(),
-            }),
+            Err(error) => Err(Failed::from(error)),
         };
         if let Err(Failed { error, .. }) = &read {
-            record.error = Some(error.class);
-            record.message = Some(error.message.clone());
-            record.status = error.status;
-            // A refusal's words stand beside the reply's text, which is empty then.
-            record.reply = error.raw_reply.as_deref().map(cut).or(record.reply);
-            if error.class == ErrorClass::Unparsable {
-                tracing::warn!(call_id = %record.call_id, asked_for = %record.asked_for, judge = name, "a reply can't be used; it is kept with its call");
-            }
+            record.failed(error);
         }
         wiring.log.log(record);
         read
@@ -97,52 +115,11 @@ impl Run<'_> {
 
     /// From what the provider gave to a checked reply.
     fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
-        let failed = |class, what: String, faults, raw: &str| Failed {
-            error: JudgeError {
-                class,
-                message: format!("judge {:?} {what}", self.judge.spec.name()),
-                status: Some(reply.status),
-                retry_after: None,
-                raw_reply: Some(cut(raw)),
-            },
-            faults,
-        };
-        match &reply.stop {
-            Stop::Complete => {}
-            Stop::Truncated => {
-                let cap = self.request.max_output_tokens;
-                let what = format!("was cut off by the output cap of {cap} tokens");
-                return Err(failed(ErrorClass::Truncated, what, Vec::new(), &reply.text));
-            }
-            Stop::Refused(words) => {
-                let what = "declined to answer".to_owned();
-                return Err(failed(ErrorClass::Refused, what, Vec::new(), words));
-            }
-            Stop::Unknown(reason) => {
-                let reason: String = reason.chars().take(64).collect();
-                let what = format!("stopped for an unknown reason, {reason:?}");
-                return Err(failed(ErrorClass::Rejected, what, Vec::new(), &reply.text));
-            }
-        }
-        match reply::parse(&reply.text, &self.question.check) {
-            Ok(value) => Ok(Reply {
-                value,
-                provider: self.judge.spec.provider().to_owned(),
-                model: reply.model,
-                simulated: reply.simulated,
-                repaired: self.repaired,
-                cached: false,
-                by_fallback: false,
-                trimmed_tokens: self.question.trimmed_tokens,
-            }),
-            Err(faults) => {
-                let what = format!(
-                    "gave a reply that can't be used: {}",
-                    reply::summary(&faults)
-                );
-                Err(failed(ErrorClass::Unparsable, what, faults, &reply.text))
-            }
-        }
+        let cap = self.request.max_output_tokens;
+        read(&self.judge.spec, &self.question, cap, reply).map(|reply| Reply {
+            repaired: self.repaired,
+            ..reply
+        })
     }
 
     /// What a question's last error says besides what happened.
@@ -176,6 +153,60 @@ impl Run<'_> {
             | ErrorClass::Rejected => {}
         }
         error
+    }
+}
+
+/// From what a provider gave to a checked reply; `cap`: the most tokens that it was allowed.
+pub(super) fn read(
+    spec: &JudgeSpec,
+    question: &Question,
+    cap: u32,
+    reply: ProviderReply,
+) -> Result<Reply, Failed> {
+    let failed = |class, what: String, faults, raw: &str| Failed {
+        error: JudgeError {
+            class,
+            message: format!("judge {:?} {what}", spec.name()),
+            status: Some(reply.status),
+            retry_after: None,
+            raw_reply: Some(cut(raw)),
+        },
+        faults,
+    };
+    match &reply.stop {
+        Stop::Complete => {}
+        Stop::Truncated => {
+            let what = format!("was cut off by the output cap of {cap} tokens");
+            return Err(failed(ErrorClass::Truncated, what, Vec::new(), &reply.text));
+        }
+        Stop::Refused(words) => {
+            let what = "declined to answer".to_owned();
+            return Err(failed(ErrorClass::Refused, what, Vec::new(), words));
+        }
+        Stop::Unknown(reason) => {
+            let reason: String = reason.chars().take(64).collect();
+            let what = format!("stopped for an unknown reason, {reason:?}");
+            return Err(failed(ErrorClass::Rejected, what, Vec::new(), &reply.text));
+        }
+    }
+    match reply::parse(&reply.text, &question.check) {
+        Ok(value) => Ok(Reply {
+            value,
+            provider: spec.provider().to_owned(),
+            model: reply.model,
+            simulated: reply.simulated,
+            repaired: false,
+            cached: false,
+            by_fallback: false,
+            trimmed_tokens: question.trimmed_tokens,
+        }),
+        Err(faults) => {
+            let what = format!(
+                "gave a reply that can't be used: {}",
+                reply::summary(&faults)
+            );
+            Err(failed(ErrorClass::Unparsable, what, faults, &reply.text))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! judge declines, its fallback is asked in the same way.
 
 mod call;
+mod economy;
 mod fallback;
 mod flights;
 mod kept;
@@ -21,8 +22,9 @@ use super::gate::{Closed, Gate};
 use super::provider::{Provider, ProviderMaker};
 use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
-use super::{CacheKey, CallLog, CallTurns, JudgeSpec, NotConfigured, Providers, ReplyCache};
+use super::{CacheKey, CallLog, CallTurns, JudgeSpec, NotConfigured, Providers, Reply, ReplyCache};
 use crate::clock::{Clock, SystemClock};
+pub use economy::{Accepted, Answers, CollectedAnswer, Economy, HandedOver};
 use fallback::Fallback;
 use flights::{Flights, Seat};
 
@@ -35,8 +37,19 @@ pub struct AskContext {
     pub retries_spent: u32,
     /// Whether the cache is passed over (force_rescore). What comes back is cached all the same.
     pub skip_cache: bool,
+    /// Whether a reply may lie ready that was collected for `asked_for`; it is taken whatever `skip_cache` says.
+    pub ahead: Ahead,
     /// What bounds the asker's calls at once.
     pub turns: Arc<dyn CallTurns>,
+}
+
+/// Whether a question may have been answered by a provider's batch before it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ahead {
+    /// It wasn't: nobody looks.
+    Not,
+    /// It may have been.
+    Collected,
 }
 
 /// How asking ended.
@@ -133,6 +146,20 @@ impl Judge {
 impl Inner {
     /// Asks this judge, and no other.
     async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> Asked {
+        if context.ahead == Ahead::Collected {
+            let key = CacheKey::of_collected(&self.spec, question, context.asked_for);
+            if let Some(reply) = kept::cached(self, question, &key).await {
+                return Asked::Answered {
+                    // It was paid for, by this asker, when it was collected.
+                    answer: Ok(Reply {
+                        cached: false,
+                        ..reply
+                    }),
+                    retries_spent: context.retries_spent,
+                    usage: usage::nothing(),
+                };
+            }
+        }
         let key = CacheKey::of(&self.spec, question);
         if context.skip_cache {
             return run::run(self, question, context, &key).await;
@@ -295,6 +322,7 @@ mod tests {
             asked_for: Uuid::nil(),
             retries_spent,
             skip_cache: false,
+            ahead: Ahead::Not,
             turns: Arc::new(crate::judge::Unbounded),
         }
     }

@@ -120,16 +120,7 @@ impl<'a> Run<'a> {
             judge,
             question: question.clone(),
             asked_for: context.asked_for,
-            request: CallRequest {
-                messages: vec![Message {
-                    role: Role::User,
-                    content: Arc::clone(&question.prompt),
-                }],
-                schema_name: question.schema_name,
-                schema: Arc::clone(&question.schema),
-                max_output_tokens: judge.spec.limits().max_output_tokens,
-                timeout: judge.spec.timeout(question.kind),
-            },
+            request: first_call(judge, question),
             retries_spent: context.retries_spent,
             usage: usage::nothing(),
             waited: Duration::ZERO,
@@ -337,6 +328,20 @@ impl<'a> Run<'a> {
             retries_spent: self.retries_spent,
             usage: self.usage,
         }
+    }
+}
+
+/// The call that a question begins with.
+pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
+    CallRequest {
+        messages: vec![Message {
+            role: Role::User,
+            content: Arc::clone(&question.prompt),
+        }],
+        schema_name: question.schema_name,
+        schema: Arc::clone(&question.schema),
+        max_output_tokens: judge.spec.limits().max_output_tokens,
+        timeout: judge.spec.timeout(question.kind),
     }
 }
 

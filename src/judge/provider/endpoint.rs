@@ -3,6 +3,9 @@
 //! What the families have in common is here: where and how a call goes out, what its end means, and that no error shows a
 //! secret. A [`Dialect`] says the rest: bodies, replies and errors as one family words them.
 
+mod batch;
+pub(super) mod results;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +14,13 @@ use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret as _;
 
+pub(super) use self::batch::{BatchDialect, Content, Wire};
+pub(super) use self::results::{Line, LineSays};
 use super::http::{Client, Exchange, NoExchange};
 use super::refusal::{self, Said, Verdict};
 use super::reply::Unreadable;
 use super::shape::{Field, Learned, Rung, Shape};
-use super::{CallRequest, Called, Provider, ProviderReply};
+use super::{Batches, CallRequest, Called, Provider, ProviderReply};
 use crate::clock::Clock;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
@@ -70,6 +75,9 @@ pub(super) trait Dialect: Send + Sync {
 
     /// What a reply's headers say of the limits, whatever its status.
     fn rates(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport;
+
+    /// The words of its batch endpoint; `None` where the family has none.
+    fn batches(&self) -> Option<&'static dyn BatchDialect>;
 }
 
 /// One entry and model.
@@ -102,15 +110,17 @@ impl Endpoint {
     }
 
     fn request(&self, body: Vec<u8>) -> Result<reqwest::Request, NoExchange> {
-        let entry = self.spec.entry();
         let url = self.url.as_ref().map_err(|fault| unusable(fault))?;
-        let mut request = self
-            .client
-            .inner()?
-            .post(url.clone())
+        let request = self.client.inner()?.post(url.clone());
+        let request = request
             .header("content-type", "application/json")
-            .header("accept", "application/json")
-            .body(body);
+            .header("accept", "application/json");
+        self.signed(request.body(body))
+    }
+
+    /// A request with the headers of family and entry, and the key.
+    fn signed(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Request, NoExchange> {
+        let entry = self.spec.entry();
         for (name, value) in self.dialect.headers() {
             let own = entry.headers.keys();
             if !own.into_iter().any(|own| own.eq_ignore_ascii_case(name)) {
@@ -154,10 +164,20 @@ impl Endpoint {
     }
 
     fn refused(&self, exchange: &Exchange, sent: Shape) -> JudgeError {
+        self.refusal(exchange, sent, |field| self.narrow(sent, field))
+    }
+
+    /// What a refusal means; `refuses` says what follows where the server doesn't want a field of a request of shape `sent`.
+    fn refusal(
+        &self,
+        exchange: &Exchange,
+        sent: Shape,
+        refuses: impl FnOnce(Field) -> ErrorClass,
+    ) -> JudgeError {
         let text = String::from_utf8_lossy(&exchange.body);
         let said = Said::read(&text);
         let class = match refusal::classify(self.dialect, exchange.status, &said, sent) {
-            Verdict::Capability(field) => self.narrow(sent, field),
+            Verdict::Capability(field) => refuses(field),
             Verdict::Class(class) => class,
         };
         let now = self.clock.now();
@@ -174,10 +194,14 @@ impl Endpoint {
         self.error(class, Some(exchange.status), &words, retry_after)
     }
 
-    /// A reply, or what came in its place.
-    fn read(&self, exchange: &Exchange, sent: Shape) -> Result<ProviderReply, JudgeError> {
+    /// A reply, or what came in its place, which `refused` words.
+    fn read(
+        &self,
+        exchange: &Exchange,
+        refused: impl FnOnce(&Exchange) -> JudgeError,
+    ) -> Result<ProviderReply, JudgeError> {
         if !(200..300).contains(&exchange.status) {
-            return Err(self.refused(exchange, sent));
+            return Err(refused(exchange));
         }
         let status = Some(exchange.status);
         match self
@@ -185,7 +209,7 @@ impl Endpoint {
             .read(&exchange.body, exchange.status, &self.spec)
         {
             Ok(reply) => Ok(reply),
-            Err(Unreadable::ErrorInside) => Err(self.refused(exchange, sent)),
+            Err(Unreadable::ErrorInside) => Err(refused(exchange)),
             Err(Unreadable::BrokenOff) => Err(self.error(
                 ErrorClass::Transient,
                 status,
@@ -227,7 +251,7 @@ impl Provider for Endpoint {
         };
         match exchange {
             Ok(exchange) => Called {
-                ended: self.read(&exchange, shape),
+                ended: self.read(&exchange, |exchange| self.refused(exchange, shape)),
                 rates: self.dialect.rates(&exchange.headers, self.clock.now()),
             },
             Err(broken) => Called {
@@ -235,6 +259,10 @@ impl Provider for Endpoint {
                 rates: RateReport::default(),
             },
         }
+    }
+
+    fn batches(&self) -> Option<&dyn Batches> {
+        self.batch_words().map(|_| self as &dyn Batches)
     }
 }
 

@@ -68,17 +68,27 @@ impl Client {
                 .map_err(|error| broken(None, "could not be reached", &error))?;
             read_whole(response).await
         };
-        timeout(limit, whole).await.unwrap_or_else(|_| {
-            Err(NoExchange {
-                class: ErrorClass::Transient,
-                status: None,
-                message: format!("did not answer within {} s", limit.as_secs_f64()),
-            })
-        })
+        timeout(limit, whole)
+            .await
+            .unwrap_or_else(|_| Err(late(limit)))
+    }
+
+    /// Sends a request and reads the head of its answer within `limit`; the body is left to be read.
+    pub(super) async fn head(
+        &self,
+        request: reqwest::Request,
+        limit: Duration,
+    ) -> Result<reqwest::Response, NoExchange> {
+        let client = self.inner()?;
+        match timeout(limit, client.execute(request)).await {
+            Ok(response) => response.map_err(|error| broken(None, "could not be reached", &error)),
+            Err(_) => Err(late(limit)),
+        }
     }
 }
 
-async fn read_whole(response: reqwest::Response) -> Result<Exchange, NoExchange> {
+/// The rest of an answer: a whole one, but for its size.
+pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, NoExchange> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     match outbound::read_whole(response, LARGEST_BODY).await {
@@ -96,7 +106,15 @@ async fn read_whole(response: reqwest::Response) -> Result<Exchange, NoExchange>
     }
 }
 
-fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) -> NoExchange {
+fn late(limit: Duration) -> NoExchange {
+    NoExchange {
+        class: ErrorClass::Transient,
+        status: None,
+        message: format!("did not answer within {} s", limit.as_secs_f64()),
+    }
+}
+
+pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) -> NoExchange {
     // A request that can't even be built is no fault of the network.
     let class = if error.is_builder() {
         ErrorClass::Misconfigured

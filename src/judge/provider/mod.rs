@@ -5,6 +5,7 @@
 //! types and the words of its errors, and nothing that another family needs.
 
 mod anthropic;
+mod batch;
 mod body;
 mod endpoint;
 mod gemini;
@@ -16,6 +17,10 @@ mod reply;
 mod schema;
 mod shape;
 pub mod simulated;
+
+pub use batch::{Added, Found, Part, PartSize, Progress};
+pub(in crate::judge) use batch::{Batches, Collected};
+pub(in crate::judge) use endpoint::results::Results;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +39,9 @@ use crate::outbound::Route;
 pub(in crate::judge) trait Provider: Send + Sync {
     /// Calls once. An error of class capability means that the next call leaves out what was refused.
     async fn call(&self, request: &CallRequest) -> Called;
+
+    /// Its batch endpoint, where the entry gives a price for it and the family has one.
+    fn batches(&self) -> Option<&dyn Batches>;
 }
 
 /// A call's end, and what the server said of its limits on the way.

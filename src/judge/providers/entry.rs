@@ -27,6 +27,7 @@ const KEYS: &[&str] = &[
     "headers",
     "extra_body",
     "prices",
+    "batch_price_factor",
     "max_concurrency",
     "requests_per_minute",
     "tokens_per_minute",
@@ -157,6 +158,8 @@ pub(in crate::judge) struct Entry {
     pub(in crate::judge) headers: BTreeMap<String, SecretString>,
     pub(in crate::judge) extra_body: Map<String, Value>,
     pub(in crate::judge) prices: BTreeMap<String, Price>,
+    /// What a call of its batch endpoint costs of an ordinary one; `None` where it has no such endpoint.
+    pub(in crate::judge) batch_price_factor: Option<f64>,
     pub(in crate::judge) max_concurrency: u32,
     pub(in crate::judge) requests_per_minute: Option<u32>,
     pub(in crate::judge) tokens_per_minute: Option<u32>,
@@ -231,6 +234,7 @@ impl Entry {
             headers: headers(&fields)?,
             extra_body: extra_body(&fields)?,
             prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
+            batch_price_factor: batch_price_factor(&fields, entry_type, custom.as_deref())?,
             max_concurrency: fields.count("max_concurrency")?.unwrap_or(64),
             requests_per_minute: positive(&fields, "requests_per_minute")?,
             tokens_per_minute: positive(&fields, "tokens_per_minute")?,
@@ -372,6 +376,31 @@ fn extra_body(fields: &Fields<'_>) -> Result<Map<String, Value>, ProvidersError>
         None => Ok(Map::new()),
         Some(Value::Object(map)) => Ok(map.clone()),
         Some(_) => Err(fields.fault("extra_body", "expected a map of request fields")),
+    }
+}
+
+/// Read whatever the address is; it holds for `base_url` alone: a server of one's own has no batches that cost less.
+fn batch_price_factor(
+    fields: &Fields<'_>,
+    entry_type: EntryType,
+    custom_base_url: Option<&str>,
+) -> Result<Option<f64>, ProvidersError> {
+    const KEY: &str = "batch_price_factor";
+    let given = fields.number(KEY)?;
+    match (given, entry_type) {
+        (None, _) => Ok(None),
+        (Some(_), EntryType::Gemini) => Err(fields.fault(
+            KEY,
+            "gemini has no batch endpoint here; leave it out, or use type openai or anthropic",
+        )),
+        (Some(factor), EntryType::OpenAi | EntryType::Anthropic)
+            if factor > 0.0 && factor <= 1.0 =>
+        {
+            Ok(Some(factor).filter(|_| custom_base_url.is_none()))
+        }
+        (Some(_), EntryType::OpenAi | EntryType::Anthropic) => {
+            Err(fields.fault(KEY, "expected a number above 0 and at most 1"))
+        }
     }
 }
 

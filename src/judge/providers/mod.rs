@@ -97,6 +97,11 @@ impl JudgeSpec {
         }
     }
 
+    /// What a call of its batch endpoint costs of an ordinary one; `None`: it has no such endpoint.
+    pub fn batch_price_factor(&self) -> Option<f64> {
+        self.entry.batch_price_factor
+    }
+
     /// USD of one call with so many tokens, none of them cached; `None`: the model has no price.
     pub fn cost_usd(&self, tokens_in: i64, tokens_out: i64) -> Option<f64> {
         let tokens = Tokens {

@@ -189,8 +189,41 @@ fn each_shipped_model_has_a_price_but_the_simulated_one() {
 }
 
 #[test]
+fn what_a_batch_costs_is_said_for_the_provider_itself_and_not_for_a_server_of_ones_own() {
+    let keys = [("OPENAI_API_KEY", "sk-0"), ("ANTHROPIC_API_KEY", "sk-1")];
+    let factor = |providers: &Providers, name: &str| {
+        let spec = providers.spec(name).unwrap();
+        spec.entry().batch_price_factor
+    };
+    let keyed = shipped(&keys);
+    assert_eq!(factor(&keyed, "openai-default"), Some(0.5));
+    assert_eq!(
+        factor(&keyed, "anthropic-default:claude-haiku-4-5"),
+        Some(0.5)
+    );
+    assert_eq!(factor(&keyed, "simulated"), None);
+    let own = shipped(&[("OPENAI_BASE_URL", "http://gpu:8000/v1")]);
+    assert_eq!(factor(&own, "openai-default"), None);
+}
+
+#[test]
 fn each_fault_is_named_with_its_path() {
     let table = [
+        (
+            json!({ "batch_price_factor": 0 }),
+            "j.batch_price_factor",
+            "above 0 and at most 1",
+        ),
+        (
+            json!({ "batch_price_factor": "1.5" }),
+            "j.batch_price_factor",
+            "above 0 and at most 1",
+        ),
+        (
+            json!({ "type": "gemini", "batch_price_factor": 0.5 }),
+            "j.batch_price_factor",
+            "no batch endpoint",
+        ),
         (
             json!({ "modle": "x" }),
             "j.modle",

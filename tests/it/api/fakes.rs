@@ -23,6 +23,7 @@ impl JudgeTerms for Priced {
         let known = judge == "judge-a";
         Some(Terms {
             simulated: false,
+            batch_price_factor: None,
             priced: known,
             requests_per_minute: known.then_some(120),
             tokens_per_minute: None,

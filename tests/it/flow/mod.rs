@@ -9,6 +9,7 @@ mod brakes;
 mod breaker;
 mod cancelling;
 mod draining;
+mod economy;
 mod evaluate;
 mod events;
 mod fallback;

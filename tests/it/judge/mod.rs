@@ -1,6 +1,7 @@
 //! The judge against real HTTP: a server that answers as told, and the simulator.
 
 mod calls;
+mod economy;
 mod examples;
 mod memory;
 mod patience;

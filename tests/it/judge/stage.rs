@@ -10,9 +10,9 @@ use gavel::clock::SystemClock;
 use gavel::judge::gate::Gate;
 use gavel::judge::gate::memory::{GateOptions, MemoryGate};
 use gavel::judge::{
-    AskContext, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass, Fault,
-    Judge, JudgeError, JudgeWiring, Judges, Providers, Question, Reply, ReplyCache, RetryOptions,
-    Unbounded,
+    Ahead, AskContext, Asked, CacheKey, CachedReply, CallLog, CallRecord, CallUsage, ErrorClass,
+    Fault, Judge, JudgeError, JudgeWiring, Judges, Providers, Question, Reply, ReplyCache,
+    RetryOptions, Unbounded,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -174,6 +174,7 @@ pub(super) fn context() -> AskContext {
         asked_for: Uuid::nil(),
         retries_spent: 0,
         skip_cache: false,
+        ahead: Ahead::Not,
         turns: Arc::new(Unbounded),
     }
 }

@@ -16,7 +16,7 @@ use super::fixtures::{
 use crate::support;
 
 /// A rescore of everything that is stored, by criteria `a`.
-fn new_backlog() -> NewBacklog {
+pub(super) fn new_backlog() -> NewBacklog {
     NewBacklog {
         batch: NewBatch {
             batch_id: Uuid::now_v7(),
@@ -45,13 +45,14 @@ fn new_backlog() -> NewBacklog {
             max: None,
             ids: None,
             sample: None,
+            economy: false,
         },
         picks: Vec::new(),
         unknown: 0,
     }
 }
 
-async fn stored(store: &Store, n: usize) -> BTreeSet<Uuid> {
+pub(super) async fn stored(store: &Store, n: usize) -> BTreeSet<Uuid> {
     let mut ids = BTreeSet::new();
     for _ in 0..n {
         let id = Uuid::now_v7();
@@ -61,7 +62,7 @@ async fn stored(store: &Store, n: usize) -> BTreeSet<Uuid> {
     ids
 }
 
-async fn begun(store: &Store, new: NewBacklog) -> Uuid {
+pub(super) async fn begun(store: &Store, new: NewBacklog) -> Uuid {
     store.begin_backlog(&new).await.unwrap();
     new.batch.batch_id
 }
@@ -71,7 +72,7 @@ async fn row(store: &Store, id: Uuid) -> BatchRow {
 }
 
 /// Takes steps to the end; answers the batch.
-async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
+pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
     loop {
         match store.expand(id, jobs, now()).await.unwrap() {
             Expanded::Part(_) => {}

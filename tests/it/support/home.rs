@@ -69,6 +69,14 @@ impl Home {
         self.set("GAVEL_LLM_PROVIDERS", path.display())
     }
 
+    /// As [`Self::judge_at`], of another family.
+    pub(crate) fn judge_of(&mut self, family: &str, base_url: &str, more: &str) -> &mut Self {
+        let path = self.dir.path().join("llm_providers.yaml");
+        let text = providers(base_url, more).replace("type: openai", &format!("type: {family}"));
+        std::fs::write(&path, text).unwrap();
+        self.set("GAVEL_LLM_PROVIDERS", path.display())
+    }
+
     /// A variable of the program's environment.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)

@@ -301,7 +301,10 @@ fn json_response(status: u16, headers: &[(&'static str, String)], body: &Value) 
 
 /// A reply with this total over whatever dimensions the request's schema asks for.
 pub(crate) fn good_reply(total: u8, request: &Value) -> Value {
-    let schema = &request["response_format"]["json_schema"]["schema"];
+    let schema = match request.get("output_config") {
+        Some(config) => &config["format"]["schema"],
+        None => &request["response_format"]["json_schema"]["schema"],
+    };
     let parts = &schema["properties"]["score_breakdown"]["properties"];
     let parts = parts.as_object().cloned().unwrap_or_default();
     let mut left = u32::from(total);

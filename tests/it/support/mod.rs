@@ -1,5 +1,6 @@
 //! What tests stand on: a store of either kind with a database of its own.
 
+pub(crate) mod batch_server;
 pub(crate) mod client;
 pub(crate) mod criteria;
 pub(crate) mod home;

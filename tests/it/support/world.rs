@@ -59,6 +59,12 @@ impl World {
         Self::open(home, judge).await
     }
 
+    /// Opens the program without a worker, with the judge that the home names; this one's own is asked nothing.
+    pub(crate) async fn elsewhere(home: Home) -> Self {
+        let judge = JudgeServer::start(Say::Status(500)).await;
+        Self::open(home, judge).await
+    }
+
     /// The program itself.
     pub(crate) fn app(&self) -> &Arc<App> {
         self.app.as_ref().expect("it is open")

@@ -5,6 +5,7 @@
 //! 4,096 tokens), and all behind it is asked once, so that writing it would only cost more. What is cached all the same
 //! (`extra_body: {cache_control: ..}`) is counted and priced.
 
+mod batch;
 mod classify;
 mod headers;
 mod reply;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
-use super::endpoint::Dialect;
+use super::endpoint::{BatchDialect, Dialect};
 use super::refusal::Said;
 use super::reply::Unreadable;
 use super::shape::{Field, Rung, Shape};
@@ -92,5 +93,9 @@ impl Dialect for Anthropic {
 
     fn rates(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
         headers::rates(headers, now)
+    }
+
+    fn batches(&self) -> Option<&'static dyn BatchDialect> {
+        Some(&batch::Batches)
     }
 }

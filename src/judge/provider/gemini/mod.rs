@@ -11,7 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
-use super::endpoint::Dialect;
+use super::endpoint::{BatchDialect, Dialect};
 use super::headers::retry_after;
 use super::refusal::Said;
 use super::reply::Unreadable;
@@ -112,5 +112,9 @@ impl Dialect for Gemini {
     /// Its replies have no such headers.
     fn rates(&self, _headers: &HeaderMap, _now: DateTime<Utc>) -> RateReport {
         RateReport::default()
+    }
+
+    fn batches(&self) -> Option<&'static dyn BatchDialect> {
+        None
     }
 }

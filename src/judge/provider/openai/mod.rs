@@ -2,6 +2,7 @@
 //!
 //! The address is used as given; nothing is assumed of a server beyond the wire format, and unknown fields are ignored.
 
+mod batch;
 mod classify;
 mod headers;
 mod reply;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
-use super::endpoint::Dialect;
+use super::endpoint::{BatchDialect, Dialect};
 use super::refusal::Said;
 use super::reply::Unreadable;
 use super::shape::{Field, Rung, Shape};
@@ -85,5 +86,9 @@ impl Dialect for OpenAi {
 
     fn rates(&self, headers: &HeaderMap, _now: DateTime<Utc>) -> RateReport {
         headers::rates(headers)
+    }
+
+    fn batches(&self) -> Option<&'static dyn BatchDialect> {
+        Some(&batch::Batches)
     }
 }

@@ -1,0 +1,236 @@
+//! The judge's slow and cheap way: questions go to its provider's batch endpoint, and come back within a day.
+//!
+//! Nothing is kept here. Who collects a reply keeps it under the key that [`Accepted`] names, and whoever then asks the
+//! question for the same asker finds it in the place of a call. What the batch left unanswered is asked as ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::call::{self, Failed};
+use super::kept::kept;
+use super::run::first_call;
+use super::{Inner, Judge, usage};
+use crate::judge::call_log::{CallRecord, CallUsage};
+use crate::judge::provider::{
+    Added, Batches, Collected, Found, Part, PartSize, Progress, ProviderReply, Results,
+};
+use crate::judge::{CacheKey, CachedReply, JudgeError, Question, Reply};
+
+/// A judge whose provider answers batches at a part of the price.
+pub struct Economy {
+    inner: Arc<Inner>,
+    factor: f64,
+}
+
+/// The answers of a part that has ended, one by one.
+pub struct Answers<'a>(Results<'a>);
+
+/// One question's answer as it came, not checked yet.
+#[derive(Debug)]
+pub struct CollectedAnswer {
+    /// Who asked: the id under which the question was added.
+    pub asked_for: Uuid,
+    ended: Result<ProviderReply, JudgeError>,
+}
+
+/// What an answer came to.
+#[derive(Debug)]
+pub struct Accepted {
+    /// What is to be kept, and under which key; or why the question must be asked again.
+    pub reply: Result<(CacheKey, CachedReply), JudgeError>,
+    /// What it used, at the batch's price. What can't be used was paid for too.
+    pub usage: CallUsage,
+}
+
+/// A part as the provider knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct HandedOver<'a> {
+    /// The provider's name for it.
+    pub batch: &'a str,
+    /// When it was handed over.
+    pub at: DateTime<Utc>,
+}
+
+impl Judge {
+    /// Its economy lane; `None` where its entry names no `batch_price_factor`, or is asked at `custom_base_url`.
+    pub fn economy(&self) -> Option<Economy> {
+        let factor = self.inner.spec.entry().batch_price_factor?;
+        self.inner.provider.batches()?;
+        Some(Economy {
+            inner: Arc::clone(&self.inner),
+            factor,
+        })
+    }
+}
+
+impl Economy {
+    /// What a call costs of an ordinary one.
+    pub fn price_factor(&self) -> f64 {
+        self.factor
+    }
+
+    /// An empty part, no larger than `most` and than the provider takes. `tag` is its name among ours.
+    ///
+    /// # Errors
+    /// As all below: of one try, in the class that a call's error would have.
+    pub fn part(&self, tag: Uuid, most: PartSize) -> Result<Part, JudgeError> {
+        Ok(self.batches()?.part(tag, most))
+    }
+
+    /// Adds a question of `asked_for`. A part that is full stays as it is.
+    ///
+    /// # Errors
+    /// `Misconfigured` where no request can be made of it.
+    pub fn add(
+        &self,
+        part: &mut Part,
+        asked_for: Uuid,
+        question: &Question,
+    ) -> Result<Added, JudgeError> {
+        let call = first_call(&self.inner, question);
+        self.batches()?.add(part, asked_for, &call)
+    }
+
+    /// Hands a part over; the provider's name for it. After an error it may have arrived all the same: [`Self::find`] tells.
+    ///
+    /// # Errors
+    /// Of one try.
+    pub async fn submit(&self, part: Part) -> Result<String, JudgeError> {
+        self.batches()?.submit(part).await
+    }
+
+    /// Looks for a part that may have been handed over.
+    ///
+    /// # Errors
+    /// Of one try.
+    pub async fn find(&self, tag: Uuid) -> Result<Found, JudgeError> {
+        self.batches()?.find(tag).await
+    }
+
+    /// How far a part is.
+    ///
+    /// # Errors
+    /// Of one try.
+    pub async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
+        self.batches()?.look(batch).await
+    }
+
+    /// The answers of a part that has ended.
+    ///
+    /// # Errors
+    /// Of one try; those met while reading come from [`Answers::next`].
+    pub async fn collect(&self, batch: &str) -> Result<Answers<'_>, JudgeError> {
+        self.batches()?.collect(batch).await.map(Answers)
+    }
+
+    /// Asks the provider to answer no more of a part; what it did answer is billed, and can be collected.
+    ///
+    /// # Errors
+    /// Of one try.
+    pub async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
+        self.batches()?.cancel(batch).await
+    }
+
+    /// Checks an answer against its question as that of a call is checked, and logs the call: once, however often it is
+    /// collected.
+    pub fn accept(
+        &self,
+        part: HandedOver<'_>,
+        question: &Question,
+        answer: CollectedAnswer,
+    ) -> Accepted {
+        let judge = &*self.inner;
+        let spec = &judge.spec;
+        let mut record = CallRecord {
+            call_id: call_id(part.batch, answer.asked_for),
+            asked_for: answer.asked_for,
+            judge: spec.name().to_owned(),
+            model: spec.model().to_owned(),
+            at: part.at,
+            // Nobody waited for it, and nobody knows how long it took.
+            latency: Duration::ZERO,
+            error: None,
+            message: None,
+            status: None,
+            usage: usage::nothing(),
+            reply: None,
+        };
+        if let Ok(reply) = &answer.ended {
+            record.replied(reply, self.usage(reply));
+        }
+        let usage = record.usage;
+        let read = answer.ended.map_err(Failed::from).and_then(|reply| {
+            let cap = spec.limits().max_output_tokens;
+            call::read(spec, question, cap, reply)
+        });
+        if let Err(Failed { error, .. }) = &read {
+            record.failed(error);
+        }
+        judge.wiring.log.log(record);
+        Accepted {
+            reply: read
+                .map(|reply| self.kept(answer.asked_for, question, &reply))
+                .map_err(|failed| failed.error),
+            usage,
+        }
+    }
+
+    /// What is to be kept of a reply that stands for a collected one.
+    pub fn kept(
+        &self,
+        asked_for: Uuid,
+        question: &Question,
+        reply: &Reply,
+    ) -> (CacheKey, CachedReply) {
+        let key = CacheKey::of_collected(&self.inner.spec, question, asked_for);
+        (key, kept(reply))
+    }
+
+    fn usage(&self, reply: &ProviderReply) -> CallUsage {
+        let ordinary = usage::of_reply(&self.inner.spec, reply);
+        CallUsage {
+            cost_usd: ordinary.cost_usd.map(|cost| cost * self.factor),
+            ..ordinary
+        }
+    }
+
+    fn batches(&self) -> Result<&dyn Batches, JudgeError> {
+        self.inner.provider.batches().ok_or_else(|| JudgeError {
+            class: crate::judge::ErrorClass::Misconfigured,
+            message: format!("judge {:?} has no batch endpoint", self.inner.spec.name()),
+            status: None,
+            retry_after: None,
+            raw_reply: None,
+        })
+    }
+}
+
+impl Answers<'_> {
+    /// The next answer, in the provider's order; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the answers break off: collect them again, what was accepted is known.
+    pub async fn next(&mut self) -> Result<Option<CollectedAnswer>, JudgeError> {
+        let next = self.0.next().await?;
+        Ok(next.map(|Collected { id, ended }| CollectedAnswer {
+            asked_for: id,
+            ended,
+        }))
+    }
+}
+
+/// The same for the same answer.
+fn call_id(batch: &str, asked_for: Uuid) -> Uuid {
+    let mut hash = Sha256::new();
+    hash.update(b"collected");
+    hash.update(asked_for.as_bytes());
+    hash.update(batch.as_bytes());
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}

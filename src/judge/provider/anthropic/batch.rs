@@ -1,0 +1,193 @@
+//! Message batches: calls in one request, answers in one file.
+//!
+//! A batch has no name but the provider's: whether one that was handed over arrived can't be asked.
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::judge::JudgeError;
+use crate::judge::provider::endpoint::{BatchDialect, Content, Line, LineSays, Wire};
+use crate::judge::provider::{Found, Part, PartSize, Progress};
+
+/// What a batch's text begins with.
+const OPENING: &[u8] = b"{\"requests\":[";
+
+/// The words of message batches.
+pub(super) struct Batches;
+
+#[derive(Deserialize)]
+struct Batch {
+    id: String,
+    processing_status: Option<String>,
+    request_counts: Option<Counts>,
+    results_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    processing: Option<u64>,
+    succeeded: Option<u64>,
+    errored: Option<u64>,
+    canceled: Option<u64>,
+    expired: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    custom_id: String,
+    result: Outcome,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    #[serde(rename = "type")]
+    kind: String,
+    message: Option<Box<RawValue>>,
+    error: Option<Box<RawValue>>,
+}
+
+#[async_trait]
+impl BatchDialect for Batches {
+    fn most(&self) -> PartSize {
+        PartSize {
+            calls: 100_000,
+            bytes: 256_000_000,
+        }
+    }
+
+    fn open(&self, part: &mut Part) {
+        part.body.extend_from_slice(OPENING);
+    }
+
+    fn add(&self, part: &mut Part, id: Uuid, body: &[u8]) {
+        let comma = if part.calls == 0 { "" } else { "," };
+        let head = format!("{comma}{{\"custom_id\":\"{id}\",\"params\":");
+        part.body.extend_from_slice(head.as_bytes());
+        part.body.extend_from_slice(body);
+        part.body.push(b'}');
+    }
+
+    async fn submit(&self, wire: &Wire<'_>, part: Part) -> Result<String, JudgeError> {
+        let Part { mut body, .. } = part;
+        body.extend_from_slice(b"]}");
+        let content = Content {
+            kind: "application/json".to_owned(),
+            body,
+        };
+        let batch: Batch = wire.post(&batches(wire, ""), content).await?;
+        Ok(batch.id)
+    }
+
+    async fn find(&self, _wire: &Wire<'_>, _tag: Uuid) -> Result<Found, JudgeError> {
+        Ok(Found::CantTell)
+    }
+
+    async fn look(&self, wire: &Wire<'_>, batch: &str) -> Result<Progress, JudgeError> {
+        let batch = named(wire, batch).await?;
+        Ok(match batch.processing_status.as_deref() {
+            Some("ended") => Progress::Ended,
+            // In progress or canceling; and what nobody has told us of.
+            Some(_) | None => running(batch.request_counts.as_ref()),
+        })
+    }
+
+    async fn results(&self, wire: &Wire<'_>, batch: &str) -> Result<Vec<String>, JudgeError> {
+        let named = named(wire, batch).await?;
+        // Where the provider says, unless the key would leave the entry's server for it.
+        let told = named.results_url.filter(|url| wire.is_ours(url));
+        let results = format!("/{}/results", Wire::segment(batch));
+        Ok(vec![told.unwrap_or_else(|| batches(wire, &results))])
+    }
+
+    fn line(&self, text: &[u8]) -> Option<Line> {
+        let answer: Answer = serde_json::from_slice(text).ok()?;
+        let Outcome {
+            kind,
+            message,
+            error,
+        } = answer.result;
+        let said = match (kind.as_str(), message, error) {
+            ("succeeded", Some(message), _) => LineSays::Answered(200, message),
+            // An error's body as a call's: its type says the status.
+            ("errored", _, Some(error)) => LineSays::Answered(200, error),
+            _ => LineSays::Unanswered(kind),
+        };
+        Some(Line {
+            id: answer.custom_id,
+            said,
+        })
+    }
+
+    async fn cancel(&self, wire: &Wire<'_>, batch: &str) -> Result<(), JudgeError> {
+        let address = batches(wire, &format!("/{}/cancel", Wire::segment(batch)));
+        let _cancelled: Batch = wire.post(&address, Content::json(&json!({}))).await?;
+        Ok(())
+    }
+}
+
+/// The address of batches, and of what lies below it: beside that of single messages.
+fn batches(wire: &Wire<'_>, below: &str) -> String {
+    let messages = wire.spec().entry().path.split('?').next();
+    let messages = messages.unwrap_or_default().trim_end_matches('/');
+    wire.address(&format!("{messages}/batches{below}"))
+}
+
+async fn named(wire: &Wire<'_>, batch: &str) -> Result<Batch, JudgeError> {
+    let address = batches(wire, &format!("/{}", Wire::segment(batch)));
+    wire.get(&address).await
+}
+
+fn running(counts: Option<&Counts>) -> Progress {
+    let Some(counts) = counts else {
+        return Progress::Running { done: 0, total: 0 };
+    };
+    let ended = [
+        counts.succeeded,
+        counts.errored,
+        counts.canceled,
+        counts.expired,
+    ];
+    let done = ended.into_iter().flatten().fold(0, u64::saturating_add);
+    Progress::Running {
+        done,
+        total: done.saturating_add(counts.processing.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_message_an_error_or_says_that_there_is_neither() {
+        let line = |result: &str| {
+            let text = format!(r#"{{"custom_id":"a","result":{result}}}"#);
+            Batches.line(text.as_bytes()).unwrap().said
+        };
+        for (result, expected) in [
+            (
+                r#"{"type":"succeeded","message":{"content":[]}}"#,
+                r#"{"content":[]}"#,
+            ),
+            (
+                r#"{"type":"errored","error":{"type":"error","error":{"type":"api_error"}}}"#,
+                r#"{"type":"error","error":{"type":"api_error"}}"#,
+            ),
+        ] {
+            let LineSays::Answered(200, body) = line(result) else {
+                panic!("expected an answer to {result}");
+            };
+            assert_eq!(body.get(), expected);
+        }
+        for kind in ["expired", "canceled", "succeeded"] {
+            let LineSays::Unanswered(why) = line(&format!(r#"{{"type":"{kind}"}}"#)) else {
+                panic!("expected none for {kind}");
+            };
+            assert_eq!(why, kind);
+        }
+        assert!(Batches.line(b"{}").is_none());
+    }
+}

@@ -1,0 +1,194 @@
+//! The answers of a part, line by line: a file of 200 MB is never held.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::batch::{BatchDialect, Wire};
+use crate::judge::JudgeError;
+use crate::judge::error::ErrorClass;
+use crate::judge::provider::Collected;
+use crate::judge::provider::http::broken;
+
+/// A line that is longer holds no reply.
+const LONGEST_LINE: usize = 4 * 1024 * 1024;
+/// A file of which nothing comes for so long has broken off.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What one line says.
+pub(in crate::judge::provider) struct Line {
+    /// The id under which the call was added.
+    pub(in crate::judge::provider) id: String,
+    pub(in crate::judge::provider) said: LineSays,
+}
+
+/// How one call ended.
+pub(in crate::judge::provider) enum LineSays {
+    /// With this status and body.
+    Answered(u16, Box<RawValue>),
+    /// Without an answer: why.
+    Unanswered(String),
+}
+
+/// The answers of a part, in the provider's order.
+pub(in crate::judge) struct Results<'a> {
+    wire: Wire<'a>,
+    words: &'static dyn BatchDialect,
+    /// Files that are still to be read.
+    addresses: VecDeque<String>,
+    open: Option<Lines>,
+}
+
+impl<'a> Results<'a> {
+    pub(super) fn new(
+        wire: Wire<'a>,
+        words: &'static dyn BatchDialect,
+        addresses: Vec<String>,
+    ) -> Self {
+        Self {
+            wire,
+            words,
+            addresses: addresses.into(),
+            open: None,
+        }
+    }
+
+    /// The next answer; `None` at the end. After an error it is begun anew with another `collect`.
+    pub(in crate::judge) async fn next(&mut self) -> Result<Option<Collected>, JudgeError> {
+        loop {
+            let Some(lines) = &mut self.open else {
+                let Some(address) = self.addresses.pop_front() else {
+                    return Ok(None);
+                };
+                let response = self.wire.stream(&address).await?;
+                self.open = Some(Lines::of(response));
+                continue;
+            };
+            match lines.next().await.map_err(|what| self.cut_off(&what))? {
+                None => self.open = None,
+                Some(text) => {
+                    if let Some(collected) = self.read(&text) {
+                        return Ok(Some(collected));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a line says of one of our calls. A line that says nothing leaves its call unanswered.
+    fn read(&self, text: &[u8]) -> Option<Collected> {
+        let known = self
+            .words
+            .line(text)
+            .and_then(|line| Some((Uuid::parse_str(&line.id).ok()?, line.said)));
+        let Some((id, said)) = known else {
+            tracing::warn!(
+                judge = self.wire.spec().name(),
+                bytes = text.len(),
+                "a line of a provider's batch can't be read; its call counts as unanswered"
+            );
+            return None;
+        };
+        let ended = match said {
+            LineSays::Answered(status, body) => self.wire.reply(status, body.get().as_bytes()),
+            LineSays::Unanswered(why) => Err(self.wire.error(
+                ErrorClass::Transient,
+                &format!("left a call of a batch unanswered: {why}"),
+            )),
+        };
+        Some(Collected { id, ended })
+    }
+
+    fn cut_off(&self, what: &str) -> JudgeError {
+        self.wire.error(
+            ErrorClass::Transient,
+            &format!("broke off the answers of a batch: {what}"),
+        )
+    }
+}
+
+/// A body by lines.
+struct Lines {
+    response: reqwest::Response,
+    /// What was read and not given yet.
+    held: Vec<u8>,
+    /// How far `held` was searched for a line's end.
+    searched: usize,
+    /// Whether the rest of a line is passed over, since it is too long.
+    passing: bool,
+    ended: bool,
+}
+
+impl Lines {
+    fn of(response: reqwest::Response) -> Self {
+        Self {
+            response,
+            held: Vec::new(),
+            searched: 0,
+            passing: false,
+            ended: false,
+        }
+    }
+
+    /// The next line that isn't empty.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            if let Some(line) = self.whole_line() {
+                if line.iter().any(|byte| !byte.is_ascii_whitespace()) {
+                    return Ok(Some(line));
+                }
+                continue;
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.read_on().await?;
+        }
+    }
+
+    /// Takes the first whole line of what is held.
+    fn whole_line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let unsearched = self.held.get(self.searched..).unwrap_or_default();
+            let end = unsearched.iter().position(|byte| *byte == b'\n');
+            let Some(end) = end.map(|at| self.searched + at) else {
+                self.searched = self.held.len();
+                if self.searched > LONGEST_LINE {
+                    self.passing = true;
+                    self.forget();
+                }
+                if !self.ended || self.held.is_empty() {
+                    return None;
+                }
+                // The last line may end with the file.
+                self.searched = 0;
+                let last = std::mem::take(&mut self.held);
+                return (!self.passing).then_some(last);
+            };
+            let rest = self.held.split_off(end + 1);
+            let line = std::mem::replace(&mut self.held, rest);
+            self.searched = 0;
+            if !std::mem::take(&mut self.passing) {
+                return Some(line);
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        self.held.clear();
+        self.searched = 0;
+    }
+
+    async fn read_on(&mut self) -> Result<(), String> {
+        match timeout(SILENCE, self.response.chunk()).await {
+            Ok(Ok(Some(chunk))) => self.held.extend_from_slice(&chunk),
+            Ok(Ok(None)) => self.ended = true,
+            Ok(Err(error)) => return Err(broken(None, "the connection broke", &error).message),
+            Err(_) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
+        }
+        Ok(())
+    }
+}

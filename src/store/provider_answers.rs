@@ -1,0 +1,174 @@
+//! What a provider's batch answered for items: replies, and what they used.
+//!
+//! What an item used is added with its outcome, in one transaction, and it has one outcome: answers may be collected as often as
+//! it takes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
+
+use super::budgets::{BatchUsage, spend};
+use super::db::{Conn, twice};
+use super::job_row::job_columns;
+use super::provider_parts::jobs;
+use super::replies::{KeptReply, upsert_statement};
+use super::sql::{Arg, Sql, sql};
+use super::{ProviderPart, Store, StoreError};
+use crate::job::{Job, JobId, Usage};
+use crate::judge::{CacheKey, CachedReply};
+
+/// How long a collected reply is kept: a batch may be paused meanwhile, and its items wait for their judge.
+const KEPT: TimeDelta = TimeDelta::days(7);
+
+/// What came of one item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemAnswer {
+    /// The item.
+    pub job_id: JobId,
+    /// The reply to be kept, or why there is none.
+    pub reply: Result<(CacheKey, CachedReply), String>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+impl Store {
+    /// Those of these jobs that are in the part and have no outcome yet.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn unanswered_of_part(
+        &self,
+        tag: Uuid,
+        ids: &[Uuid],
+    ) -> Result<Vec<Job>, StoreError> {
+        const ATTEMPTED: &str = "reading items of a part";
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut statement = sql!(
+            concat!(
+                "select ",
+                job_columns!(),
+                " from scoring_jobs where exists (select 1 from provider_batch_items i
+                    where i.job_id = scoring_jobs.job_id and i.tag = $1 and i.outcome is null) and job_id in "
+            ),
+            tag
+        );
+        statement.push_list(ids.iter().copied());
+        jobs(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+    }
+
+    /// Keeps what came of items: replies, what they used on the jobs and on their batch, and the outcomes; all or nothing, and
+    /// of each item once.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn keep_answers(
+        &self,
+        part: &ProviderPart,
+        worker_id: Uuid,
+        answers: &[ItemAnswer],
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "keeping what a part's items came to";
+        if answers.is_empty() {
+            return Ok(());
+        }
+        let outcomes = outcomes_statement(part.tag, answers);
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let first = tx.fetch(&outcomes).await?;
+            let first = first
+                .iter()
+                .map(|row| row.get("job_id"))
+                .collect::<sqlx::Result<HashSet<Uuid>>>()?;
+            let new = answers.iter().filter(|one| first.contains(&one.job_id.0));
+            let new: Vec<&ItemAnswer> = new.collect();
+            if !new.is_empty() {
+                tx.execute(&usage_statement(&new)).await?;
+                let replies: Vec<KeptReply> = new
+                    .iter()
+                    .filter_map(|one| one.reply.as_ref().ok())
+                    .map(|(key, reply)| KeptReply::new(key.clone(), reply.clone(), now, KEPT))
+                    .collect();
+                if !replies.is_empty() {
+                    tx.execute(&upsert_statement(replies.iter())).await?;
+                }
+                let used = used(part.batch_id, worker_id, &new);
+                let stopped = spend(&mut tx, &used).await?;
+                tx.commit().await?;
+                self.spent.add(stopped);
+                return Ok(());
+            }
+            tx.commit().await
+        })
+    }
+}
+
+fn outcomes_statement(tag: Uuid, answers: &[ItemAnswer]) -> Sql {
+    let rows = answers
+        .iter()
+        .map(|one| {
+            let (outcome, error) = match &one.reply {
+                Ok(_) => ("replied", None),
+                Err(why) => ("failed", Some(why.as_str())),
+            };
+            vec![
+                Arg::from(one.job_id.0),
+                tag.into(),
+                outcome.into(),
+                error.into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows("v_job_id, v_tag, v_outcome, v_error", rows);
+    statement.push(
+        "update provider_batch_items set outcome = v_outcome, error = v_error from v
+         where job_id = v_job_id and tag = v_tag and outcome is null returning job_id",
+    );
+    statement
+}
+
+/// As the recorder adds what a run used.
+fn usage_statement(answers: &[&ItemAnswer]) -> Sql {
+    let rows = answers
+        .iter()
+        .map(|one| {
+            vec![
+                Arg::from(one.job_id.0),
+                one.usage.tokens_in.into(),
+                one.usage.tokens_out.into(),
+                one.usage.cost_usd.into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows("v_job_id, v_tokens_in, v_tokens_out, v_cost_usd", rows);
+    statement.push(
+        "update scoring_jobs set
+            tokens_in = tokens_in + v_tokens_in,
+            tokens_out = tokens_out + v_tokens_out,
+            cost_usd = case
+                when v_cost_usd is not null then cost_usd + v_cost_usd
+                when v_tokens_in = 0 and v_tokens_out = 0 then cost_usd
+            end
+         from v where job_id = v_job_id",
+    );
+    statement
+}
+
+fn used(
+    batch_id: Uuid,
+    worker_id: Uuid,
+    answers: &[&ItemAnswer],
+) -> BTreeMap<(Uuid, Uuid), BatchUsage> {
+    let mut sum = BatchUsage::default();
+    for one in answers {
+        sum.spent_usd += one.usage.cost_usd.unwrap_or(0.0);
+        sum.unpriced += i64::from(one.usage.cost_usd.is_none());
+        sum.tokens_in += one.usage.tokens_in;
+        sum.tokens_out += one.usage.tokens_out;
+    }
+    BTreeMap::from([((batch_id, worker_id), sum)])
+}

@@ -1,0 +1,322 @@
+//! The parts in which a batch is handed over to a provider, from their making to their end.
+//!
+//! An item is in one part. What came of it is in `provider_answers`.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::db::{Conn, twice};
+use super::job_row::{job, job_columns};
+use super::sql::{Arg, Row, Sql, sql};
+use super::{Store, StoreError};
+use crate::job::{Job, JobId, text_enum};
+
+text_enum! {
+    /// Where a part stands.
+    pub enum PartState {
+        /// It is being handed over.
+        Making = "making",
+        /// The provider has it.
+        Submitted = "submitted",
+        /// Its answers are here.
+        Collected = "collected",
+        /// Nothing came of it.
+        Failed = "failed",
+    }
+}
+
+/// A part of a batch, as it is handed over to a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderPart {
+    /// Our name for it.
+    pub tag: Uuid,
+    /// The batch.
+    pub batch_id: Uuid,
+    /// Whose provider.
+    pub judge: String,
+    /// The provider's name for it, once it is known.
+    pub provider_id: Option<String>,
+    /// Where it stands.
+    pub state: PartState,
+    /// How many items it holds.
+    pub requests: i64,
+    /// How many of them have ended, as the provider says.
+    pub done: i64,
+    /// When it was noted, before it was handed over.
+    pub made_at: DateTime<Utc>,
+    /// When it was handed over.
+    pub submitted_at: Option<DateTime<Utc>>,
+    /// Why nothing came of it.
+    pub error: Option<String>,
+}
+
+/// A part to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPart {
+    /// Our name for it.
+    pub tag: Uuid,
+    /// The batch.
+    pub batch_id: Uuid,
+    /// Whose provider.
+    pub judge: String,
+    /// The items in it.
+    pub items: Vec<JobId>,
+    /// Items of which no question could be made, and why: they run as ever, and fail as ever.
+    pub left_out: Vec<(JobId, String)>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+macro_rules! part_columns {
+    () => {
+        "tag, batch_id, judge, provider_id, state, requests, done, made_at, submitted_at, error"
+    };
+}
+
+impl ProviderPart {
+    /// Whether something may still come of it.
+    pub fn is_open(&self) -> bool {
+        match self.state {
+            PartState::Making | PartState::Submitted => true,
+            PartState::Collected | PartState::Failed => false,
+        }
+    }
+
+    /// Whether its provider had no room for it, so that its items went into others.
+    pub fn was_turned_away(&self) -> bool {
+        self.state == PartState::Failed && self.requests == 0 && self.provider_id.is_some()
+    }
+}
+
+impl Store {
+    /// The parts of a batch, in the order in which they were made.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn provider_parts(&self, id: Uuid) -> Result<Vec<ProviderPart>, StoreError> {
+        const ATTEMPTED: &str = "reading the parts of a batch";
+        let statement = sql!(
+            concat!(
+                "select ",
+                part_columns!(),
+                " from provider_batches where batch_id = $1 order by tag"
+            ),
+            id
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(part)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Items of a batch that haven't ended and are in no part, behind the place `after`, in their order. `limit` 1-500.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn items_in_no_part(
+        &self,
+        id: Uuid,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<Job>, StoreError> {
+        const ATTEMPTED: &str = "reading items that are in no part";
+        let statement = sql!(
+            concat!(
+                "select ",
+                job_columns!(),
+                " from scoring_jobs where batch_id = $1 and item_no > $2 and finished_at is null
+                   and not exists (select 1 from provider_batch_items i where i.job_id = scoring_jobs.job_id)
+                 order by item_no limit $3"
+            ),
+            id,
+            after,
+            limit
+        );
+        jobs(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+    }
+
+    /// Notes a part before it is handed over. An item that is in another part already makes all of it fail.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn make_part(&self, new: &NewPart) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "noting a part of a batch";
+        let (state, error) = match new.items.is_empty() {
+            true => (
+                PartState::Failed,
+                Some("no question could be made of its items"),
+            ),
+            false => (PartState::Making, None),
+        };
+        let requests = i64::try_from(new.items.len()).unwrap_or(i64::MAX);
+        let part = sql!(
+            "insert into provider_batches (tag, batch_id, judge, state, requests, made_at, error)
+             values ($1, $2, $3, $4, $5, $6, $7)",
+            new.tag,
+            new.batch_id,
+            &new.judge,
+            state.as_str(),
+            requests,
+            new.at,
+            error
+        );
+        let placed = new.items.iter().map(|id| (*id, None));
+        let left_out = new
+            .left_out
+            .iter()
+            .map(|(id, why)| (*id, Some(why.as_str())));
+        let items: Vec<(JobId, Option<&str>)> = placed.chain(left_out).collect();
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            tx.execute(&part).await?;
+            for items in items.chunks(1_000) {
+                tx.execute(&items_statement(new.tag, items)).await?;
+            }
+            tx.commit().await
+        })
+    }
+
+    /// A part has arrived.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn part_submitted(
+        &self,
+        tag: Uuid,
+        provider_id: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update provider_batches set state = 'submitted', provider_id = $2, submitted_at = $3
+             where tag = $1 and state = 'making'",
+            tag,
+            provider_id,
+            now
+        );
+        self.db
+            .execute("noting that a part has arrived", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// A part never arrived, as far as can be known, or was turned away: its items go into another one.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn unmake_part(&self, tag: Uuid, why: &str) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "taking a part back that never arrived";
+        let items = sql!(
+            "delete from provider_batch_items where tag = $1 and outcome is null",
+            tag
+        );
+        let part = sql!(
+            "update provider_batches set state = 'failed', requests = 0, error = $2
+             where tag = $1 and state in ('making', 'submitted')",
+            tag,
+            why
+        );
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.execute(&part).await? > 0 {
+                tx.execute(&items).await?;
+            }
+            tx.commit().await
+        })
+    }
+
+    /// How many calls of a part have ended, as the provider says.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn part_progress(&self, tag: Uuid, done: u64) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update provider_batches set done = $2 where tag = $1 and state = 'submitted'",
+            tag,
+            i64::try_from(done).unwrap_or(i64::MAX)
+        );
+        self.db
+            .execute("noting how far a part is", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Nothing more comes of a part. Items that have no outcome by then are asked as ever.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn end_part(
+        &self,
+        tag: Uuid,
+        state: PartState,
+        error: Option<&str>,
+    ) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "ending a part";
+        let items = sql!(
+            "update provider_batch_items set outcome = 'failed', error = coalesce(cast($2 as text), 'left unanswered')
+             where tag = $1 and outcome is null",
+            tag,
+            error
+        );
+        let part = sql!(
+            "update provider_batches set state = $2, error = $3,
+                done = case when $2 = 'collected' then requests else done end
+             where tag = $1 and state in ('making', 'submitted')",
+            tag,
+            state.as_str(),
+            error
+        );
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.execute(&part).await? > 0 {
+                tx.execute(&items).await?;
+            }
+            tx.commit().await
+        })
+    }
+}
+
+fn items_statement(tag: Uuid, items: &[(JobId, Option<&str>)]) -> Sql {
+    let rows = items
+        .iter()
+        .map(|(id, error)| {
+            vec![
+                Arg::from(id.0),
+                tag.into(),
+                error.map(|_| "failed").into(),
+                (*error).into(),
+            ]
+        })
+        .collect();
+    let mut statement = Sql::of_rows("v_job_id, v_tag, v_outcome, v_error", rows);
+    statement.push(
+        "insert into provider_batch_items (job_id, tag, outcome, error)
+         select v_job_id, v_tag, v_outcome, v_error from v where v_job_id is not null",
+    );
+    statement
+}
+
+pub(super) fn jobs(attempted: &'static str, rows: &[Row]) -> Result<Vec<Job>, StoreError> {
+    rows.iter()
+        .map(job)
+        .collect::<sqlx::Result<_>>()
+        .map_err(|e| StoreError::of(attempted, &e))
+}
+
+fn part(row: &Row) -> sqlx::Result<ProviderPart> {
+    Ok(ProviderPart {
+        tag: row.get("tag")?,
+        batch_id: row.get("batch_id")?,
+        judge: row.get("judge")?,
+        provider_id: row.get("provider_id")?,
+        state: row.text_enum("state")?,
+        requests: row.get("requests")?,
+        done: row.get("done")?,
+        made_at: row.get("made_at")?,
+        submitted_at: row.get("submitted_at")?,
+        error: row.get("error")?,
+    })
+}

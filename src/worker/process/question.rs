@@ -1,0 +1,31 @@
+//! The question of a job that isn't run yet: what its run will ask, for whoever asks ahead.
+
+use super::{
+    Ending, FailureClass, Job, Nonce, Pipeline, Weight, class_of_bad, failed, judge_needed,
+};
+use crate::judge::Question;
+
+impl Pipeline {
+    /// The one question of a session's job.
+    ///
+    /// # Errors
+    /// The ending that a run would come to before it asks.
+    pub(in crate::worker) async fn question(&self, job: &Job) -> Result<Question, Ending> {
+        let criteria = self.criteria(&job.criteria_hash).await?;
+        let request = self.request(job).await?;
+        let judge = self.judge(job)?.ok_or_else(judge_needed)?;
+        let (limits, nonce) = (judge.limits(), Nonce::draw(&mut fastrand::Rng::new()));
+        let asking = move || request.questions(&criteria, &limits, &nonce);
+        let questions = Weight::of(&job.payload).run(asking).await?;
+        let questions =
+            questions.map_err(|error| failed(class_of_bad(&error), error.to_string()))?;
+        let mut questions = questions.into_iter();
+        match (questions.next(), questions.next()) {
+            (Some(question), None) => Ok(question),
+            (None, _) | (Some(_), Some(_)) => Err(failed(
+                FailureClass::Internal,
+                "it isn't one question".to_owned(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Backlogs whose replies are fetched ahead by a provider's batches, from the request to the scores, in both wire formats.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::on_every_setup;
+use crate::support::batch_server::{BatchServer, Fate, marker};
+use crate::support::client::PATIENCE;
+use crate::support::home::Home;
+use crate::support::judge_server::{Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::sessions::session_about;
+use crate::support::wait::eventually;
+use crate::support::world::World;
+
+on_every_setup!(
+    replies_are_fetched_ahead_at_half_the_price_by_openais_batches,
+    replies_are_fetched_ahead_at_half_the_price_by_anthropics_batches,
+    what_a_providers_batch_leaves_unanswered_is_asked_as_ever,
+    a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_paid_twice,
+    a_batch_that_is_cancelled_is_cancelled_at_the_provider_too,
+    replies_are_collected_while_a_batch_is_paused_and_nothing_runs,
+    a_large_batch_goes_out_in_parts_and_in_smaller_ones_where_there_is_no_room,
+    a_provider_that_is_away_is_waited_for_in_words,
+    a_part_that_is_refused_is_asked_one_by_one,
+    what_economy_cant_go_with_is_refused_in_words,
+);
+
+/// What a call costs: USD 1 and 2 for a million tokens.
+fn full() -> f64 {
+    let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
+    f64::from(tokens) / 1e6
+}
+
+async fn provider(home: &mut Home, family: &str) -> BatchServer {
+    let server = BatchServer::start(Fate::Score(70)).await;
+    home.judge_of(family, &server.url(family), "  batch_price_factor: 0.5\n");
+    home.set("GAVEL_WORKER_ECONOMY_POLL_S", 0.1);
+    server
+}
+
+/// Sessions whose prompts hold the markers 0, 1, 2 ..
+async fn put(world: &World, n: usize) -> Vec<Uuid> {
+    let mut ids = Vec::new();
+    for n in 0..n {
+        let about = format!("{}{n}-", Uuid::now_v7());
+        ids.push(
+            world
+                .api
+                .put(session_about(&format!("{about}marker-{n}.")))
+                .await,
+        );
+    }
+    ids
+}
+
+async fn rescore(world: &World, more: Value) -> String {
+    let mut body = json!({ "economy": true });
+    for (key, value) in more.as_object().unwrap() {
+        body[key] = value.clone();
+    }
+    let answer = world.api.send("POST", "/api/v1/rescore", Some(body), &[]);
+    let made = answer.await.expect(202);
+    assert_eq!(made["economy"]["state"], "asked", "{made:#}");
+    made["links"]["self"].as_str().unwrap().to_owned()
+}
+
+async fn until(world: &World, batch: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    eventually(PATIENCE, what, || async {
+        let found = world.api.get(batch).await.expect(200);
+        is(&found).then_some(found)
+    })
+    .await
+}
+
+async fn completed(world: &World, batch: &str) -> Value {
+    let done =
+        |found: &Value| found["state"] == "completed" && found["economy"]["state"] == "collected";
+    until(world, batch, "the batch is completed", done).await
+}
+
+async fn handed_over(world: &World, batch: &str, requests: i64) -> Value {
+    until(world, batch, "everything is handed over", |found| {
+        let parts = found["economy"]["parts"].as_array().unwrap();
+        let there = parts.iter().filter(|part| part["state"] == "submitted");
+        there
+            .map(|part| part["requests"].as_i64().unwrap())
+            .sum::<i64>()
+            == requests
+    })
+    .await
+}
+
+fn spent(batch: &Value, expected: f64) {
+    let spent = batch["spent_usd"].as_f64().unwrap();
+    assert!(
+        (spent - expected).abs() < 1e-9,
+        "{spent} for {expected}: {batch:#}"
+    );
+    assert!(
+        (batch["cost_usd"].as_f64().unwrap() - expected).abs() < 1e-9,
+        "{batch:#}"
+    );
+}
+
+async fn replies_are_fetched_ahead_at_half_the_price_by_openais_batches(home: Home) {
+    replies_are_fetched_ahead(home, "openai").await;
+}
+
+async fn replies_are_fetched_ahead_at_half_the_price_by_anthropics_batches(home: Home) {
+    replies_are_fetched_ahead(home, "anthropic").await;
+}
+
+async fn replies_are_fetched_ahead(mut home: Home, family: &str) {
+    let server = provider(&mut home, family).await;
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    let sessions = put(&world, 5).await;
+    let plan = |economy: bool| {
+        let body = json!({ "economy": economy, "dry_run": true });
+        world.api.send("POST", "/api/v1/rescore", Some(body), &[])
+    };
+    let (cheap, dear) = (plan(true).await.expect(200), plan(false).await.expect(200));
+    let cost = |plan: &Value| plan["cost_usd"]["expected"].as_f64().unwrap();
+    // Each estimate builds questions of its own, whose fences differ by a few tokens.
+    let times = cost(&dear) / cost(&cheap);
+    assert!((times - 2.0).abs() < 0.05, "{cheap:#} {dear:#}");
+
+    // By force too: what was fetched for an item is no cached reply.
+    let batch = rescore(&world, json!({ "force_rescore": true })).await;
+    let waits = handed_over(&world, &batch, 5).await;
+    assert_eq!(waits["counts"]["queued"], 5, "{waits:#}");
+    assert_eq!(server.batches()[0].calls.len(), 5);
+    assert_eq!(server.asked().len(), 0);
+
+    server.finish();
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["counts"]["succeeded"], 5, "{done:#}");
+    let economy = &done["economy"];
+    assert_eq!(
+        (&economy["replied"], &economy["failed"]),
+        (&json!(5), &json!(0))
+    );
+    assert_eq!(economy["parts"][0]["done"], 5);
+    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
+    spent(&done, 5.0 * full() / 2.0);
+    assert_eq!(done["tokens"]["in"], 5 * TOKENS_IN);
+    for session in sessions {
+        world.api.scored(session).await;
+    }
+    for (id, _) in &server.batches()[0].calls {
+        let job = world
+            .api
+            .get(&format!("/api/v1/jobs/{id}?calls=true"))
+            .await
+            .expect(200);
+        let calls = job["calls"].as_array().unwrap();
+        assert_eq!(calls.len(), 1, "{job:#}");
+        assert!((calls[0]["cost_usd"].as_f64().unwrap() - full() / 2.0).abs() < 1e-9);
+        assert!(
+            (job["cost_usd"].as_f64().unwrap() - full() / 2.0).abs() < 1e-9,
+            "{job:#}"
+        );
+    }
+    world.end().await;
+}
+
+async fn what_a_providers_batch_leaves_unanswered_is_asked_as_ever(mut home: Home) {
+    let server = provider(&mut home, "openai").await;
+    server.rule(|body| match marker(body) {
+        Some(0) => Fate::Score(40),
+        Some(1) => Fate::Errored(400),
+        Some(2) => Fate::Expired,
+        Some(3) => Fate::Content("about forty".to_owned()),
+        Some(4) => Fate::Missing,
+        _ => Fate::Rubbish,
+    });
+    server.finishes_at_once();
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 6).await;
+    let done = completed(&world, &rescore(&world, json!({})).await).await;
+    assert_eq!(done["counts"]["succeeded"], 6, "{done:#}");
+    let economy = &done["economy"];
+    assert_eq!(
+        (&economy["replied"], &economy["failed"]),
+        (&json!(1), &json!(5))
+    );
+    assert_eq!(server.asked().len(), 5);
+    // The good one and the one that can't be used were paid for by half, and five in full.
+    spent(&done, full() + 5.0 * full());
+    world.end().await;
+}
+
+async fn a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_paid_twice(
+    mut home: Home,
+) {
+    let server = provider(&mut home, "openai").await;
+    let world = World::elsewhere(home).await;
+    put(&world, 3).await;
+    let batch = rescore(&world, json!({})).await;
+    let refused = |verb: &'static str, times: usize| {
+        let server = &server;
+        async move {
+            eventually(PATIENCE, "it was tried", || async {
+                let seen = server.seen().into_iter().filter(|seen| seen == verb);
+                (seen.count() > times).then_some(())
+            })
+            .await;
+        }
+    };
+
+    // The file is there, the batch isn't.
+    server.troubles("POST /v1/batches", 503);
+    let first = world.worker();
+    refused("POST /v1/batches", 0).await;
+    first.drain().await;
+    server.recovers();
+    assert_eq!(server.batches().len(), 0);
+
+    // The batch is there, and nobody heard of it.
+    server.loses_the_answer_to("POST /v1/batches");
+    let second = world.worker();
+    refused("POST /v1/batches", 1).await;
+    second.drain().await;
+    assert_eq!(server.batches().len(), 1);
+
+    // It is known, and its answers break off.
+    let third = world.worker();
+    handed_over(&world, &batch, 3).await;
+    server.cuts_after(900);
+    server.finish();
+    refused("GET /v1/files/output-batch_0/content", 0).await;
+    third.drain().await;
+
+    let mut world = world.restart().await;
+    world.work();
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["counts"]["succeeded"], 3, "{done:#}");
+    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
+    spent(&done, 3.0 * full() / 2.0);
+    world.end().await;
+}
+
+async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(mut home: Home) {
+    let server = provider(&mut home, "anthropic").await;
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 2).await;
+    let batch = rescore(&world, json!({})).await;
+    handed_over(&world, &batch, 2).await;
+    world.api.post(&format!("{batch}/cancel")).await.expect(200);
+    let ended = |found: &Value| found["economy"]["state"] == "collected";
+    let done = until(&world, &batch, "the parts have ended", ended).await;
+    assert_eq!(done["state"], "cancelled", "{done:#}");
+    assert_eq!(done["counts"]["cancelled"], 2, "{done:#}");
+    assert!(server.batches()[0].is_cancelled());
+    assert_eq!(server.asked().len(), 0);
+    world.end().await;
+}
+
+async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(mut home: Home) {
+    let server = provider(&mut home, "openai").await;
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 3).await;
+    let batch = rescore(&world, json!({})).await;
+    handed_over(&world, &batch, 3).await;
+    world.api.post(&format!("{batch}/pause")).await.expect(200);
+    server.finish();
+    let replied = |found: &Value| found["economy"]["replied"] == 3;
+    let found = until(&world, &batch, "the replies are here", replied).await;
+    assert_eq!(
+        (&found["state"], &found["counts"]["queued"]),
+        (&json!("paused"), &json!(3))
+    );
+    // To resume lets nothing run before all replies are here.
+    world.api.post(&format!("{batch}/resume")).await.expect(200);
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["counts"]["succeeded"], 3, "{done:#}");
+    assert_eq!(server.asked().len(), 0);
+    world.end().await;
+}
+
+async fn a_large_batch_goes_out_in_parts_and_in_smaller_ones_where_there_is_no_room(
+    mut home: Home,
+) {
+    let server = provider(&mut home, "openai").await;
+    home.set("GAVEL_WORKER_ECONOMY_PART", 4);
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 6).await;
+    let batch = rescore(&world, json!({})).await;
+    handed_over(&world, &batch, 6).await;
+    let sizes = || -> Vec<usize> {
+        let batches = server.batches();
+        batches.iter().map(|batch| batch.calls.len()).collect()
+    };
+    assert_eq!(sizes(), [4, 2]);
+    server.refuse("token_limit_exceeded");
+    server.finishes_at_once();
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["counts"]["succeeded"], 6, "{done:#}");
+    // Two were turned away: a quarter of a part goes.
+    assert_eq!(sizes(), [4, 2, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(server.asked().len(), 0);
+    spent(&done, 6.0 * full() / 2.0);
+    world.end().await;
+}
+
+async fn a_provider_that_is_away_is_waited_for_in_words(mut home: Home) {
+    let server = provider(&mut home, "openai").await;
+    server.troubles("", 503);
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 1).await;
+    let batch = rescore(&world, json!({})).await;
+    let words = |found: &Value| found["economy"]["waits_for"].is_string();
+    let found = until(&world, &batch, "it says what it waits for", words).await;
+    let said = found["economy"]["waits_for"].as_str().unwrap();
+    assert!(said.contains("503"), "{said}");
+    assert_eq!(found["counts"]["queued"], 1, "{found:#}");
+    server.finishes_at_once();
+    server.recovers();
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["economy"]["waits_for"], Value::Null);
+    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
+    world.end().await;
+}
+
+async fn a_part_that_is_refused_is_asked_one_by_one(mut home: Home) {
+    let server = provider(&mut home, "anthropic").await;
+    server.troubles("POST /v1/messages/batches", 400);
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 2).await;
+    let batch = rescore(&world, json!({})).await;
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["counts"]["succeeded"], 2, "{done:#}");
+    let part = &done["economy"]["parts"][0];
+    assert_eq!(part["state"], "failed", "{done:#}");
+    assert!(part["error"].as_str().unwrap().contains("400"), "{part}");
+    assert_eq!((server.batches().len(), server.asked().len()), (0, 2));
+    spent(&done, 2.0 * full());
+    world.end().await;
+}
+
+async fn what_economy_cant_go_with_is_refused_in_words(home: Home) {
+    let world = World::idle_with(home, Say::Score(70), "").await;
+    for (body, pointer, words) in [
+        (json!({}), "/economy", "batch_price_factor"),
+        (
+            json!({ "priority": "interactive" }),
+            "/economy",
+            "interactive",
+        ),
+        (json!({ "budget_usd": 5 }), "/economy", "budget_usd"),
+        (
+            json!({ "purpose": "jury", "judges": ["a", "b"] }),
+            "/economy",
+            "jury",
+        ),
+    ] {
+        let mut body = body;
+        body["economy"] = json!(true);
+        let answer = world
+            .api
+            .send("POST", "/api/v1/rescore", Some(body), &[])
+            .await;
+        let problem = answer.expect(422);
+        let fault = &problem["errors"][0];
+        assert_eq!(fault["pointer"], pointer, "{problem:#}");
+        assert!(
+            fault["message"].as_str().unwrap().contains(words),
+            "{problem:#}"
+        );
+    }
+    world.end().await;
+}

@@ -1,0 +1,228 @@
+//! Batches whose replies are fetched ahead: nothing of them runs meanwhile, and each answer counts once.
+
+use std::time::Duration;
+
+use gavel::job::{JobId, Usage};
+use gavel::judge::{CacheKey, CachedReply, ReplyCache as _};
+use gavel::store::{
+    BacklogPlan, EconomyState, ItemAnswer, Moved, NewBacklog, NewPart, PartState, ProviderPart,
+    Store,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::backlogs::{begun, new_backlog, stored, whole};
+use super::fixtures::{claim, job, minutes, now};
+use crate::support;
+
+const SILENT: Duration = Duration::from_secs(60);
+
+/// A batch with so many items, all there, whose replies are being fetched.
+async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
+    stored(store, items).await;
+    let new = new_backlog();
+    let new = NewBacklog {
+        plan: BacklogPlan {
+            economy: true,
+            ..new.plan
+        },
+        ..new
+    };
+    let id = begun(store, new).await;
+    whole(store, id, 100).await;
+    (id, store.item_ids(id, 0).await.unwrap())
+}
+
+async fn part_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ProviderPart {
+    let new = NewPart {
+        tag: Uuid::now_v7(),
+        batch_id,
+        judge: "main".to_owned(),
+        items: items.to_vec(),
+        left_out: Vec::new(),
+        at: now(),
+    };
+    store.make_part(&new).await.unwrap();
+    let parts = store.provider_parts(batch_id).await.unwrap();
+    parts.into_iter().find(|part| part.tag == new.tag).unwrap()
+}
+
+fn answer(job_id: JobId, key: &str, cost_usd: Option<f64>) -> ItemAnswer {
+    ItemAnswer {
+        job_id,
+        reply: Ok((CacheKey(key.to_owned()), reply())),
+        usage: Usage {
+            tokens_in: 100,
+            tokens_out: 10,
+            cost_usd,
+        },
+    }
+}
+
+fn reply() -> CachedReply {
+    CachedReply {
+        provider: "main".to_owned(),
+        model: "m".to_owned(),
+        reply: json!({ "total": 61 }),
+        simulated: false,
+        repaired: false,
+    }
+}
+
+async fn claimable(store: &Store, items: &[JobId]) -> usize {
+    let claimed = store.claim(items, Uuid::now_v7(), now() + minutes(1));
+    claimed.await.unwrap().len()
+}
+
+#[tokio::test]
+async fn nothing_runs_while_replies_are_fetched_whatever_moves_the_batch() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = asked(store, 2).await;
+        assert_eq!(claimable(store, &items).await, 0);
+        let paused = store.pause_batch(id).await.unwrap();
+        assert!(matches!(paused, Moved::Now(_)));
+        let resumed = store.resume_batch(id, now()).await.unwrap();
+        assert!(matches!(resumed, Moved::Now(_)));
+        assert_eq!(claimable(store, &items).await, 0);
+        store.end_economy(id).await.unwrap();
+        let economy = store.economy(id).await.unwrap().unwrap();
+        assert_eq!(economy.state, EconomyState::Collected);
+        claim(store, items[0], Uuid::now_v7()).await;
+    }
+}
+
+#[tokio::test]
+async fn one_worker_at_a_time_looks_after_a_batch() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, _) = asked(store, 1).await;
+        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
+        assert!(store.hold_economy(id, one, SILENT).await.unwrap());
+        assert!(!store.hold_economy(id, other, SILENT).await.unwrap());
+        assert!(
+            store
+                .economy_batches(other, SILENT)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+        assert_eq!(store.economy_batches(one, SILENT).await.unwrap(), [id]);
+        // The first one was silent for too long.
+        while !store.hold_economy(id, other, Duration::ZERO).await.unwrap() {
+            // The database's clock hasn't moved on yet.
+        }
+        assert!(!store.hold_economy(id, one, SILENT).await.unwrap());
+        // What the first one says doesn't count any more.
+        store.leave_economy(id, one, Some("no")).await.unwrap();
+        assert!(!store.hold_economy(id, one, SILENT).await.unwrap());
+        store
+            .leave_economy(id, other, Some("it waits"))
+            .await
+            .unwrap();
+        let economy = store.economy(id).await.unwrap().unwrap();
+        assert_eq!(economy.note.as_deref(), Some("it waits"));
+        assert!(store.hold_economy(id, one, SILENT).await.unwrap());
+        store.end_economy(id).await.unwrap();
+        assert!(!store.hold_economy(id, one, SILENT).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_item_is_in_one_part_until_that_is_known_not_to_have_arrived() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = asked(store, 3).await;
+        let part = part_of(store, id, &items[..2]).await;
+        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        assert_eq!(
+            left.iter().map(|job| job.job_id).collect::<Vec<_>>(),
+            items[2..]
+        );
+        let again = NewPart {
+            tag: Uuid::now_v7(),
+            batch_id: id,
+            judge: "main".to_owned(),
+            items: items[1..].to_vec(),
+            left_out: Vec::new(),
+            at: now(),
+        };
+        store.make_part(&again).await.unwrap_err();
+        assert_eq!(store.provider_parts(id).await.unwrap().len(), 1);
+
+        store
+            .unmake_part(part.tag, "it never arrived")
+            .await
+            .unwrap();
+        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        assert_eq!(left.len(), 3);
+        store.make_part(&again).await.unwrap();
+        let left_out = NewPart {
+            tag: Uuid::now_v7(),
+            items: Vec::new(),
+            left_out: vec![(items[0], "no question".to_owned())],
+            ..again
+        };
+        store.make_part(&left_out).await.unwrap();
+        let parts = store.provider_parts(id).await.unwrap();
+        let states: Vec<PartState> = parts.iter().map(|part| part.state).collect();
+        assert_eq!(
+            states,
+            [PartState::Failed, PartState::Making, PartState::Failed]
+        );
+        assert!(parts.iter().all(|part| !part.was_turned_away()));
+        assert_eq!(store.economy(id).await.unwrap().unwrap().failed, 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_counts_once_however_often_it_is_kept() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = asked(store, 3).await;
+        let part = part_of(store, id, &items).await;
+        store
+            .part_submitted(part.tag, "batch_1", now())
+            .await
+            .unwrap();
+        let ids: Vec<Uuid> = items.iter().map(|item| item.0).collect();
+        let waiting = store.unanswered_of_part(part.tag, &ids).await.unwrap();
+        assert_eq!(waiting.len(), 3);
+        let key = format!("key-{id}");
+        let unusable = ItemAnswer {
+            reply: Err("not JSON".to_owned()),
+            ..answer(items[1], "", None)
+        };
+        let answers = [answer(items[0], &key, Some(0.5)), unusable];
+        for _ in 0..2 {
+            let worker = Uuid::now_v7();
+            store
+                .keep_answers(&part, worker, &answers, now())
+                .await
+                .unwrap();
+        }
+        let first = job(store, items[0]).await;
+        assert_eq!((first.usage.tokens_in, first.usage.tokens_out), (100, 10));
+        assert_eq!(first.usage.cost_usd, Some(0.5));
+        // What it cost isn't known, and so it stays.
+        assert_eq!(job(store, items[1]).await.usage.cost_usd, None);
+        let usage = store.batch_usage(id).await.unwrap();
+        assert_eq!(
+            (usage.spent_usd, usage.unpriced, usage.tokens_in),
+            (0.5, 1, 200)
+        );
+        assert_eq!(store.get(&CacheKey(key)).await, Some(reply()));
+        let waiting = store.unanswered_of_part(part.tag, &ids).await.unwrap();
+        assert_eq!(waiting.len(), 1);
+
+        store
+            .end_part(part.tag, PartState::Collected, None)
+            .await
+            .unwrap();
+        let economy = store.economy(id).await.unwrap().unwrap();
+        assert_eq!((economy.replied, economy.failed), (1, 2));
+        let part = &economy.parts[0];
+        assert_eq!((part.state, part.done), (PartState::Collected, 3));
+        assert_eq!(part.provider_id.as_deref(), Some("batch_1"));
+    }
+}

@@ -1,0 +1,364 @@
+//! A provider with a batch endpoint under the test's control: OpenAI's and Anthropic's wire formats over HTTP, and single calls
+//! of both.
+//!
+//! A batch runs until the test lets it end; how each of its calls ends is the test's to say. What breaks a wire format is
+//! answered with 400, so that a client that speaks another one fails.
+
+mod anthropic;
+mod openai;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, Request, Response, StatusCode};
+use axum::middleware::{self, Next};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::judge_server::{TOKENS_IN, TOKENS_OUT, good_reply};
+
+/// How one call ends.
+#[derive(Debug, Clone)]
+pub(crate) enum Fate {
+    /// With a good score.
+    Score(u8),
+    /// With this text as the reply's content.
+    Content(String),
+    /// Refused with this status.
+    Errored(u16),
+    /// Unanswered: its time was over.
+    Expired,
+    /// Without a line.
+    Missing,
+    /// With a line that says nothing.
+    Rubbish,
+}
+
+/// The number behind `marker-` in a call's prompt.
+pub(crate) fn marker(body: &Value) -> Option<u32> {
+    let prompt = body["messages"][0]["content"].as_str()?;
+    let (_, behind) = prompt.split_once("marker-")?;
+    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+type Rule = Arc<dyn Fn(&Value) -> Fate + Send + Sync>;
+
+/// One batch as the server holds it.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) id: String,
+    /// Our name for it, where the family has room for one.
+    pub(crate) tag: Option<String>,
+    /// Custom ids and bodies.
+    pub(crate) calls: Vec<(String, Value)>,
+    status: Status,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Runs,
+    Ended,
+    Cancelled,
+    Refused(&'static str),
+}
+
+struct Inner {
+    files: BTreeMap<String, Vec<u8>>,
+    batches: Vec<Held>,
+    rule: Rule,
+    /// How single calls end.
+    single: Fate,
+    /// Every request: method and path.
+    seen: Vec<String>,
+    /// Bodies of single calls.
+    asked: Vec<Value>,
+    /// Requests whose method and path begin so are answered with this status.
+    trouble: Vec<(String, u16)>,
+    /// New batches end as soon as they are looked at.
+    at_once: bool,
+    /// Anthropic's results are said to lie here.
+    results_at: Option<String>,
+    /// The answer to this method and path is lost, once.
+    lost: Option<String>,
+    /// Answers break off after so many bytes, once.
+    cut: Option<usize>,
+}
+
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Inner>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+}
+
+/// The running server; it ends with this value.
+pub(crate) struct BatchServer {
+    address: std::net::SocketAddr,
+    shared: Shared,
+    task: JoinHandle<()>,
+}
+
+impl Drop for BatchServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl BatchServer {
+    /// Starts a provider whose calls, single ones too, end like this.
+    pub(crate) async fn start(fate: Fate) -> Self {
+        let shared = Shared(Arc::new(Mutex::new(Inner {
+            files: BTreeMap::new(),
+            batches: Vec::new(),
+            single: fate.clone(),
+            rule: Arc::new(move |_| fate.clone()),
+            seen: Vec::new(),
+            asked: Vec::new(),
+            trouble: Vec::new(),
+            at_once: false,
+            results_at: None,
+            lost: None,
+            cut: None,
+        })));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new()
+            .route("/v1/chat/completions", post(openai::complete))
+            .route("/v1/files", post(openai::upload))
+            .route("/v1/files/{id}/content", get(openai::content))
+            .route("/v1/batches", post(openai::create).get(openai::list))
+            .route("/v1/batches/{id}", get(openai::look))
+            .route("/v1/batches/{id}/cancel", post(openai::cancel))
+            .route("/v1/messages", post(anthropic::answer))
+            .route("/v1/messages/batches", post(anthropic::create))
+            .route("/v1/messages/batches/{id}", get(anthropic::look))
+            .route("/v1/messages/batches/{id}/cancel", post(anthropic::cancel))
+            .route("/v1/messages/batches/{id}/results", get(anthropic::results))
+            .layer(axum::extract::DefaultBodyLimit::max(256 << 20))
+            .layer(middleware::from_fn_with_state(shared.clone(), watched))
+            .with_state(shared.clone());
+        let task = tokio::spawn(async move {
+            axum::serve(listener, router).await.unwrap();
+        });
+        Self {
+            address,
+            shared,
+            task,
+        }
+    }
+
+    /// The `base_url` of a family.
+    pub(crate) fn url(&self, family: &str) -> String {
+        match family {
+            "openai" => format!("http://{}/v1", self.address),
+            _ => format!("http://{}", self.address),
+        }
+    }
+
+    /// From now on calls of batches end as the rule says, by their bodies.
+    pub(crate) fn rule(&self, rule: impl Fn(&Value) -> Fate + Send + Sync + 'static) {
+        self.shared.lock().rule = Arc::new(rule);
+    }
+
+    /// Ends what runs; with `at_once` what comes too.
+    pub(crate) fn finish(&self) {
+        for batch in &mut self.shared.lock().batches {
+            if batch.status == Status::Runs {
+                batch.status = Status::Ended;
+            }
+        }
+    }
+
+    /// From now on a batch ends as it comes.
+    pub(crate) fn finishes_at_once(&self) {
+        self.shared.lock().at_once = true;
+        self.finish();
+    }
+
+    /// Finds fault with every batch that runs.
+    pub(crate) fn refuse(&self, code: &'static str) {
+        for batch in &mut self.shared.lock().batches {
+            if batch.status == Status::Runs {
+                batch.status = Status::Refused(code);
+            }
+        }
+    }
+
+    /// From now on requests whose method and path begin so are answered with this status.
+    pub(crate) fn troubles(&self, beginning: &str, status: u16) {
+        let mut inner = self.shared.lock();
+        inner.trouble.push((beginning.to_owned(), status));
+    }
+
+    /// No more trouble.
+    pub(crate) fn recovers(&self) {
+        self.shared.lock().trouble.clear();
+    }
+
+    /// Does what this method and path ask for, once, and doesn't say so.
+    pub(crate) fn loses_the_answer_to(&self, request: &str) {
+        self.shared.lock().lost = Some(request.to_owned());
+    }
+
+    /// The next answers break off after so many bytes.
+    pub(crate) fn cuts_after(&self, bytes: usize) {
+        self.shared.lock().cut = Some(bytes);
+    }
+
+    /// Says that results lie somewhere else.
+    pub(crate) fn says_that_results_lie_at(&self, address: &str) {
+        self.shared.lock().results_at = Some(address.to_owned());
+    }
+
+    /// Forgets a batch's calls and gives it another tag, as one of somebody else's.
+    pub(crate) fn adds_a_strangers_batch(&self) {
+        let mut inner = self.shared.lock();
+        let id = format!("batch_{}", inner.batches.len());
+        inner.batches.push(Held {
+            id,
+            tag: None,
+            calls: Vec::new(),
+            status: Status::Runs,
+        });
+    }
+
+    /// Every batch that came in.
+    pub(crate) fn batches(&self) -> Vec<Held> {
+        self.shared.lock().batches.clone()
+    }
+
+    /// The bodies of single calls.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        self.shared.lock().asked.clone()
+    }
+
+    /// Every request so far: method and path.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        self.shared.lock().seen.clone()
+    }
+}
+
+impl Held {
+    /// Whether it was told to answer no more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.status == Status::Cancelled
+    }
+}
+
+async fn watched(
+    State(shared): State<Shared>,
+    request: Request<Body>,
+    next: Next,
+) -> Response<Body> {
+    let seen = format!("{} {}", request.method(), request.uri().path());
+    let (trouble, lost) = {
+        let mut inner = shared.lock();
+        let lost = inner.lost.take_if(|lost| *lost == seen).is_some();
+        let trouble = inner.trouble.iter().find(|(at, _)| seen.starts_with(at));
+        let trouble = trouble.map(|(_, status)| *status);
+        inner.seen.push(seen);
+        (trouble, lost)
+    };
+    if lost {
+        next.run(request).await;
+        return fault(503, "the test's provider lost its answer");
+    }
+    match trouble {
+        Some(200) => respond(200, "<html>a gateway's page</html>".to_owned()),
+        Some(status) => fault(status, "the test's provider is in trouble"),
+        None => next.run(request).await,
+    }
+}
+
+impl Inner {
+    fn take(&mut self, tag: Option<String>, calls: Vec<(String, Value)>) -> Held {
+        let status = match self.at_once {
+            true => Status::Ended,
+            false => Status::Runs,
+        };
+        let held = Held {
+            id: format!("batch_{}", self.batches.len()),
+            tag,
+            calls,
+            status,
+        };
+        self.batches.push(held.clone());
+        held
+    }
+
+    fn of(&mut self, id: &str) -> Option<&mut Held> {
+        self.batches.iter_mut().find(|batch| batch.id == id)
+    }
+
+    fn cancel(&mut self, id: &str) -> Option<Held> {
+        let batch = self.of(id)?;
+        if batch.status == Status::Runs {
+            batch.status = Status::Cancelled;
+        }
+        Some(batch.clone())
+    }
+
+    /// A file of answers, broken off if it is to be.
+    fn send(&mut self, lines: Vec<String>) -> Response<Body> {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let Some(cut) = self.cut.take() else {
+            return respond(200, text);
+        };
+        let first = Bytes::from(text.into_bytes()).slice(..cut);
+        let pieces = [
+            Ok(first),
+            Err(std::io::Error::other("the test's provider hangs up")),
+        ];
+        Response::new(Body::from_stream(futures::stream::iter(pieces)))
+    }
+}
+
+/// Custom ids that every provider takes, each once; else what is wrong.
+fn checked(calls: Vec<(String, Value)>) -> Result<Vec<(String, Value)>, String> {
+    let mut known = std::collections::BTreeSet::new();
+    for (id, body) in &calls {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if id.is_empty() || id.len() > 64 || !id.chars().all(plain) || !known.insert(id) {
+            return Err(format!("custom_id {id:?} is no id, or there twice"));
+        }
+        if body["model"].as_str().is_none() || body["messages"].as_array().is_none() {
+            return Err(format!("the call of {id} has no model or no messages"));
+        }
+    }
+    match calls.is_empty() {
+        true => Err("there are no calls".to_owned()),
+        false => Ok(calls),
+    }
+}
+
+fn respond(status: u16, body: String) -> Response<Body> {
+    Response::builder()
+        .status(StatusCode::from_u16(status).unwrap())
+        .header("content-type", "application/json")
+        .body(Body::from(body))
+        .unwrap()
+}
+
+fn fault(status: u16, message: &str) -> Response<Body> {
+    let error =
+        json!({ "type": "error", "error": { "type": kind_of(status), "message": message } });
+    respond(status, error.to_string())
+}
+
+fn kind_of(status: u16) -> &'static str {
+    match status {
+        400 => "invalid_request_error",
+        401 => "authentication_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        _ => "api_error",
+    }
+}
