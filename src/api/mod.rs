@@ -14,6 +14,7 @@ mod batch_view;
 mod batches;
 mod body;
 mod calibration;
+mod costs;
 mod criteria;
 mod etag;
 mod events;

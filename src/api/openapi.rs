@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, batch_reports, batches, calibration, criteria, events, imports, jobs, judges,
+    ApiState, batch_reports, batches, calibration, costs, criteria, events, imports, jobs, judges,
     new_job, operate, queue, score_query, scoring, sessions,
 };
 
@@ -44,6 +44,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(batches::routes())
         .merge(judges::routes())
         .merge(queue::routes())
+        .merge(costs::routes())
         .merge(events::routes())
         .merge(operate::routes());
     complete(routes.get_openapi_mut());
@@ -62,6 +63,7 @@ fn frame() -> OpenApi {
         ("metrics", "Computed at once"),
         ("batches", "Many items of one kind, asked for together"),
         ("brakes", "The queue, judges and workers; pause and resume"),
+        ("analytics", "What was spent, and what scores came to"),
         ("events", "What happens, as it happens"),
         ("operate", "Health, metrics and this document"),
     ];

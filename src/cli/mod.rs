@@ -5,6 +5,7 @@ mod compare;
 mod completions;
 mod config_show;
 mod context;
+mod costs;
 mod criteria;
 mod daemon;
 mod demo;
@@ -109,6 +110,7 @@ enum Command {
     Jobs(jobs::Jobs),
     Report(report::Report),
     Judges(judges::Judges),
+    Costs(costs::Costs),
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
     Config(config_show::ConfigCommand),
@@ -156,6 +158,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Jobs(command) => command.run(&global).await,
         Command::Report(command) => command.run(&global).await,
         Command::Judges(command) => command.run(&global).await,
+        Command::Costs(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,
         Command::Config(command) => command.run(&global),

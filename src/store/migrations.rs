@@ -32,6 +32,7 @@ const COMMON: &[Version] = &[
     version!(7, "imports", "0007_imports"),
     version!(8, "idempotency", "0008_idempotency"),
     version!(9, "evaluations", "0009_evaluations"),
+    version!(12, "usage", "0012_usage"),
 ];
 
 const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];

@@ -41,6 +41,7 @@ mod scores;
 mod session_list;
 mod sessions;
 mod sql;
+mod usage;
 mod view;
 mod workers;
 
@@ -68,5 +69,6 @@ pub use rescue::{DueJob, Rescued};
 pub use scores::{NewSessionScore, SessionScoreRow};
 pub use session_list::{Scored, SessionFilter, SessionSummary};
 pub use sessions::{PutOutcome, SessionRecord, SessionStatus, StoredSession};
+pub use usage::{JudgeSpent, UsageBy, UsageSum};
 pub use view::ScoringView;
 pub use workers::{WorkerRow, WorkerState};

@@ -14,4 +14,5 @@ mod record;
 mod rescue;
 mod scores;
 mod sessions;
+mod usage;
 mod workers;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 40] = [
+const ROUTES: [&str; 41] = [
+    "get /api/v1/analytics/costs",
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/batches/{batch_id}/{report}",

@@ -7,6 +7,7 @@ mod batch_reports;
 mod batches;
 mod brakes;
 mod calibration;
+mod costs;
 mod document;
 mod events;
 mod fakes;

@@ -1,0 +1,23 @@
+//! What was spent, what scores came to, and exports, from outside.
+
+use serde_json::Value;
+
+use super::{Client, ClientError, escaped};
+
+impl Client {
+    /// The bill: `query` holds by, from and to.
+    pub async fn costs(&self, query: &[(&str, String)]) -> Result<Value, ClientError> {
+        self.get(&with_query("/api/v1/analytics/costs", query))
+            .await
+    }
+}
+
+/// A path and its query.
+fn with_query(path: &str, query: &[(&str, String)]) -> String {
+    let mut text = path.to_owned();
+    for (n, (name, value)) in query.iter().enumerate() {
+        text.push(if n == 0 { '?' } else { '&' });
+        text.push_str(&format!("{name}={}", escaped(value)));
+    }
+    text
+}
