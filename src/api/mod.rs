@@ -38,6 +38,7 @@ mod score_view;
 mod scoring;
 mod session_filter;
 mod sessions;
+mod spending;
 mod spool;
 mod wait;
 
@@ -60,6 +61,7 @@ use problem::ApiError;
 
 pub use events::Streams;
 pub use serve::{ServeError, serve};
+pub use spending::{SpendingCap, SpendingCaps};
 
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]
@@ -113,6 +115,8 @@ pub struct ApiParts {
     pub judges: JudgeNames,
     /// Who stands in for whom, by configuration.
     pub fallback_of: FallbackOf,
+    /// What judges may cost, by configuration.
+    pub caps: SpendingCaps,
     /// A worker is alive if it was heard within this time.
     pub worker_stale_after: std::time::Duration,
     /// `max_wait`: after this long in state waiting a job fails.

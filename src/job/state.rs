@@ -87,6 +87,8 @@ text_enum! {
         Misconfigured = "misconfigured",
         /// An operator paused the judge or the queue.
         Paused = "paused",
+        /// What the judge, or all judges, may cost in a day or a month is spent.
+        Budget = "budget",
         /// The store or a source failed for a passing reason.
         Storage = "storage",
         /// The judge declined, and its fallback can't be asked now.

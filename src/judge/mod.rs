@@ -23,7 +23,7 @@ pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
-pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
+pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};
 pub use tokens::ModelFamily;

@@ -5,6 +5,7 @@
 
 mod admit;
 mod brakes;
+mod caps;
 mod deadline;
 mod ending;
 mod handle;
@@ -33,8 +34,8 @@ use self::rescue::{Rescue, RescueLimits};
 pub use self::turns::Turns;
 use crate::clock::Clock;
 use crate::events::Announcer;
-use crate::judge::Judges;
 use crate::judge::gate::Gate;
+use crate::judge::{Caps, Judges};
 use crate::queue::Queue;
 use crate::queue::backend::{self, Ahead, InHand};
 use crate::store::{Store, StoreError, WorkerState};
@@ -78,6 +79,8 @@ pub struct WorkerOptions {
     pub bulk_window: usize,
     /// How long judge calls and their raw replies are kept.
     pub calls_kept: chrono::TimeDelta,
+    /// What judges may cost.
+    pub caps: Caps,
 }
 
 /// Why a worker ended other than by being told to.
@@ -210,13 +213,10 @@ async fn register(
         }
     }
     let brakes = Arc::new(Brakes::new(
-        store.clone(),
-        parts.gate.clone(),
-        parts.clock.clone(),
+        parts,
         worker_id,
         options.name.clone(),
-        parts.queue.lease(),
-        parts.events.clone(),
+        options.caps.clone(),
     ));
     if let Err(error) = brakes.sync().await {
         tracing::warn!(%error, "could not read the brakes at start");

@@ -173,6 +173,8 @@ pub(super) enum ApiError {
         /// What was asked.
         verb: &'static str,
     },
+    /// 409: resume; which cap is reached, and until when.
+    JudgeCapped(String),
     /// 409: another request with the key is under way.
     KeyInUse,
     /// 422: the key stands for another request.

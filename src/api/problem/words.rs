@@ -28,6 +28,7 @@ impl ApiError {
             Self::JobCancelled(_) => "job-cancelled",
             Self::ImportEnded { .. } => "import-ended",
             Self::BatchState { .. } => "batch-state",
+            Self::JudgeCapped(_) => "judge-capped",
             Self::KeyInUse => "idempotency-key-in-use",
             Self::KeyReused => "idempotency-key-reused",
             Self::TooLarge { .. } | Self::BatchTooLarge(_) => "payload-too-large",
@@ -56,6 +57,7 @@ impl ApiError {
             Self::SessionNotCompleted(text)
             | Self::NothingToJudge(text)
             | Self::CrossSite(text)
+            | Self::JudgeCapped(text)
             | Self::Disabled(text)
             | Self::HistoryUnusable(text) => text.clone(),
             Self::Unauthorized(why) => (*why).to_owned(),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiParts, Streams, router};
+use gavel::api::{ApiParts, SpendingCaps, Streams, router};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
 use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
@@ -57,6 +57,7 @@ struct Setup {
     bind: Option<SocketAddr>,
     judges: gavel::api::JudgeNames,
     tarsy: Option<&'static str>,
+    caps: SpendingCaps,
 }
 
 impl Default for Setup {
@@ -81,6 +82,7 @@ impl Default for Setup {
             bind: None,
             judges: Arc::new(|| ["judge-a", "judge-b", "no-key"].map(str::to_owned).to_vec()),
             tarsy: Some("https://tarsy.example.com"),
+            caps: SpendingCaps::default(),
         }
     }
 }
@@ -183,6 +185,7 @@ impl Server {
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,
             fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
+            caps: setup.caps,
             worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
             events: events.clone(),

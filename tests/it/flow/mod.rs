@@ -7,6 +7,7 @@ mod batches;
 mod brakes;
 mod breaker;
 mod cancelling;
+mod caps;
 mod draining;
 mod evaluate;
 mod events;
