@@ -7,6 +7,7 @@
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
+mod analytics;
 mod auth;
 mod batch_body;
 mod batch_reports;

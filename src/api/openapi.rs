@@ -14,8 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, batch_reports, batches, calibration, costs, criteria, events, imports, jobs, judges,
-    new_job, operate, queue, score_query, scoring, sessions,
+    ApiState, analytics, batch_reports, batches, calibration, costs, criteria, events,
+    imports, jobs, judges, new_job, operate, queue, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -45,6 +45,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(costs::routes())
+        .merge(analytics::routes())
         .merge(events::routes())
         .merge(operate::routes());
     complete(routes.get_openapi_mut());

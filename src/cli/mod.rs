@@ -1,6 +1,7 @@
 //! The command line: one file per command. Results go to stdout, everything else to stderr; the exit code says how it
 //! went. Holds no rule of scoring: commands talk to the service, theirs or a remote one, through `client`.
 
+mod analytics;
 mod compare;
 mod completions;
 mod config_show;
@@ -111,6 +112,7 @@ enum Command {
     Report(report::Report),
     Judges(judges::Judges),
     Costs(costs::Costs),
+    Analytics(analytics::Analytics),
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
     Config(config_show::ConfigCommand),
@@ -159,6 +161,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Report(command) => command.run(&global).await,
         Command::Judges(command) => command.run(&global).await,
         Command::Costs(command) => command.run(&global).await,
+        Command::Analytics(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,
         Command::Config(command) => command.run(&global),

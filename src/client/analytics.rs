@@ -10,6 +10,16 @@ impl Client {
         self.get(&with_query("/api/v1/analytics/costs", query))
             .await
     }
+
+    /// One of the other analytics; `route` is the last part of its path.
+    pub async fn analytics(
+        &self,
+        route: &str,
+        query: &[(&str, String)],
+    ) -> Result<Value, ClientError> {
+        let path = format!("/api/v1/analytics/{route}");
+        self.get(&with_query(&path, query)).await
+    }
 }
 
 /// A path and its query.

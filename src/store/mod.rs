@@ -9,6 +9,7 @@
 //! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
 
 mod accept;
+mod analytics;
 mod batch_figures;
 mod batch_items;
 mod batch_moves;
@@ -46,6 +47,7 @@ mod view;
 mod workers;
 
 pub use accept::Accepted;
+pub use analytics::{MadeBy, NameCount, Named, ScoreFilter, TotalCount};
 pub use batch_figures::{BatchFigures, Verdict};
 pub use batch_items::BatchItem;
 pub use batch_moves::{Added, Moved};

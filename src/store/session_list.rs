@@ -9,6 +9,7 @@ use super::sessions::SessionStatus;
 use super::sql::{Row, Sql, sql};
 use super::{Cursor, Dialect, Page, Store, StoreError};
 use crate::job::{JobId, JobState};
+use crate::score::analysis::key_of;
 use crate::score::session::Rating;
 
 /// Which sessions by their score.
@@ -43,6 +44,8 @@ pub struct SessionFilter {
     pub criteria_hash: Option<String>,
     /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
     pub criteria_not: Option<String>,
+    /// The current score misses this tool, however it is spelled.
+    pub missing_tool: Option<String>,
     /// Has this label.
     pub tag: Option<String>,
     /// The agent's name, whole.
@@ -218,6 +221,13 @@ impl SessionFilter {
         }
         if let Some(hash) = &self.criteria_not {
             statement.push(" and c.criteria_hash <> ").push_arg(hash);
+        }
+        if let Some(tool) = &self.missing_tool {
+            statement
+                .push(" and c.score_id in (select t.score_id from score_missing_tools t where t.tool_key = ")
+                // A name without a key is nobody's, as null is.
+                .push_arg(key_of(tool))
+                .push(")");
         }
     }
 }

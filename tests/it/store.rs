@@ -1,6 +1,7 @@
 //! The store: every rule on both databases.
 
 mod accept;
+mod analytics;
 mod batches;
 mod brakes;
 mod claim;

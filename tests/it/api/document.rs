@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 41] = [
+const ROUTES: [&str; 45] = [
+    "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
+    "get /api/v1/analytics/distribution",
+    "get /api/v1/analytics/missing-tools",
+    "get /api/v1/analytics/trend",
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/batches/{batch_id}/{report}",

@@ -1,5 +1,6 @@
 //! The API over real HTTP and a real store. No worker runs: states are set up through the store.
 
+mod analytics;
 mod answers;
 mod auth;
 mod bad_input;
