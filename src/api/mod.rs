@@ -19,6 +19,7 @@ mod costs;
 mod criteria;
 mod etag;
 mod events;
+mod exports;
 mod guard;
 mod idempotency;
 mod imports;

@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, analytics, batch_reports, batches, calibration, costs, criteria, events,
+    ApiState, analytics, batch_reports, batches, calibration, costs, criteria, events, exports,
     imports, jobs, judges, new_job, operate, queue, score_query, scoring, sessions,
 };
 
@@ -46,6 +46,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(queue::routes())
         .merge(costs::routes())
         .merge(analytics::routes())
+        .merge(exports::routes())
         .merge(events::routes())
         .merge(operate::routes());
     complete(routes.get_openapi_mut());

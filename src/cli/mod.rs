@@ -12,6 +12,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod evaluate;
+mod export;
 mod healthcheck;
 mod history_import;
 mod import;
@@ -113,6 +114,7 @@ enum Command {
     Judges(judges::Judges),
     Costs(costs::Costs),
     Analytics(analytics::Analytics),
+    Export(export::Export),
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
     Config(config_show::ConfigCommand),
@@ -162,6 +164,7 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Judges(command) => command.run(&global).await,
         Command::Costs(command) => command.run(&global).await,
         Command::Analytics(command) => command.run(&global).await,
+        Command::Export(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,
         Command::Config(command) => command.run(&global),

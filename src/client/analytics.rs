@@ -1,8 +1,13 @@
 //! What was spent, what scores came to, and exports, from outside.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use super::{Client, ClientError, escaped};
+use super::{Client, ClientError, Download, escaped};
+
+/// How long an export may take, from the question to its last byte.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 impl Client {
     /// The bill: `query` holds by, from and to.
@@ -19,6 +24,15 @@ impl Client {
     ) -> Result<Value, ClientError> {
         let path = format!("/api/v1/analytics/{route}");
         self.get(&with_query(&path, query)).await
+    }
+
+    /// Sessions with good scores, line by line.
+    pub async fn training(&self, query: &[(&str, String)]) -> Result<Download, ClientError> {
+        self.download(
+            &with_query("/api/v1/exports/training", query),
+            EXPORT_TIMEOUT,
+        )
+        .await
     }
 }
 

@@ -5,6 +5,7 @@ mod analytics;
 mod batches;
 mod brakes;
 mod claim;
+mod exports;
 mod fixtures;
 mod imports;
 mod jobs;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 45] = [
+const ROUTES: [&str; 46] = [
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
     "get /api/v1/analytics/distribution",
@@ -14,6 +14,7 @@ const ROUTES: [&str; 45] = [
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
+    "get /api/v1/exports/training",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
     "get /api/v1/judges",

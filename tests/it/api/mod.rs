@@ -11,6 +11,7 @@ mod calibration;
 mod costs;
 mod document;
 mod events;
+mod exports;
 mod fakes;
 mod idempotency;
 mod imports;

@@ -11,6 +11,7 @@ mod caps;
 mod draining;
 mod evaluate;
 mod events;
+mod exports;
 mod fallback;
 mod hostile;
 mod importing;
