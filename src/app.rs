@@ -26,6 +26,7 @@ use self::history::FromHistory;
 use self::metrics::MeteredCalls;
 use self::open::{
     gate_options, judge_check, migrate, open_events, open_queue, process_name, retry_options,
+    spending_caps,
 };
 use self::terms::FileTerms;
 use crate::api;
@@ -38,14 +39,14 @@ use crate::history::on_demand::OnDemand;
 use crate::job::Lane;
 use crate::judge::gate::Gate;
 use crate::judge::gate::memory::MemoryGate;
-use crate::judge::{self, JudgeWiring, Judges};
+use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
 use crate::store::{Store, StoreError, Use};
 use crate::worker::{self, EconomyOptions, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
-pub use self::files::criteria_of;
+pub use self::files::{caps_of, criteria_of};
 pub use self::history::history_options;
 pub use self::open::open_store;
 pub use crate::api::openapi_json;
@@ -92,6 +93,7 @@ pub struct App {
     gate: Arc<dyn Gate>,
     judges: Arc<Judges>,
     providers: Providers,
+    caps: Caps,
     enqueue: Arc<Enqueue>,
     imports: Arc<Imports>,
     events: Announcer,
@@ -179,6 +181,7 @@ impl App {
             gate,
             judges,
             providers: files.providers,
+            caps: files.caps,
             enqueue,
             imports,
             events,
@@ -312,6 +315,7 @@ impl App {
                 poll: Duration::from_secs_f64(worker.economy_poll_s),
             },
             calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),
+            caps: self.caps.clone(),
         };
         worker::run(parts, options, stop.soft, stop.hard)
             .await
@@ -411,6 +415,7 @@ impl App {
                 let providers = self.providers.clone();
                 Arc::new(move |name| providers.fallback(name))
             },
+            caps: spending_caps(&self.caps),
             worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
             bind,

@@ -1,6 +1,7 @@
 //! The API from outside, for `--server` and `healthcheck`. Speaks HTTP and reads problem+json; holds no rule of its own.
 //! The token is never logged or shown.
 
+mod analytics;
 mod batches;
 mod problem;
 mod trust;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Duration, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,6 +17,7 @@ use super::openapi::MAY_BE_LEFT_OUT;
 use super::pace_view::PaceView;
 use super::params::{Params, Segment};
 use super::problem::{ApiError, Problem, Refusal};
+use super::spending::{CapView, Spending, SpentView};
 use crate::events::{Event, EventType};
 use crate::job::WaitReason;
 use crate::store::{Brake, BrakeTarget, JudgeRow, WorkerRow, WorkerState};
@@ -36,7 +37,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 /// A lane, or all of them, closed until somebody opens it or `until` passes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct BrakeView {
-    /// `paused` by an operator, `exhausted` or `misconfigured` by a worker that met it.
+    /// `paused` by an operator, `exhausted` or `misconfigured` by a worker that met it, `budget` by a cap that is reached.
     pub(super) reason: WaitReason,
     /// The operator's or the provider's words.
     pub(super) message: String,
@@ -100,7 +101,7 @@ impl From<JudgeRow> for GateView {
 }
 
 /// One judge.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub(super) struct JudgeView {
     /// Its name: a provider entry, or `entry:model`.
     pub(super) name: String,
@@ -112,15 +113,23 @@ pub(super) struct JudgeView {
     pub(super) brake: Option<BrakeView>,
     /// What live workers know of it.
     pub(super) gates: Vec<GateView>,
+    /// What it cost.
+    pub(super) spent: SpentView,
+    /// The cap of its entry, if it has one.
+    pub(super) cap: Option<CapView>,
 }
 
 /// Every judge, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub(super) struct JudgeList {
     /// The judges.
     pub(super) items: Vec<JudgeView>,
     /// The brake that stops every lane, if any.
     pub(super) queue_brake: Option<BrakeView>,
+    /// What all judges cost.
+    pub(super) spent: SpentView,
+    /// The cap over all judges, if there is one.
+    pub(super) cap: Option<CapView>,
     /// Always null: there is one page.
     pub(super) next_cursor: Option<String>,
 }
@@ -212,6 +221,7 @@ async fn list_judges(
     for row in rows_of_live_workers(&state).await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
     }
+    let spending = Spending::load(&state).await?;
     let brake_of = |target: &BrakeTarget| brakes.iter().find(|brake| brake.target == *target);
     let items = names(&state, &brakes, gates.keys())
         .into_iter()
@@ -222,6 +232,8 @@ async fn list_judges(
                 remedy: problem.map(|problem| problem.remedy),
                 brake: brake_of(&BrakeTarget::Judge(name.clone())).map(BrakeView::from),
                 gates: gates.remove(&name).unwrap_or_default(),
+                spent: spending.of_judge(&name),
+                cap: spending.cap_of(&name),
                 name,
             }
         })
@@ -229,6 +241,8 @@ async fn list_judges(
     Ok(Json(JudgeList {
         items,
         queue_brake: brake_of(&BrakeTarget::Queue).map(BrakeView::from),
+        spent: spending.of_all(),
+        cap: spending.cap_of_all(),
         next_cursor: None,
     }))
 }
@@ -375,13 +389,14 @@ async fn pause_judge(
     pause(&state, target, &caller, request).await
 }
 
-/// Resumes a judge, whoever stopped it.
+/// Resumes a judge, whoever stopped it; but for a cap, which ends with its day or month, or when it is raised.
 #[utoipa::path(
     post, path = "/api/v1/judges/{name}/resume", tag = "brakes",
     params(("name" = String, Path, description = "The judge")),
     responses(
         (status = 200, description = "It is not stopped", body = Resumed),
         (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "judge-capped", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -391,8 +406,24 @@ async fn resume_judge(
     params: Params,
 ) -> Result<Json<Resumed>, ApiError> {
     params.finish()?;
-    let target = target(&state, name).await?;
+    let target = target(&state, name.clone()).await?;
+    let brakes = state.store.brakes(state.clock.now()).await?;
+    let capped = |brake: &&Brake| brake.target == target && brake.reason == WaitReason::Budget;
+    if let Some(brake) = brakes.iter().find(capped) {
+        return Err(ApiError::JudgeCapped(why_capped(&name, brake)));
+    }
     resume(&state, &target).await
+}
+
+fn why_capped(name: &str, brake: &Brake) -> String {
+    let until = brake.until.map_or_else(String::new, |until| {
+        let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
+        format!(", and it goes on by itself at {until}")
+    });
+    format!(
+        "judge {name:?} can't be resumed: {}{until}; to go on now, raise the cap and restart the workers",
+        brake.message
+    )
 }
 
 /// Lists workers heard in the last 24 h, newest first.

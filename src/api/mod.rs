@@ -8,6 +8,7 @@
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
 mod agreement;
+mod analytics;
 mod auth;
 mod batch_body;
 mod batch_reports;
@@ -15,6 +16,7 @@ mod batch_view;
 mod batches;
 mod body;
 mod calibration;
+mod costs;
 mod criteria;
 mod criteria_compare;
 mod criteria_diff;
@@ -22,6 +24,7 @@ mod criteria_named;
 mod economy_view;
 mod etag;
 mod events;
+mod exports;
 mod guard;
 mod idempotency;
 mod imports;
@@ -38,13 +41,14 @@ mod params;
 pub mod problem;
 mod proxies;
 mod queue;
-mod rescore;
 mod ratings;
+mod rescore;
 mod score_query;
 mod score_view;
 mod scoring;
 mod session_filter;
 mod sessions;
+mod spending;
 mod spool;
 mod wait;
 
@@ -67,6 +71,7 @@ use problem::ApiError;
 
 pub use events::Streams;
 pub use serve::{ServeError, serve};
+pub use spending::{SpendingCap, SpendingCaps};
 
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]
@@ -120,6 +125,8 @@ pub struct ApiParts {
     pub judges: JudgeNames,
     /// Who stands in for whom, by configuration.
     pub fallback_of: FallbackOf,
+    /// What judges may cost, by configuration.
+    pub caps: SpendingCaps,
     /// A worker is alive if it was heard within this time.
     pub worker_stale_after: std::time::Duration,
     /// `max_wait`: after this long in state waiting a job fails.

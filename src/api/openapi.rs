@@ -14,9 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, agreement, batch_reports, batches, calibration, criteria, criteria_compare,
-    criteria_diff, events, imports, jobs, judges, new_job, operate, panels, queue, ratings,
-    rescore, score_query, scoring, sessions,
+    ApiState, agreement, analytics, batch_reports, batches, calibration, costs, criteria,
+    criteria_compare, criteria_diff, events, exports, imports, jobs, judges, new_job, operate,
+    panels, queue, ratings, rescore, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -51,6 +51,9 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(rescore::routes())
         .merge(judges::routes())
         .merge(queue::routes())
+        .merge(costs::routes())
+        .merge(analytics::routes())
+        .merge(exports::routes())
         .merge(events::routes())
         .merge(operate::routes());
     complete(routes.get_openapi_mut());
@@ -73,6 +76,7 @@ fn frame() -> OpenApi {
         ("metrics", "Computed at once"),
         ("batches", "Many items of one kind, asked for together"),
         ("brakes", "The queue, judges and workers; pause and resume"),
+        ("analytics", "What was spent, and what scores came to"),
         ("events", "What happens, as it happens"),
         ("operate", "Health, metrics and this document"),
     ];

@@ -60,6 +60,8 @@ pub(super) struct RescoreFilter {
     pub(super) max_score: Option<u8>,
     /// `current`, `not_current`, or a hash of 64 hex digits: the criteria of the current score.
     pub(super) criteria: Option<String>,
+    /// The current score misses this tool, however it is spelled.
+    pub(super) missing_tool: Option<String>,
     /// Has this label.
     pub(super) tag: Option<String>,
     /// The agent's name, whole.
@@ -303,6 +305,7 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFi
         max_score: words.max_score,
         criteria_hash,
         criteria_not,
+        missing_tool: text(words.missing_tool, "missing_tool", faults),
         tag: text(words.tag, "tag", faults),
         agent: text(words.agent, "agent", faults),
         alert_type: text(words.alert_type, "alert_type", faults),

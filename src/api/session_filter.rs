@@ -31,6 +31,8 @@ pub(super) struct SessionQuery {
     max_score: Option<u8>,
     /// `current`, `not_current`, or a hash of 64 hex digits: the criteria of the current score.
     criteria: Option<String>,
+    /// The current score misses this tool; its spelling doesn't matter.
+    missing_tool: Option<String>,
     /// Has this label.
     tag: Option<String>,
     /// The agent's name, whole.
@@ -63,6 +65,7 @@ pub(super) fn session_filter(params: &mut Params, current_criteria: &str) -> Ses
         ),
         min_score: percent(params, "min_score"),
         max_score: percent(params, "max_score"),
+        missing_tool: params.text("missing_tool"),
         tag: params.text("tag"),
         agent: params.text("agent"),
         alert_type: params.text("alert_type"),

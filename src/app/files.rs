@@ -9,21 +9,24 @@ use super::AppError;
 use crate::config::{self, Settings, yaml};
 use crate::enqueue::CurrentCriteria;
 use crate::job::Kind;
-use crate::judge::Providers;
+use crate::judge::{Cap, Caps, Providers};
 use crate::score::Criteria;
 
 /// Criteria and judges.
 pub(super) struct Files {
     pub(super) criteria: CurrentCriteria,
     pub(super) providers: Providers,
+    pub(super) caps: Caps,
 }
 
 impl Files {
     /// Reads both files. An error names the file, and the line where it can be found.
     pub(super) fn read(settings: &Settings) -> Result<Self, AppError> {
+        let providers = read_providers(settings)?;
         Ok(Self {
             criteria: read_criteria(settings)?,
-            providers: read_providers(settings)?,
+            caps: caps_of(settings, &providers).map_err(AppError::Config)?,
+            providers,
         })
     }
 }
@@ -51,6 +54,13 @@ pub fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, AppError
         return Err(file.fault("kind", &said));
     }
     Ok(criteria)
+}
+
+/// What judges may cost, as their file and the settings say.
+pub fn caps_of(settings: &Settings, providers: &Providers) -> Result<Caps, String> {
+    let judge = &settings.judge;
+    let total = Cap::new(judge.daily_cap_usd, judge.monthly_cap_usd);
+    providers.caps(total).map_err(|error| error.to_string())
 }
 
 fn read_providers(settings: &Settings) -> Result<Providers, AppError> {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AppError, Migrations, Mode};
+use crate::api::{SpendingCap, SpendingCaps};
 use crate::clock::Clock;
 use crate::config::{Settings, redacted_url};
 use crate::enqueue::{JudgeCheck, JudgeProblem};
 use crate::events::{Feed, RedisEvents};
 use crate::judge::gate::memory::GateOptions;
-use crate::judge::{Providers, RetryOptions};
+use crate::judge::{Cap, Caps, Providers, RetryOptions};
 use crate::queue::Queue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
@@ -135,6 +136,19 @@ pub(super) fn judge_check(providers: Providers) -> JudgeCheck {
             remedy: error.to_string(),
         })
     })
+}
+
+/// The caps as the API shows them.
+pub(super) fn spending_caps(caps: &Caps) -> SpendingCaps {
+    let figures = |cap: Cap| SpendingCap {
+        daily_usd: cap.daily_usd,
+        monthly_usd: cap.monthly_usd,
+    };
+    let by_entry = caps.by_entry().into_iter();
+    SpendingCaps {
+        total: caps.total.is_set().then(|| figures(caps.total)),
+        entries: by_entry.map(|(entry, cap)| (entry, figures(cap))).collect(),
+    }
 }
 
 /// Host and process: what people call a worker.

@@ -88,6 +88,9 @@ impl Doctor {
                 .map(|p| p.names().join(", "))
                 .map_err(Clone::clone),
         });
+        if let Ok(providers) = &providers {
+            checks.extend(judges::caps(settings, providers));
+        }
         if let (false, Ok(providers)) = (wanted.is_empty(), &providers) {
             let calls = if self.no_probe {
                 judges::Calls::None

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::Global;
+use super::costs::usd;
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::reach::{Common, Needs, Reached};
@@ -21,7 +22,7 @@ pub(super) struct Judges {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List judges: breaker, brakes, pace, last error
+    /// List judges: breaker, brakes, what they spent and may spend, pace, last error
     List(Common),
     /// Stop asking a judge; its jobs wait, all others go on
     Pause {
@@ -30,7 +31,7 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
-    /// Ask a judge again: opens a pause, a used-up quota or a refused key
+    /// Ask a judge again: opens a pause, a used-up quota or a refused key; a cap that is reached stays
     Resume {
         /// The judge's name
         name: String,
@@ -108,6 +109,7 @@ pub(super) fn print(judges: &Value) -> Result<(), CliError> {
             known("/reason"),
             known("/until"),
             in_flight.to_string(),
+            spent(judge),
             pace(gates),
             known("/last_error"),
         ]);
@@ -119,11 +121,32 @@ pub(super) fn print(judges: &Value) -> Result<(), CliError> {
         "waits for",
         "until",
         "in flight",
+        "spent",
         "pace",
         "last error",
     ];
     output::table(&head, &rows)?;
     Ok(())
+}
+
+/// What a judge spent today and this month; where its entry has a cap, what the entry spent of it.
+fn spent(judge: &Value) -> String {
+    let cap = &judge["cap"];
+    let spent = if cap.is_null() {
+        &judge["spent"]
+    } else {
+        &cap["spent"]
+    };
+    if spent["month_usd"] == 0.0 && cap.is_null() {
+        return String::new();
+    }
+    let part = |period: &str, spent: &Value, cap: &Value| match cap.as_f64() {
+        Some(cap) => format!("{period} {} of {cap} USD", usd(spent)),
+        None => format!("{period} {}", usd(spent)),
+    };
+    let today = part("today", &spent["today_usd"], &cap["daily_cap_usd"]);
+    let month = part("month", &spent["month_usd"], &cap["monthly_cap_usd"]);
+    format!("{today}; {month}")
 }
 
 /// What the workers' paces come to: used and allowed in a minute, over all of them, and what slows them down. Empty where
@@ -167,6 +190,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_an_entry_spent_stands_beside_its_cap() {
+        let own = json!({ "today_usd": 0.5, "month_usd": 1.0, "unpriced_calls": 0 });
+        let all = json!({ "today_usd": 2.0, "month_usd": 3.0, "unpriced_calls": 0 });
+        let capped = json!({ "spent": own, "cap": { "daily_cap_usd": 10.0, "monthly_cap_usd": null, "spent": all } });
+        assert_eq!(spent(&capped), "today 2.0000 of 10 USD; month 3.0000");
+        let free = json!({ "spent": own, "cap": null });
+        assert_eq!(spent(&free), "today 0.5000; month 1.0000");
+        let unknown = json!({ "spent": { "today_usd": null, "month_usd": null }, "cap": null });
+        assert_eq!(spent(&unknown), "today unknown; month unknown");
+        let unasked = json!({ "spent": { "today_usd": 0.0, "month_usd": 0.0 }, "cap": null });
+        assert_eq!(spent(&unasked), "");
+    }
 
     #[test]
     fn a_pace_adds_up_the_workers_and_says_what_slows_them() {

@@ -1,16 +1,19 @@
 //! The command line: one file per command. Results go to stdout, everything else to stderr; the exit code says how it
 //! went. Holds no rule of scoring: commands talk to the service, theirs or a remote one, through `client`.
 
+mod analytics;
 mod batches;
 mod compare;
 mod completions;
 mod config_show;
 mod context;
+mod costs;
 mod criteria;
 mod daemon;
 mod demo;
 mod doctor;
 mod evaluate;
+mod export;
 mod healthcheck;
 mod history_import;
 mod import;
@@ -116,6 +119,9 @@ enum Command {
     Batches(batches::Batches),
     Report(report::Report),
     Judges(judges::Judges),
+    Costs(costs::Costs),
+    Analytics(analytics::Analytics),
+    Export(export::Export),
     Queue(queue::Queue),
     Doctor(doctor::Doctor),
     Config(config_show::ConfigCommand),
@@ -166,6 +172,9 @@ async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Batches(command) => command.run(&global).await,
         Command::Report(command) => command.run(&global).await,
         Command::Judges(command) => command.run(&global).await,
+        Command::Costs(command) => command.run(&global).await,
+        Command::Analytics(command) => command.run(&global).await,
+        Command::Export(command) => command.run(&global).await,
         Command::Queue(command) => command.run(&global).await,
         Command::Doctor(command) => command.run(&global).await,
         Command::Config(command) => command.run(&global),

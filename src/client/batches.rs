@@ -38,10 +38,19 @@ impl Client {
     /// Asks for a batch's report; `file` is its name, such as `report.csv`, and what stands in the query.
     pub async fn report(&self, batch: Uuid, file: &str) -> Result<Download, ClientError> {
         let path = format!("/api/v1/batches/{batch}/{file}");
+        self.download(&path, DOWNLOAD_TIMEOUT).await
+    }
+
+    /// Asks for a file that the service sends, and which may take so long.
+    pub(super) async fn download(
+        &self,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<Download, ClientError> {
         let mut request = self
             .http
             .get(format!("{}{path}", self.base))
-            .timeout(DOWNLOAD_TIMEOUT);
+            .timeout(timeout);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.expose_secret());
         }

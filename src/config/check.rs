@@ -187,6 +187,8 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
             3_600.0,
         ),
         ("judge.max_slot_wait_s", judge.max_slot_wait_s, 0.0, 60.0),
+        ("judge.daily_cap_usd", judge.daily_cap_usd, 0.0, 1e9),
+        ("judge.monthly_cap_usd", judge.monthly_cap_usd, 0.0, 1e9),
         (
             "history.requests_per_second",
             settings.history.requests_per_second,

@@ -162,6 +162,10 @@ pub struct JudgeSettings {
     pub breaker_cooldown_s: f64,
     /// Longest wait that is spent in the worker's slot, seconds.
     pub max_slot_wait_s: f64,
+    /// What all judges together may cost in a day of UTC, USD; 0: no cap.
+    pub daily_cap_usd: f64,
+    /// The same for a month.
+    pub monthly_cap_usd: f64,
 }
 
 /// Scoring.

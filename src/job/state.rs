@@ -87,12 +87,12 @@ text_enum! {
         Misconfigured = "misconfigured",
         /// An operator paused the judge or the queue.
         Paused = "paused",
+        /// What its judge, or all judges, may cost in a day or a month is spent, or its batch has spent its budget.
+        Budget = "budget",
         /// The store or a source failed for a passing reason.
         Storage = "storage",
         /// The judge declined, and its fallback can't be asked now.
         Fallback = "fallback",
-        /// Its batch has spent its budget.
-        Budget = "budget",
     }
 }
 

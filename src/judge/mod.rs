@@ -27,7 +27,7 @@ pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
 pub use provider::{Added, Found, Part, PartSize, Progress};
-pub use providers::{JudgeSpec, NotConfigured, Providers, ProvidersError};
+pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};
 pub use tokens::ModelFamily;

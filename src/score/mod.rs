@@ -1,5 +1,6 @@
 //! The rules: what to ask, and what an answer is worth. Pure: no IO, no async, no clock, no chance.
 
+pub mod analysis;
 mod case;
 pub mod criteria;
 mod evaluation;

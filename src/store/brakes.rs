@@ -38,7 +38,7 @@ impl BrakeTarget {
 pub struct Brake {
     /// What it stops.
     pub target: BrakeTarget,
-    /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it).
+    /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it), `budget` (a worker that saw a cap reached).
     pub reason: WaitReason,
     /// The operator's or the provider's words.
     pub message: String,
@@ -80,6 +80,44 @@ impl Store {
             .is_empty())
     }
 
+    /// Sets a brake of a cap, where no other stops the judge already; answers whether this one is set now.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn set_budget_brake(&self, brake: &Brake) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "insert into brakes (target, reason, message, set_by, since, until) values ($1, 'budget', $2, $3, $4, $5)
+             on conflict (target) do update set reason = excluded.reason, message = excluded.message,
+                set_by = excluded.set_by, since = excluded.since, until = excluded.until
+             where (brakes.reason = 'budget'
+                    and (brakes.until is distinct from excluded.until or brakes.message <> excluded.message))
+                or (brakes.until is not null and brakes.until <= excluded.since)
+             returning target",
+            brake.target.to_text(),
+            &brake.message,
+            &brake.set_by,
+            brake.since,
+            brake.until
+        );
+        let set = self
+            .db
+            .write("setting a brake of a cap", &statement)
+            .await?;
+        Ok(!set.is_empty())
+    }
+
+    /// Releases the brakes of caps of these judges, and no others; answers which there were.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn release_budget(
+        &self,
+        judges: &[String],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<BrakeTarget>, StoreError> {
+        self.release_for("budget", judges, now).await
+    }
+
     /// Releases a brake; answers whether there was one. Waiting jobs behind it become due now, their wait starts anew.
     ///
     /// A job that waits for its judge's breaker or for a rate limit keeps its own time; only its wait starts anew.
@@ -113,26 +151,35 @@ impl Store {
         judges: &[String],
         now: DateTime<Utc>,
     ) -> Result<Vec<BrakeTarget>, StoreError> {
+        self.release_for("misconfigured", judges, now).await
+    }
+
+    async fn release_for(
+        &self,
+        reason: &str,
+        judges: &[String],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<BrakeTarget>, StoreError> {
         if judges.is_empty() {
             return Ok(Vec::new());
         }
-        let mut delete = sql!("delete from brakes where reason = 'misconfigured' and target in ");
+        let mut delete = sql!(
+            "delete from brakes where reason = $1 and target in ",
+            reason
+        );
         delete.push_list(
             judges
                 .iter()
                 .map(|name| BrakeTarget::Judge(name.clone()).to_text()),
         );
         delete.push(" returning target");
-        twice!(
-            "releasing brakes of judges that were misconfigured",
-            async {
-                let mut conn: Conn = self.db.writer().await?;
-                let mut tx = conn.begin().await?;
-                let released = take_away(&mut tx, &delete, now).await?;
-                tx.commit().await?;
-                Ok(released)
-            }
-        )
+        twice!("releasing brakes of judges by their reason", async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            let released = take_away(&mut tx, &delete, now).await?;
+            tx.commit().await?;
+            Ok(released)
+        })
     }
 
     /// Takes away the brakes whose `until` has passed, as if they had been released: what waited behind them waits anew.

@@ -1,20 +1,23 @@
-//! `judge_calls`: every call to a provider, for the bill and the audit.
+//! `judge_calls`: every call to a provider, for the bill and the audit. What is logged is counted by day in the same
+//! transaction.
 //!
 //! Written behind the caller's back, in groups, together with replies for the cache: logging never blocks and never fails
 //! anybody. What finds the channel full is dropped, counted in `gavel_judge_calls_dropped_total`, and warned about.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use super::db::twice;
+use super::db::{Conn, twice};
 use super::group::Spacing;
 use super::line::Line;
 use super::replies::{self, KeptReply, Unwritten};
 use super::sql::{Arg, Row, Sql, decode, sql};
-use super::{Store, StoreError, group};
+use super::{Store, StoreError, group, usage};
 use crate::job::JobId;
 use crate::judge::{CallLog, CallRecord, CallUsage, ErrorClass};
 
@@ -126,6 +129,7 @@ pub(super) async fn run(
     unwritten: Unwritten,
 ) {
     let mut spacing = Spacing::new(SPACING);
+    let counter = Uuid::now_v7();
     loop {
         spacing.keep(&receiver.hurry, &closing).await;
         let group = group::next(&mut receiver.channel, &closing).await;
@@ -142,7 +146,7 @@ pub(super) async fn run(
                 Logged::Flush(done) => flushed.push(done),
             }
         }
-        write(&mut line, &calls).await;
+        write(&mut line, &calls, counter).await;
         replies::write(&mut line, &unwritten, replies).await;
         for done in flushed {
             // Whoever waited may be gone.
@@ -152,15 +156,15 @@ pub(super) async fn run(
     }
 }
 
-async fn write(line: &mut Line, calls: &[CallRecord]) {
+async fn write(line: &mut Line, calls: &[CallRecord], counter: Uuid) {
     if calls.is_empty() {
         return;
     }
-    match insert(line, calls).await {
+    match insert(line, calls, counter).await {
         Ok(()) => {}
         Err(StoreError::Unexpected { .. }) if calls.len() > 1 => {
             for call in calls {
-                if let Err(error) = insert(line, std::slice::from_ref(call)).await {
+                if let Err(error) = insert(line, std::slice::from_ref(call), counter).await {
                     lost(1);
                     tracing::warn!(%error, call_id = %call.call_id, "a judge call wasn't logged");
                 }
@@ -177,14 +181,36 @@ fn lost(calls: u64) {
     metrics::counter!("gavel_judge_calls_dropped_total").increment(calls);
 }
 
-async fn insert(line: &mut Line, calls: &[CallRecord]) -> Result<(), StoreError> {
+async fn insert(line: &mut Line, calls: &[CallRecord], counter: Uuid) -> Result<(), StoreError> {
     let statement = insert_statement(calls);
     twice!("logging judge calls", async {
         let mut conn = line.take().await?;
-        let result = conn.execute(&statement).await;
+        let result = insert_on(&mut conn, &statement, calls, counter).await;
         line.give_back(conn, &result);
-        result.map(drop)
+        result
     })
+}
+
+/// Counts what it inserted and nothing else: a second try whose first one was committed inserts nothing.
+async fn insert_on(
+    conn: &mut Conn,
+    insert: &Sql,
+    calls: &[CallRecord],
+    counter: Uuid,
+) -> sqlx::Result<()> {
+    let mut tx = conn.begin().await?;
+    let mut new = tx
+        .fetch(insert)
+        .await?
+        .iter()
+        .map(|row| row.get("call_id"))
+        .collect::<sqlx::Result<HashSet<Uuid>>>()?;
+    // Taken out: one that stands in the group twice was inserted once.
+    let new = calls.iter().filter(|call| new.remove(&call.call_id));
+    if let Some(count) = usage::count_statement(new, counter) {
+        tx.execute(&count).await?;
+    }
+    tx.commit().await
 }
 
 fn insert_statement(calls: &[CallRecord]) -> Sql {
@@ -219,7 +245,7 @@ fn insert_statement(calls: &[CallRecord]) -> Sql {
         .push(COLUMNS)
         .push(") select ")
         .push(COLUMNS)
-        .push(" from v where call_id is not null on conflict do nothing");
+        .push(" from v where call_id is not null on conflict do nothing returning call_id");
     statement
 }
 

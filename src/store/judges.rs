@@ -205,6 +205,7 @@ fn reason(closed: Closed) -> WaitReason {
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
         Closed::Paused => WaitReason::Paused,
+        Closed::Budget => WaitReason::Budget,
     }
 }
 

@@ -34,6 +34,7 @@ const COMMON: &[Version] = &[
     version!(9, "evaluations", "0009_evaluations"),
     version!(10, "backlogs", "0010_backlogs"),
     version!(11, "ratings", "0011_ratings"),
+    version!(12, "usage", "0012_usage"),
     version!(13, "provider_batches", "0013_provider_batches"),
 ];
 

@@ -3,6 +3,8 @@
 //! The earlier current score of a session is superseded in the same transaction: a reader sees the one or the other. A score
 //! made for another purpose takes nobody's place.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::NewSessionScore;
@@ -10,6 +12,7 @@ use super::db::Tx;
 use super::record::Record;
 use super::sql::{Arg, Sql, decode};
 use crate::job::Purpose;
+use crate::score::analysis::key_of;
 
 /// Writes the scores of records that were applied. Each session occurs once.
 pub(super) async fn insert(
@@ -36,7 +39,7 @@ pub(super) async fn insert(
     insert_rows(
         tx,
         "score_missing_tools",
-        "score_id, position, tool_name, tool_rationale",
+        "score_id, position, tool_name, tool_rationale, tool_key",
         tools,
     )
     .await?;
@@ -47,7 +50,7 @@ pub(super) async fn insert(
     insert_rows(
         tx,
         "score_alternative_approaches",
-        "score_id, position, name, description",
+        "score_id, position, name, description, name_key",
         approaches,
     )
     .await?;
@@ -127,28 +130,44 @@ fn score_row(record: &Record, new: &NewSessionScore) -> sqlx::Result<Vec<Arg>> {
     ])
 }
 
+/// The keys of names, each at its first mention.
+fn first_mentions<'a>(
+    names: impl Iterator<Item = &'a String>,
+) -> impl Iterator<Item = Option<String>> {
+    let mut seen = HashSet::new();
+    names.map(move |name| key_of(name).filter(|key| seen.insert(key.clone())))
+}
+
 fn tool_rows(new: &NewSessionScore) -> impl Iterator<Item = Vec<Arg>> {
+    let tools = &new.score.missing_tools;
+    let keys = first_mentions(tools.iter().map(|tool| &tool.tool_name));
     (0_i64..)
-        .zip(&new.score.missing_tools)
-        .map(|(position, tool)| {
+        .zip(tools)
+        .zip(keys)
+        .map(|((position, tool), key)| {
             vec![
                 new.score_id.into(),
                 position.into(),
                 (&tool.tool_name).into(),
                 (&tool.rationale).into(),
+                key.into(),
             ]
         })
 }
 
 fn approach_rows(new: &NewSessionScore) -> impl Iterator<Item = Vec<Arg>> {
+    let approaches = &new.score.alternative_approaches;
+    let keys = first_mentions(approaches.iter().map(|approach| &approach.name));
     (0_i64..)
-        .zip(&new.score.alternative_approaches)
-        .map(|(position, approach)| {
+        .zip(approaches)
+        .zip(keys)
+        .map(|((position, approach), key)| {
             vec![
                 new.score_id.into(),
                 position.into(),
                 (&approach.name).into(),
                 (&approach.description).into(),
+                key.into(),
             ]
         })
 }

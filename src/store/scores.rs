@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::sql::{Row, Sql, sql};
-use super::{Store, StoreError};
+use super::{ScoreFilter, Store, StoreError};
 use crate::job::{JobId, Purpose, Usage};
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore};
 
@@ -119,6 +119,32 @@ impl Store {
         }
         let mut statement = sql!(concat!(select_scores!(), " where s.job_id in "));
         statement.push_list(ids.iter().map(|id| id.0));
+        self.scores_by(&statement).await
+    }
+
+    /// Current scores of real judges with a total of at least `min_score`, in the order of their ids behind `after`; at most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn good_scores(
+        &self,
+        filter: &ScoreFilter,
+        min_score: u8,
+        after: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Vec<SessionScoreRow>, StoreError> {
+        let mut statement = sql!(select_scores!());
+        filter.push_to(&mut statement);
+        statement
+            .push(" and s.simulated = ")
+            .push_arg(false)
+            .push(" and s.total_score >= ")
+            .push_arg(i64::from(min_score))
+            .push(" and s.score_id > ")
+            .push_arg(after.unwrap_or(Uuid::nil()))
+            .push(" order by s.score_id limit ")
+            .push_arg(limit);
         self.scores_by(&statement).await
     }
 

@@ -10,6 +10,7 @@ use super::sessions::SessionStatus;
 use super::sql::{Row, Sql, sql};
 use super::{Cursor, Dialect, Page, Store, StoreError};
 use crate::job::{JobId, JobState, text_enum};
+use crate::score::analysis::key_of;
 use crate::score::session::Rating;
 
 text_enum! {
@@ -54,6 +55,9 @@ pub struct SessionFilter {
     /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_not: Option<String>,
+    /// The current score misses this tool, however it is spelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_tool: Option<String>,
     /// Has this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
@@ -236,6 +240,13 @@ impl SessionFilter {
         }
         if let Some(hash) = &self.criteria_not {
             statement.push(" and c.criteria_hash <> ").push_arg(hash);
+        }
+        if let Some(tool) = &self.missing_tool {
+            statement
+                .push(" and c.score_id in (select t.score_id from score_missing_tools t where t.tool_key = ")
+                // A name without a key is nobody's, as null is.
+                .push_arg(key_of(tool))
+                .push(")");
         }
     }
 }

@@ -11,9 +11,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::WorkerParts;
+use super::caps::{Reached, reached};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
+use crate::judge::Caps;
 use crate::judge::gate::{
     Closed, Closure, Gate, GateSnapshot, MeterSnapshot, PaceSnapshot, Refusal,
 };
@@ -29,6 +32,8 @@ pub(super) struct Brakes {
     clock: Arc<dyn Clock>,
     worker_id: Uuid,
     worker_name: String,
+    /// What judges may cost.
+    caps: Caps,
     queue_paused: AtomicBool,
     /// Judges whose brake in the store closed this gate.
     braked: Mutex<BTreeSet<String>>,
@@ -46,27 +51,25 @@ pub(super) struct Brakes {
 impl Brakes {
     /// Builds the keeper; reads nothing yet.
     pub(super) fn new(
-        store: Arc<Store>,
-        gate: Arc<dyn Gate>,
-        clock: Arc<dyn Clock>,
+        parts: &WorkerParts,
         worker_id: Uuid,
         worker_name: String,
-        shown_for: Duration,
-        events: Announcer,
+        caps: Caps,
     ) -> Self {
         Self {
-            store,
-            gate,
-            clock,
+            store: parts.store.clone(),
+            gate: parts.gate.clone(),
+            clock: parts.clock.clone(),
             worker_id,
             worker_name,
+            caps,
             queue_paused: AtomicBool::new(false),
             braked: Mutex::default(),
             unwritten: Mutex::default(),
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
-            shown_for,
-            events,
+            shown_for: parts.queue.lease(),
+            events: parts.events.clone(),
         }
     }
 
@@ -98,7 +101,7 @@ impl Brakes {
         let now = self.clock.now();
         self.write_closures(now).await?;
         self.end_lapsed(now).await?;
-        let brakes = self.store.brakes(now).await?;
+        let brakes = self.keep_caps(self.store.brakes(now).await?, now).await?;
         *lock(&self.next_lapse) = brakes.iter().filter_map(|brake| brake.until).min();
         self.apply(&brakes, now);
         self.show(now).await
@@ -110,6 +113,77 @@ impl Brakes {
             for target in self.store.lapse_brakes(now).await? {
                 self.events.announce(opened(target, now));
             }
+        }
+        Ok(())
+    }
+
+    /// Stops the judges whose cap is reached and lets those go on whose isn't any more; answers the brakes that are set then.
+    ///
+    /// What others stopped stays theirs: a cap that is reached behind a pause stops the judge when that is released, before
+    /// this gate hears of the release.
+    async fn keep_caps(
+        &self,
+        brakes: Vec<Brake>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Brake>, StoreError> {
+        let spent = if self.caps.are_set() {
+            self.store.spent(now.date_naive()).await?
+        } else {
+            Vec::new()
+        };
+        let reached = reached(&self.caps, &spent, now);
+        let of = |judge: &str| {
+            let target = BrakeTarget::Judge(judge.to_owned());
+            brakes.iter().find(move |brake| brake.target == target)
+        };
+        let mut changed = false;
+        for (judge, cap) in &reached {
+            let known = of(judge).is_some_and(|brake| {
+                let same = brake.until == Some(cap.until) && brake.message == cap.message;
+                brake.reason != WaitReason::Budget || same
+            });
+            if !known {
+                self.stop_for(judge, cap, now).await?;
+                changed = true;
+            }
+        }
+        let judges = self.caps.entries.iter().flat_map(|entry| &entry.judges);
+        let freed: Vec<String> = judges
+            .filter(|judge| !reached.contains_key(*judge))
+            .filter(|judge| of(judge).is_some_and(|brake| brake.reason == WaitReason::Budget))
+            .cloned()
+            .collect();
+        for target in self.store.release_budget(&freed, now).await? {
+            self.events.announce(opened(target, now));
+            changed = true;
+        }
+        if changed {
+            return self.store.brakes(now).await;
+        }
+        Ok(brakes)
+    }
+
+    async fn stop_for(
+        &self,
+        judge: &str,
+        cap: &Reached,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let brake = Brake {
+            target: BrakeTarget::Judge(judge.to_owned()),
+            reason: WaitReason::Budget,
+            message: cap.message.clone(),
+            set_by: self.worker_name.clone(),
+            since: now,
+            until: Some(cap.until),
+        };
+        if self.store.set_budget_brake(&brake).await? {
+            tracing::warn!(%judge, until = %cap.until, reason = %cap.message, "a judge is stopped by its cap");
+            self.events.announce(Event {
+                reason: Some(brake.reason),
+                until: brake.until,
+                ..Event::of_judge(EventType::JudgeClosed, judge, now)
+            });
         }
         Ok(())
     }
@@ -241,6 +315,7 @@ fn reason_of(why: Closed) -> WaitReason {
         Closed::Exhausted => WaitReason::Exhausted,
         Closed::Misconfigured => WaitReason::Misconfigured,
         Closed::Paused => WaitReason::Paused,
+        Closed::Budget => WaitReason::Budget,
     }
 }
 
@@ -251,8 +326,7 @@ fn closed_by(reason: WaitReason) -> Closed {
         WaitReason::Paced => Closed::Paced,
         WaitReason::Exhausted => Closed::Exhausted,
         WaitReason::Misconfigured => Closed::Misconfigured,
-        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback | WaitReason::Budget => {
-            Closed::Paused
-        }
+        WaitReason::Budget => Closed::Budget,
+        WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => Closed::Paused,
     }
 }

@@ -5,6 +5,7 @@
 
 mod admit;
 mod brakes;
+mod caps;
 mod deadline;
 mod economy;
 mod ending;
@@ -39,8 +40,8 @@ use self::rescue::{Rescue, RescueLimits};
 pub use self::turns::Turns;
 use crate::clock::Clock;
 use crate::events::Announcer;
-use crate::judge::Judges;
 use crate::judge::gate::Gate;
+use crate::judge::{Caps, Judges};
 use crate::queue::Queue;
 use crate::queue::backend::{self, Ahead, InHand};
 use crate::store::{Store, StoreError, WorkerState};
@@ -86,6 +87,8 @@ pub struct WorkerOptions {
     pub calls_kept: chrono::TimeDelta,
     /// How replies are fetched ahead.
     pub economy: EconomyOptions,
+    /// What judges may cost.
+    pub caps: Caps,
 }
 
 /// Why a worker ended other than by being told to.
@@ -220,13 +223,10 @@ async fn register(
         }
     }
     let brakes = Arc::new(Brakes::new(
-        store.clone(),
-        parts.gate.clone(),
-        parts.clock.clone(),
+        parts,
         worker_id,
         options.name.clone(),
-        parts.queue.lease(),
-        parts.events.clone(),
+        options.caps.clone(),
     ));
     if let Err(error) = brakes.sync().await {
         tracing::warn!(%error, "could not read the brakes at start");

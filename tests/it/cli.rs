@@ -8,6 +8,7 @@ use tempfile::TempDir;
 mod doctor;
 mod embedded;
 mod evaluate;
+mod figures;
 mod report;
 mod rescore;
 mod servers;

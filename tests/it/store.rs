@@ -1,12 +1,14 @@
 //! The store: every rule on both databases.
 
 mod accept;
+mod analytics;
 mod backlogs;
 mod batches;
 mod brakes;
 mod budgets;
 mod claim;
 mod economy;
+mod exports;
 mod fixtures;
 mod imports;
 mod jobs;
@@ -19,4 +21,5 @@ mod rescue;
 mod scores;
 mod sessions;
 mod trust;
+mod usage;
 mod workers;

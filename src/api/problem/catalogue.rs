@@ -55,6 +55,7 @@ pub const ALL: &[ProblemType] = &[
     row("import-ended", &[409], "The import has already ended", "An ended import can't be cancelled; what it stored stays."),
     row("batch-state", &[409], "The batch's state does not allow it", "`detail` says where it stands: a running batch is paused, a paused one resumed, either of them cancelled; failed items are queued again unless it was cancelled."),
     row("batch-budget", &[409], "The batch has spent its budget", "POST a larger budget_usd, or null, to the batch's `budget`: it goes on by itself then."),
+    row("judge-capped", &[409], "The judge has spent what it may cost", "`detail` names the cap and when its day or month ends. Raise daily_cap_usd or monthly_cap_usd (of the entry, or of [judge] for all) and restart the workers to go on before."),
     row("idempotency-key-in-use", &[409], "A request with this Idempotency-Key is under way", "Send it again after `retry_after_s`; it is answered as the first one is."),
     row("idempotency-key-reused", &[422], "The Idempotency-Key stands for another request", "Send the same query and body as the first time, or a new key. A key is kept for 24 h."),
     row("payload-too-large", &[413], "The body is too large", "Send a shorter session, or raise http.max_body_bytes; of a batch http.max_batch_bytes. A compressed body counts as what it inflates to."),

@@ -177,6 +177,8 @@ pub(super) enum ApiError {
     },
     /// 409: resume a batch that has spent its budget.
     BatchBudget(String),
+    /// 409: resume; which cap is reached, and until when.
+    JudgeCapped(String),
     /// 409: another request with the key is under way.
     KeyInUse,
     /// 422: the key stands for another request.

@@ -30,6 +30,7 @@ impl ApiError {
             Self::ImportEnded { .. } => "import-ended",
             Self::BatchState { .. } => "batch-state",
             Self::BatchBudget(_) => "batch-budget",
+            Self::JudgeCapped(_) => "judge-capped",
             Self::KeyInUse => "idempotency-key-in-use",
             Self::KeyReused => "idempotency-key-reused",
             Self::TooLarge { .. } | Self::BatchTooLarge(_) => "payload-too-large",
@@ -58,6 +59,7 @@ impl ApiError {
             Self::SessionNotCompleted(text)
             | Self::NothingToJudge(text)
             | Self::CrossSite(text)
+            | Self::JudgeCapped(text)
             | Self::Disabled(text)
             | Self::BatchBudget(text)
             | Self::HistoryUnusable(text) => text.clone(),

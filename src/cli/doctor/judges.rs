@@ -1,7 +1,8 @@
 //! Every configured judge, asked for one token.
 
 use super::Check;
-use crate::app::{App, Providers};
+use crate::app::{App, Providers, caps_of};
+use crate::config::Settings;
 use crate::job::FailureClass;
 
 /// Whether judges are called.
@@ -36,6 +37,31 @@ pub(super) async fn check(providers: &Providers, wanted: &[String], calls: Calls
         }
     });
     futures::future::join_all(checks).await
+}
+
+/// What judges may cost; none where nothing is capped.
+pub(super) fn caps(settings: &Settings, providers: &Providers) -> Option<Check> {
+    let found = match caps_of(settings, providers) {
+        Ok(caps) if !caps.are_set() => return None,
+        Ok(caps) => {
+            let all = ("all judges".to_owned(), caps.total);
+            let set = std::iter::once(all).chain(caps.by_entry());
+            let mut lines = Vec::new();
+            for (of, cap) in set {
+                lines.extend(cap.daily_usd.map(|usd| format!("{of}: {usd} USD a day")));
+                lines.extend(
+                    cap.monthly_usd
+                        .map(|usd| format!("{of}: {usd} USD a month")),
+                );
+            }
+            Ok(lines.join(", "))
+        }
+        Err(fault) => Err(fault),
+    };
+    Some(Check {
+        what: "caps".into(),
+        found,
+    })
 }
 
 async fn one(providers: &Providers, name: &str, calls: Calls) -> Result<String, String> {

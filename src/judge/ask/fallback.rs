@@ -207,6 +207,7 @@ fn look_again(why: Closed) -> Duration {
         | Closed::Exhausted
         | Closed::Misconfigured
         | Closed::Paused
+        | Closed::Budget
         | Closed::Paced => LOOK_AGAIN,
     }
 }

@@ -28,6 +28,8 @@ pub enum Closed {
     Misconfigured,
     /// An operator said so; until resumed.
     Paused,
+    /// What it may cost in a day or a month is spent; until that ends, or the cap is raised.
+    Budget,
     /// Nothing is wrong: the judge's requests or tokens a minute are used up for the moment. Closes no lane.
     Paced,
     /// Nothing is wrong: as many calls are out as the entry's `max_concurrency`, or the asker's turns, allow. Closes no

@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
 use super::ProvidersError;
+use super::caps::Cap;
 use super::prices::{self, Price};
 use super::read::Fields;
 
@@ -38,6 +39,8 @@ const KEYS: &[&str] = &[
     "structured",
     "simulated",
     "fallback",
+    "daily_cap_usd",
+    "monthly_cap_usd",
 ];
 
 /// What an entry speaks.
@@ -171,6 +174,8 @@ pub(in crate::judge) struct Entry {
     pub(in crate::judge) simulated: bool,
     /// The judge that is asked what this one declines: `entry` or `entry:model`.
     pub(in crate::judge) fallback: Option<String>,
+    /// What all its models together may cost.
+    pub(super) cap: Cap,
 }
 
 impl fmt::Debug for Entry {
@@ -247,6 +252,10 @@ impl Entry {
                 .unwrap_or(Structured::Auto),
             simulated: fields.flag("simulated")?.unwrap_or(false),
             fallback: fields.text("fallback")?,
+            cap: Cap::new(
+                fields.number("daily_cap_usd")?.unwrap_or(0.0),
+                fields.number("monthly_cap_usd")?.unwrap_or(0.0),
+            ),
         })
     }
 

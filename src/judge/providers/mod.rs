@@ -3,6 +3,7 @@
 //! Reads and checks; it opens no file of its own (a callback reads `key_file`) and never calls a provider. A key is a
 //! secret from the moment it is read: no error and no debug print shows it.
 
+mod caps;
 mod entry;
 mod fallbacks;
 mod prices;
@@ -18,6 +19,7 @@ use super::gate::PaceLimits;
 use super::provider::Tokens;
 use super::question::Limits;
 use super::tokens::ModelFamily;
+pub use caps::{Cap, Caps, EntryCap};
 pub(in crate::judge) use entry::{Auth, Entry, EntryType, Structured};
 pub(in crate::judge) use prices::price_of;
 
@@ -151,6 +153,7 @@ impl Providers {
         }
         let providers = Self { entries };
         providers.check_fallbacks()?;
+        providers.check_caps()?;
         Ok(providers)
     }
 

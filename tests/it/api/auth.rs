@@ -166,6 +166,7 @@ async fn settings_that_do_not_hold_together_are_refused() {
         metrics: None,
         judges: Setup::default().judges,
         fallback_of: Arc::new(|_| None),
+        caps: SpendingCaps::default(),
         worker_stale_after: Duration::from_secs(5),
         max_wait: Duration::from_secs(60),
         events: server.events.clone(),

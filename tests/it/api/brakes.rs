@@ -214,3 +214,57 @@ async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
     let list = server.json_of("/api/v1/judges").await;
     assert_eq!(judge(&list, "judge-a")["brake"]["reason"], "paused");
 }
+
+#[tokio::test]
+async fn a_judge_that_is_stopped_by_its_cap_is_not_resumed_and_says_why() {
+    let cap = gavel::api::SpendingCap {
+        daily_usd: Some(10.0),
+        monthly_usd: None,
+    };
+    let caps = SpendingCaps {
+        total: None,
+        entries: [("judge-a".to_owned(), cap)].into(),
+    };
+    let server = Server::with(Setup {
+        caps,
+        ..Setup::default()
+    })
+    .await;
+    let list = server.json_of("/api/v1/judges").await;
+    let shown = &judge(&list, "judge-a")["cap"];
+    assert_eq!(
+        (&shown["entry"], &shown["daily_cap_usd"]),
+        (&json!("judge-a"), &json!(10.0))
+    );
+    assert_eq!(shown["spent"]["today_usd"], 0.0);
+    assert_eq!(
+        (&judge(&list, "judge-b")["cap"], &list["cap"]),
+        (&Value::Null, &Value::Null)
+    );
+
+    let until = SystemClock.now() + chrono::Duration::hours(1);
+    let closure = gavel::store::Brake {
+        target: gavel::store::BrakeTarget::Judge("judge-a".to_owned()),
+        reason: WaitReason::Budget,
+        message: "the daily cap of judge-a, 10 USD, is reached".to_owned(),
+        set_by: "worker".to_owned(),
+        since: SystemClock.now(),
+        until: Some(until),
+    };
+    assert!(server.store().set_budget_brake(&closure).await.unwrap());
+    let resume = server.post("/api/v1/judges/judge-a/resume");
+    let problem = problem_of(resume.send().await.unwrap(), 409, "judge-capped").await;
+    let detail = problem["detail"].as_str().unwrap();
+    for part in [
+        "the daily cap of judge-a, 10 USD",
+        "by itself at 20",
+        "raise the cap",
+    ] {
+        assert!(detail.contains(part), "{detail}");
+    }
+    let job = server.queued(server.session().await).await;
+    let held = server.json_of(&format!("/api/v1/jobs/{job}")).await;
+    assert_eq!(held["state"], "queued");
+    assert_eq!(held["wait"]["reason"], "budget");
+    assert!(held["wait"]["until"].is_string(), "{held:#}");
+}

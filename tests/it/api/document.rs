@@ -4,13 +4,19 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 50] = [
+const ROUTES: [&str; 56] = [
     "get /api/v1/analytics/agreement",
+    "get /api/v1/analytics/approaches",
+    "get /api/v1/analytics/costs",
+    "get /api/v1/analytics/distribution",
+    "get /api/v1/analytics/missing-tools",
+    "get /api/v1/analytics/trend",
     "get /api/v1/batches",
     "get /api/v1/batches/{batch_id}",
     "get /api/v1/batches/{batch_id}/spread",
     "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",
+    "get /api/v1/exports/training",
     "get /api/v1/jobs",
     "get /api/v1/jobs/{job_id}",
     "get /api/v1/judges",

@@ -1,5 +1,6 @@
 //! The API over real HTTP and a real store. No worker runs: states are set up through the store.
 
+mod analytics;
 mod answers;
 mod auth;
 mod bad_input;
@@ -7,9 +8,11 @@ mod batch_reports;
 mod batches;
 mod brakes;
 mod calibration;
+mod costs;
 mod criteria_compare;
 mod document;
 mod events;
+mod exports;
 mod fakes;
 mod idempotency;
 mod imports;
@@ -29,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiParts, Streams, router};
+use gavel::api::{ApiParts, SpendingCaps, Streams, router};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
 use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
@@ -60,6 +63,7 @@ struct Setup {
     bind: Option<SocketAddr>,
     judges: gavel::api::JudgeNames,
     tarsy: Option<&'static str>,
+    caps: SpendingCaps,
 }
 
 impl Default for Setup {
@@ -84,6 +88,7 @@ impl Default for Setup {
             bind: None,
             judges: Arc::new(|| ["judge-a", "judge-b", "no-key"].map(str::to_owned).to_vec()),
             tarsy: Some("https://tarsy.example.com"),
+            caps: SpendingCaps::default(),
         }
     }
 }
@@ -187,6 +192,7 @@ impl Server {
             metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
             judges: setup.judges,
             fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
+            caps: setup.caps,
             worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
             events: events.clone(),

@@ -273,3 +273,33 @@ fn a_fallback_that_can_never_stand_in_stops_the_start_and_names_the_line() {
         run.err
     );
 }
+
+#[test]
+fn caps_are_shown_and_one_that_cant_be_kept_stops_the_start_with_the_remedy() {
+    let place = place_of("openai", "http://127.0.0.1:9");
+    let file = place.path().join("llm_providers.yaml");
+    let text = std::fs::read_to_string(&file).unwrap() + "  daily_cap_usd: 5\n";
+    std::fs::write(&file, &text).unwrap();
+    let run = place.run(&["up"]).ends(2);
+    drop(
+        run.says("llm_providers.yaml:6")
+            .says("j.daily_cap_usd: can't be kept: model \"m-1\" has no price"),
+    );
+    let price = "{ input_per_mtok: 0, output_per_mtok: 0, as_of: 2026-01-01, source: a test }";
+    std::fs::write(&file, format!("{text}  prices:\n    m-1: {price}\n")).unwrap();
+    let place = place.with("GAVEL_JUDGE_MONTHLY_CAP_USD", "70.5");
+    let run = place.run(&["doctor", "--no-probe"]).ends(0);
+    drop(run.prints("ok     caps: all judges: 70.5 USD a month, j: 5 USD a day"));
+}
+
+#[test]
+fn a_cap_over_all_judges_needs_a_price_of_each() {
+    let place = place_of("openai", "http://127.0.0.1:9").with("GAVEL_JUDGE_DAILY_CAP_USD", "1");
+    let run = place.run(&["up"]).ends(2);
+    drop(
+        run.says("judge.daily_cap_usd: can't be kept")
+            .says("entry \"j\""),
+    );
+    let run = place.run(&["doctor", "--no-probe"]).ends(3);
+    drop(run.prints("FAULT  caps: judge.daily_cap_usd"));
+}

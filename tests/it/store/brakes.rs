@@ -208,3 +208,45 @@ async fn a_brake_on_something_unknown_is_an_error_that_names_its_column() {
         assert!(error.to_string().contains("column target"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_cap_takes_nobodys_place_and_an_operator_takes_its_own() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let capped = |name: &str, message: &str| Brake {
+            message: message.to_owned(),
+            until: Some(now() + minutes(60)),
+            ..brake(&judge(name), WaitReason::Budget)
+        };
+        let first = capped("main", "10 USD");
+        assert!(store.set_budget_brake(&first).await.unwrap());
+        assert!(!store.set_budget_brake(&first).await.unwrap(), "no news");
+        let raised = Brake {
+            message: "20 USD".to_owned(),
+            ..first
+        };
+        assert!(store.set_budget_brake(&raised).await.unwrap());
+        assert_eq!(store.brakes(now()).await.unwrap(), [raised]);
+
+        let pause = brake(&judge("main"), WaitReason::Paused);
+        assert!(store.set_brake(&pause).await.unwrap());
+        let used_up = brake(&judge("other"), WaitReason::Exhausted);
+        assert!(store.set_brake(&used_up).await.unwrap());
+        for name in ["main", "other"] {
+            let set = store
+                .set_budget_brake(&capped(name, "20 USD"))
+                .await
+                .unwrap();
+            assert!(!set, "{name} is stopped already");
+        }
+        let names = ["main", "other", "third"].map(str::to_owned);
+        assert_eq!(store.release_budget(&names, now()).await.unwrap(), []);
+        store
+            .set_budget_brake(&capped("third", "20 USD"))
+            .await
+            .unwrap();
+        let released = store.release_budget(&names, now()).await.unwrap();
+        assert_eq!(released, [judge("third")]);
+        assert_eq!(store.brakes(now()).await.unwrap(), [pause, used_up]);
+    }
+}

@@ -26,7 +26,7 @@ fn reply(value: serde_json::Value) -> CachedReply {
     }
 }
 
-fn call(job_id: JobId) -> CallRecord {
+pub(super) fn call(job_id: JobId) -> CallRecord {
     CallRecord {
         call_id: Uuid::now_v7(),
         asked_for: job_id.0,

@@ -29,8 +29,8 @@ async fn unmigrated() -> Vec<(Store, Option<tempfile::TempDir>)> {
 async fn the_schema_goes_up_down_and_up_again() {
     for (store, _dir) in unmigrated().await {
         let versions: Vec<i64> = match store.dialect() {
-            Dialect::Postgres => vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13],
-            Dialect::Sqlite => vec![1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 13],
+            Dialect::Postgres => (1..=13).collect(),
+            Dialect::Sqlite => (1..=13).filter(|version| *version != 5).collect(),
         };
         let backwards: Vec<i64> = versions.iter().rev().copied().collect();
         assert_eq!(store.pending_migrations().await.unwrap(), versions);

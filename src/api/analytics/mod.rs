@@ -1,0 +1,208 @@
+//! What current scores come to: totals, trends, and what judges miss. Simulated scores are left out where a real judge scored
+//! anything; where there are only simulated ones, the answer says so.
+
+mod distribution;
+mod names;
+mod trend;
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::ApiState;
+use super::params::Params;
+use crate::store::{MadeBy, ScoreFilter, TotalCount};
+
+/// With fewer scores than this a figure says little.
+const FEW: u64 = 20;
+
+/// The routes of this folder.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .merge(names::routes())
+        .merge(distribution::routes())
+        .merge(trend::routes())
+}
+
+/// Which scores are counted, for the document.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(super) struct Selection {
+    /// Criteria of the scores: `any`, `current`, or a hash of 64 hex digits.
+    criteria: Option<String>,
+    /// Of sessions that completed (else were first seen) at or after, RFC 3339.
+    from: Option<DateTime<Utc>>,
+    /// Of sessions that completed (else were first seen) before, RFC 3339.
+    to: Option<DateTime<Utc>>,
+}
+
+/// Which criteria are meant where none are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unnamed {
+    /// Any.
+    Any,
+    /// Those that new requests get.
+    Current,
+}
+
+/// Takes the choice of scores out of a query; faults stay with the query.
+pub(super) fn selection(
+    params: &mut Params,
+    current_criteria: &str,
+    unnamed: Unnamed,
+) -> ScoreFilter {
+    let current = || Some(current_criteria.to_owned());
+    let criteria_hash = match params.text("criteria").as_deref() {
+        Some("any") => None,
+        Some("current") => current(),
+        Some(hash) if hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            Some(hash.to_ascii_lowercase())
+        }
+        Some(_) => {
+            let message = "must be any, current or a hash of 64 hex digits";
+            params.fault("criteria", message.to_owned());
+            None
+        }
+        None => match unnamed {
+            Unnamed::Any => None,
+            Unnamed::Current => current(),
+        },
+    };
+    let filter = ScoreFilter {
+        criteria_hash,
+        from: params.take::<DateTime<Utc>>("from"),
+        to: params.take::<DateTime<Utc>>("to"),
+    };
+    if filter
+        .from
+        .zip(filter.to)
+        .is_some_and(|(from, to)| from >= to)
+    {
+        params.fault("from", "is not before to".to_owned());
+    }
+    filter
+}
+
+/// Whose scores are counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Counted {
+    /// Judges' own, or simulated ones where there are no others.
+    made_by: MadeBy,
+    /// How many there are.
+    scores: u64,
+    /// Simulated ones that are left out.
+    left_out: u64,
+    /// How many criteria they were made with.
+    criteria: usize,
+}
+
+impl Counted {
+    fn of(totals: &[TotalCount]) -> Self {
+        let sum = |made_by: MadeBy| -> u64 {
+            let of = totals.iter().filter(|count| count.made_by == made_by);
+            of.map(|count| count.scores).sum()
+        };
+        let (real, simulated) = (sum(MadeBy::Judge), sum(MadeBy::Simulated));
+        let (made_by, scores, left_out) = match (real, simulated) {
+            (0, 1..) => (MadeBy::Simulated, simulated, 0),
+            (real, simulated) => (MadeBy::Judge, real, simulated),
+        };
+        let counted = totals.iter().filter(|count| count.made_by == made_by);
+        let criteria: BTreeSet<&str> = counted.map(|count| count.criteria_hash.as_str()).collect();
+        Self {
+            made_by,
+            scores,
+            left_out,
+            criteria: criteria.len(),
+        }
+    }
+
+    fn is_simulated(&self) -> bool {
+        self.made_by == MadeBy::Simulated
+    }
+
+    /// What makes the figures say less than they seem to.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.scores < FEW {
+            warnings.push(format!(
+                "{} scores: with fewer than {FEW} a figure says little",
+                self.scores
+            ));
+        }
+        if self.is_simulated() {
+            warnings.push("all scores are those of a simulated judge".to_owned());
+        }
+        if self.left_out > 0 {
+            warnings.push(format!(
+                "{} scores of a simulated judge are left out",
+                self.left_out
+            ));
+        }
+        warnings
+    }
+
+    /// That figures of one line are of several criteria.
+    fn warning_of_mixed(&self) -> Option<String> {
+        (self.criteria > 1).then(|| {
+            format!(
+                "scores of {} criteria are mixed; name one to compare like with like",
+                self.criteria
+            )
+        })
+    }
+}
+
+/// A part of a whole, 0-1; `None` of nothing.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of sessions are far below 2^52"
+)]
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(made_by: MadeBy, criteria: &str, scores: u64) -> TotalCount {
+        TotalCount {
+            criteria_hash: criteria.to_owned(),
+            day: None,
+            made_by,
+            total: 70,
+            scores,
+        }
+    }
+
+    #[test]
+    fn simulated_scores_count_only_where_there_are_no_others() {
+        let simulated = || count(MadeBy::Simulated, "b", 30);
+        let mixed = Counted::of(&[count(MadeBy::Judge, "a", 25), simulated()]);
+        assert_eq!(
+            (mixed.scores, mixed.left_out, mixed.is_simulated()),
+            (25, 30, false)
+        );
+        assert_eq!((mixed.warnings().len(), mixed.criteria), (1, 1));
+        let only = Counted::of(&[simulated()]);
+        assert_eq!(
+            (only.scores, only.left_out, only.is_simulated()),
+            (30, 0, true)
+        );
+        assert!(only.warnings()[0].contains("simulated"), "{only:?}");
+        let none = Counted::of(&[]);
+        assert_eq!((none.scores, none.is_simulated()), (0, false));
+        assert!(none.warnings()[0].starts_with("0 scores"), "{none:?}");
+    }
+
+    #[test]
+    fn figures_over_several_criteria_say_so() {
+        let both = [count(MadeBy::Judge, "a", 25), count(MadeBy::Judge, "b", 25)];
+        let said = Counted::of(&both).warning_of_mixed().unwrap();
+        assert!(said.contains("2 criteria"), "{said}");
+        assert_eq!(Counted::of(&both[..1]).warning_of_mixed(), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! What judges miss most: tools, and other ways to go. Names that differ in case, separators and camel case alone are one.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Counted, Selection, Unnamed, selection, share};
+use crate::api::ApiState;
+use crate::api::params::Params;
+use crate::api::problem::{ApiError, Problem};
+use crate::store::{NameCount, Named};
+
+/// The most spellings that are shown of a name.
+const SPELLINGS: usize = 20;
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(missing_tools))
+        .routes(routes!(approaches))
+}
+
+/// How a name was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct Spelling {
+    /// As judges wrote it.
+    pub(in crate::api) name: String,
+    /// How often.
+    pub(in crate::api) times: i64,
+}
+
+/// Where to go from a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct NameLinks {
+    /// The sessions whose current score has it, of all criteria and times.
+    pub(in crate::api) sessions: String,
+}
+
+/// A name, and how many sessions it is about.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct NameItem {
+    /// Its most frequent spelling.
+    pub(in crate::api) name: String,
+    /// Sessions, each counted once.
+    pub(in crate::api) sessions: i64,
+    /// Of the sessions that are counted, 0-1.
+    pub(in crate::api) share: Option<f64>,
+    /// Its spellings, the most frequent first; at most 20.
+    pub(in crate::api) spellings: Vec<Spelling>,
+    /// Where to go from here; null where there is no such list.
+    pub(in crate::api) links: Option<NameLinks>,
+}
+
+/// Names in current scores, those of most sessions first.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct NameList {
+    /// The names.
+    pub(in crate::api) items: Vec<NameItem>,
+    /// How many sessions are counted: one current score each.
+    pub(in crate::api) scores: u64,
+    /// Whether the scores are those of a simulated judge.
+    pub(in crate::api) simulated: bool,
+    /// What makes the figures say less than they seem to.
+    pub(in crate::api) warnings: Vec<String>,
+    /// Always null: there is one page.
+    pub(in crate::api) next_cursor: Option<String>,
+}
+
+/// Lists the tools that agents lacked or left unused, by the number of sessions; default: whatever the criteria.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/missing-tools", tag = "analytics",
+    params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
+    responses(
+        (status = 200, description = "The tools", body = NameList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn missing_tools(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<NameList>, ApiError> {
+    list(&state, params, Named::MissingTools).await
+}
+
+/// Lists the other ways that investigations could have gone, by the number of sessions; default: whatever the criteria.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/approaches", tag = "analytics",
+    params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
+    responses(
+        (status = 200, description = "The approaches", body = NameList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn approaches(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<NameList>, ApiError> {
+    list(&state, params, Named::Approaches).await
+}
+
+async fn list(
+    state: &ApiState,
+    mut params: Params,
+    named: Named,
+) -> Result<Json<NameList>, ApiError> {
+    let current = state.enqueue.current_criteria();
+    let filter = selection(&mut params, &current.hash.0, Unnamed::Any);
+    let limit = params.limit();
+    params.finish()?;
+    let counted = Counted::of(&state.store.totals(&filter).await?);
+    let names = state
+        .store
+        .names(named, &filter, counted.made_by, limit)
+        .await?;
+    let items = names.into_iter();
+    Ok(Json(NameList {
+        items: items
+            .map(|name| item(name, named, counted.scores))
+            .collect(),
+        scores: counted.scores,
+        simulated: counted.is_simulated(),
+        warnings: counted.warnings(),
+        next_cursor: None,
+    }))
+}
+
+fn item(name: NameCount, named: Named, scores: u64) -> NameItem {
+    let sessions = u64::try_from(name.sessions).unwrap_or(0);
+    let first = name.spellings.first();
+    let shown = first.map_or_else(|| name.key.clone(), |(spelling, _)| spelling.clone());
+    let spelling = |(name, times): (String, i64)| Spelling { name, times };
+    NameItem {
+        name: shown,
+        sessions: name.sessions,
+        share: share(sessions, scores),
+        spellings: name
+            .spellings
+            .into_iter()
+            .take(SPELLINGS)
+            .map(spelling)
+            .collect(),
+        links: match named {
+            Named::MissingTools => Some(NameLinks {
+                sessions: format!("/api/v1/sessions?missing_tool={}", escaped(&name.key)),
+            }),
+            Named::Approaches => None,
+        },
+    }
+}
+
+/// A value of a query, percent-encoded.
+fn escaped(value: &str) -> String {
+    value
+        .bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! How scores move over time, by criteria: a line never joins what was judged differently.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Counted, Selection, Unnamed, selection};
+use crate::api::ApiState;
+use crate::api::params::Params;
+use crate::api::problem::{ApiError, Problem};
+use crate::score::analysis::{Histogram, Period};
+use crate::store::ScoreFilter;
+
+/// How many periods are told of if no first one is given, this one included.
+const PERIODS: u32 = 30;
+/// The most days that are looked at.
+const MOST_DAYS: i64 = 3_660;
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(trend))
+}
+
+/// The scores of a period under the same criteria.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct TrendItem {
+    /// The period's first day, of UTC. The first and the last period may be cut by `from` and `to`.
+    pub(in crate::api) period: NaiveDate,
+    /// The criteria.
+    pub(in crate::api) criteria_hash: String,
+    /// How many scores.
+    pub(in crate::api) scores: u64,
+    /// Their mean.
+    pub(in crate::api) mean: Option<f64>,
+    /// Their median.
+    pub(in crate::api) median: Option<f64>,
+}
+
+/// How current scores move over time.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct Trend {
+    /// How long a period is.
+    pub(in crate::api) every: Period,
+    /// From when on.
+    pub(in crate::api) from: DateTime<Utc>,
+    /// Until when; null: up to now.
+    pub(in crate::api) to: Option<DateTime<Utc>>,
+    /// By period, then by criteria; a period without scores has none.
+    pub(in crate::api) items: Vec<TrendItem>,
+    /// How many scores in all.
+    pub(in crate::api) scores: u64,
+    /// Whether the scores are those of a simulated judge.
+    pub(in crate::api) simulated: bool,
+    /// What makes the figures say less than they seem to.
+    pub(in crate::api) warnings: Vec<String>,
+    /// Always null: there is one page.
+    pub(in crate::api) next_cursor: Option<String>,
+}
+
+/// Tells how current scores move over time, by the time of their sessions and by criteria; default: the last 30 periods.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/trend", tag = "analytics",
+    params(Selection, ("every" = Option<Period>, Query, description = "How long a period is; default day")),
+    responses(
+        (status = 200, description = "The trend", body = Trend),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json<Trend>, ApiError> {
+    let current = state.enqueue.current_criteria();
+    let every = params.take::<Period>("every").unwrap_or(Period::Day);
+    let filter = selection(&mut params, &current.hash.0, Unnamed::Any);
+    let end = filter.to.unwrap_or_else(|| state.clock.now());
+    let first = every.back(end.date_naive(), PERIODS - 1);
+    let from = filter
+        .from
+        .unwrap_or_else(|| first.and_time(NaiveTime::MIN).and_utc());
+    let days = (end - from).num_days();
+    if days > MOST_DAYS {
+        params.fault(
+            "from",
+            format!("is {days} days back; at most {MOST_DAYS} are looked at"),
+        );
+    }
+    params.finish()?;
+    let filter = ScoreFilter {
+        from: Some(from),
+        ..filter
+    };
+    let totals = state.store.totals_by_day(&filter).await?;
+    let counted = Counted::of(&totals);
+    let mut lines: BTreeMap<(NaiveDate, &str), Histogram> = BTreeMap::new();
+    for count in totals
+        .iter()
+        .filter(|count| count.made_by == counted.made_by)
+    {
+        if let Some(day) = count.day {
+            let line = (every.begin(day), count.criteria_hash.as_str());
+            lines
+                .entry(line)
+                .or_default()
+                .add(count.total, count.scores);
+        }
+    }
+    let item = |((period, criteria_hash), histogram): ((NaiveDate, &str), Histogram)| TrendItem {
+        period,
+        criteria_hash: criteria_hash.to_owned(),
+        scores: histogram.scores(),
+        mean: histogram.mean(),
+        median: histogram.median(),
+    };
+    Ok(Json(Trend {
+        every,
+        from,
+        to: filter.to,
+        items: lines.into_iter().map(item).collect(),
+        scores: counted.scores,
+        simulated: counted.is_simulated(),
+        warnings: counted.warnings(),
+        next_cursor: None,
+    }))
+}

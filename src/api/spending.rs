@@ -1,0 +1,121 @@
+//! What judges cost today and this month, beside what they may cost. Read from the store; the caps are the process's files'.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ApiState;
+use crate::store::{JudgeSpent, StoreError};
+
+/// The most that may be spent, USD; `None`: no such cap.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SpendingCap {
+    /// In a day of UTC.
+    pub daily_usd: Option<f64>,
+    /// In a month of UTC.
+    pub monthly_usd: Option<f64>,
+}
+
+/// Every cap there is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SpendingCaps {
+    /// Of all judges together.
+    pub total: Option<SpendingCap>,
+    /// By provider entry.
+    pub entries: BTreeMap<String, SpendingCap>,
+}
+
+/// What was spent, as far as prices are known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct SpentView {
+    /// USD of today's calls, by UTC; null where this month's are all unpriced.
+    pub(super) today_usd: Option<f64>,
+    /// USD of this month's calls, today's included; null where they are all unpriced.
+    pub(super) month_usd: Option<f64>,
+    /// This month's calls whose price is unknown: what they cost comes on top.
+    pub(super) unpriced_calls: i64,
+}
+
+/// A cap, and what was spent of it.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct CapView {
+    /// The provider entry whose judges it stops; null: all of them.
+    pub(super) entry: Option<String>,
+    /// USD that may be spent in a day of UTC; null: no such cap.
+    pub(super) daily_cap_usd: Option<f64>,
+    /// USD that may be spent in a month of UTC; null: no such cap.
+    pub(super) monthly_cap_usd: Option<f64>,
+    /// What all judges that it is of spent together.
+    pub(super) spent: SpentView,
+}
+
+/// What was spent, by judge.
+#[derive(Debug)]
+pub(super) struct Spending {
+    caps: SpendingCaps,
+    spent: Vec<JudgeSpent>,
+}
+
+impl Spending {
+    /// Reads what was spent up to now.
+    pub(super) async fn load(state: &ApiState) -> Result<Self, StoreError> {
+        let today = state.clock.now().date_naive();
+        Ok(Self {
+            caps: state.caps.clone(),
+            spent: state.store.spent(today).await?,
+        })
+    }
+
+    /// What one judge cost.
+    pub(super) fn of_judge(&self, name: &str) -> SpentView {
+        self.sum(|judge| judge == name)
+    }
+
+    /// What all judges cost.
+    pub(super) fn of_all(&self) -> SpentView {
+        self.sum(|_| true)
+    }
+
+    /// The cap of a judge's entry.
+    pub(super) fn cap_of(&self, judge: &str) -> Option<CapView> {
+        let entry = entry_of(judge);
+        let cap = self.caps.entries.get(entry)?;
+        let spent = self.sum(|judge| entry_of(judge) == entry);
+        Some(cap_view(Some(entry.to_owned()), *cap, spent))
+    }
+
+    /// The cap over all judges.
+    pub(super) fn cap_of_all(&self) -> Option<CapView> {
+        let cap = self.caps.total?;
+        Some(cap_view(None, cap, self.of_all()))
+    }
+
+    fn sum(&self, takes: impl Fn(&str) -> bool) -> SpentView {
+        let (mut today, mut month, mut unpriced_calls) = (0.0, 0.0, 0_i64);
+        for judge in self.spent.iter().filter(|spent| takes(&spent.judge)) {
+            today += judge.today_usd;
+            month += judge.month_usd;
+            unpriced_calls = unpriced_calls.saturating_add(judge.unpriced_calls);
+        }
+        let known = unpriced_calls == 0 || month > 0.0;
+        SpentView {
+            today_usd: known.then_some(today),
+            month_usd: known.then_some(month),
+            unpriced_calls,
+        }
+    }
+}
+
+/// The entry's part of a judge's name.
+fn entry_of(judge: &str) -> &str {
+    judge.split_once(':').map_or(judge, |(entry, _)| entry)
+}
+
+fn cap_view(entry: Option<String>, cap: SpendingCap, spent: SpentView) -> CapView {
+    CapView {
+        entry,
+        daily_cap_usd: cap.daily_usd,
+        monthly_cap_usd: cap.monthly_usd,
+        spent,
+    }
+}

@@ -1,0 +1,123 @@
+//! `gavel costs`: what judge calls came to.
+
+use chrono::Days;
+use clap::Args;
+use serde_json::Value;
+
+use super::Global;
+use super::outcome::{CliError, Exit};
+use super::output::{self, cell};
+use super::reach::{Needs, ReachArgs, Reached};
+use crate::client::list;
+use crate::clock::{Clock as _, SystemClock};
+use crate::store::UsageBy;
+
+/// Show what judge calls cost, by day, judge or model
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gavel costs\n  gavel costs --by model --days 7\n  gavel costs --by judge --json",
+    after_long_help = "Examples:\n  gavel costs\n  gavel costs --by model --days 7\n  gavel costs --by judge --json\n\n\
+        Days are those of UTC; retries and repairs count. A call whose model has no price in\n\
+        llm_providers.yaml is unpriced: what it cost isn't known, and comes on top of the sum."
+)]
+pub(super) struct Costs {
+    /// What each line is of: day, judge or model
+    #[arg(long, default_value_t = UsageBy::Day, value_name = "WHAT")]
+    by: UsageBy,
+    /// How many days, today included
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
+    days: u16,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl Costs {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let today = SystemClock.now().date_naive();
+        let first = today.checked_sub_days(Days::new(u64::from(self.days.saturating_sub(1))));
+        let query = [
+            ("by", self.by.as_str().to_owned()),
+            ("from", first.unwrap_or(today).to_string()),
+            ("to", today.to_string()),
+        ];
+        let command = async |reached: Reached<'_>| {
+            let costs = reached.client.costs(&query).await?;
+            if self.json {
+                output::json(&costs)?;
+            } else {
+                print(&costs)?;
+            }
+            Ok(Exit::Done)
+        };
+        self.reach.run(global, Needs::Existing, command).await
+    }
+}
+
+fn print(costs: &Value) -> Result<(), CliError> {
+    let mut rows: Vec<Vec<String>> = list(costs, "/items").iter().map(row).collect();
+    if let Some(total) = costs.get("total") {
+        let mut sum = row(total);
+        if let Some(name) = sum.first_mut() {
+            *name = "total".to_owned();
+        }
+        rows.push(sum);
+    }
+    let by = cell(costs, "/by");
+    let head = [
+        by.as_str(),
+        "calls",
+        "failed",
+        "tokens in",
+        "of them cached",
+        "tokens out",
+        "cost USD",
+        "unpriced calls",
+    ];
+    output::table(&head, &rows)?;
+    Ok(())
+}
+
+fn row(line: &Value) -> Vec<String> {
+    let names = ["/day", "/judge", "/model"].map(|pointer| cell(line, pointer));
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.retain(|name| !name.is_empty());
+    let mut cells = vec![names.join(": ")];
+    let figures = [
+        "/calls",
+        "/failed_calls",
+        "/tokens_in",
+        "/tokens_in_cached",
+        "/tokens_out",
+    ];
+    cells.extend(figures.map(|pointer| cell(line, pointer)));
+    cells.push(usd(&line["cost_usd"]));
+    cells.push(cell(line, "/unpriced_calls"));
+    cells
+}
+
+/// An amount as people read it; what isn't known says so.
+pub(super) fn usd(amount: &Value) -> String {
+    amount
+        .as_f64()
+        .map_or_else(|| "unknown".to_owned(), |usd| format!("{usd:.4}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_cost_reads_unknown_and_never_0() {
+        assert_eq!(usd(&Value::Null), "unknown");
+        assert_eq!(usd(&json!(0.0)), "0.0000");
+        assert_eq!(usd(&json!(1.25)), "1.2500");
+        let line = json!({ "judge": "a", "model": "m", "calls": 2, "cost_usd": null, "unpriced_calls": 2 });
+        assert_eq!(row(&line)[0], "a: m");
+        assert_eq!(row(&line)[6..], ["unknown", "2"]);
+    }
+}

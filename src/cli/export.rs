@@ -1,0 +1,217 @@
+//! `gavel export`: sessions with their scores as a file.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::Global;
+use super::outcome::{CliError, Exit};
+use super::output;
+use super::reach::{Needs, ReachArgs, Reached};
+use crate::client::Download;
+use crate::report;
+
+/// Export sessions with their scores
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gavel export training --output training.jsonl\n  gavel export training --min-score 90 --limit 1000 > best.jsonl"
+)]
+pub(super) struct Export {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Sessions with good scores, a JSON object a line: {"session": .., "score": ..}
+    #[command(
+        long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order in \
+                      which they were scored. Only current scores of real judges.\n\nExit codes: 0 all are written, 3 \
+                      the export broke off (a file is written whole or not at all), 4 there are none."
+    )]
+    Training(Training),
+}
+
+#[derive(Debug, Args)]
+struct Training {
+    /// Total at least, 0-100
+    #[arg(long, default_value_t = 85, value_parser = clap::value_parser!(u8).range(0..=100))]
+    min_score: u8,
+    /// Scores made with these criteria: current, or a hash [default: any]
+    #[arg(long, value_name = "CRITERIA")]
+    criteria: Option<String>,
+    /// Of sessions that completed at or after, RFC 3339
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Of sessions that completed before, RFC 3339
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Write to this file instead of stdout
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+impl Export {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let What::Training(training) = &self.what;
+        let command = async |reached: Reached<'_>| {
+            let export = reached.client.training(&training.query()).await?;
+            training.write(export).await
+        };
+        training.reach.run(global, Needs::Existing, command).await
+    }
+}
+
+impl Training {
+    fn query(&self) -> Vec<(&'static str, String)> {
+        let given = [
+            ("criteria", self.criteria.clone()),
+            ("from", self.from.clone()),
+            ("to", self.to.clone()),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+        ];
+        let given = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let fixed = [
+            ("min_score", self.min_score.to_string()),
+            ("end", "true".to_owned()),
+        ];
+        given.chain(fixed).collect()
+    }
+
+    async fn write(&self, export: Download) -> Result<Exit, CliError> {
+        let Some(path) = &self.output else {
+            // Unlocked between the lines: whoever else writes isn't held up by a slow service.
+            let count = copy(export, |line| std::io::stdout().write_all(line)).await?;
+            return Ok(said(count, None));
+        };
+        let failed = |error: &dyn std::fmt::Display| {
+            CliError::incomplete(format!("writing {}: {error}", path.display()))
+        };
+        let mut file = report::beside(path).map_err(|e| failed(&e))?;
+        let count = copy(export, |line| file.write_all(line)).await?;
+        if count > 0 {
+            file.persist(path).map_err(|e| failed(&e.error))?;
+        }
+        Ok(said(count, Some(path)))
+    }
+}
+
+fn said(count: u64, path: Option<&Path>) -> Exit {
+    match path {
+        _ if count == 0 => {
+            output::note("nothing to export: no current score of a real judge is as good as that");
+            return Exit::Nothing;
+        }
+        Some(path) => output::note(&format!("wrote {count} sessions to {}", path.display())),
+        None => output::note(&format!("wrote {count} sessions")),
+    }
+    Exit::Done
+}
+
+/// Hands on whole lines, but for the last one, which says how many there are.
+async fn copy(
+    mut export: Download,
+    mut write: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> Result<u64, CliError> {
+    let mut lines = Lines::default();
+    while let Some(chunk) = export.chunk().await? {
+        for line in lines.cut(chunk) {
+            write(&line)?;
+        }
+    }
+    lines.count()
+}
+
+/// Cuts what comes into lines, and holds the last one back.
+#[derive(Debug, Default)]
+struct Lines {
+    /// What came since the last line's end.
+    rest: Vec<u8>,
+    held: Option<Vec<u8>>,
+    handed_on: u64,
+}
+
+impl Lines {
+    fn cut(&mut self, chunk: Vec<u8>) -> Vec<Vec<u8>> {
+        let mut whole = Vec::new();
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.rest.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.rest);
+                whole.extend(self.held.replace(line));
+            }
+        }
+        self.handed_on += whole.len() as u64;
+        whole
+    }
+
+    /// How many lines were handed on, if the service says that these are all.
+    fn count(self) -> Result<u64, CliError> {
+        let last: Option<Value> = self
+            .held
+            .and_then(|line| serde_json::from_slice(&line).ok());
+        let told = last
+            .filter(|last| last["end"] == true)
+            .and_then(|last| last["count"].as_u64());
+        match told {
+            Some(count) if count == self.handed_on && self.rest.is_empty() => Ok(count),
+            Some(_) | None => Err(CliError::incomplete(format!(
+                "the export broke off after {} sessions; try again",
+                self.handed_on
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(chunks: &[&str]) -> (Vec<String>, Result<u64, String>) {
+        let mut lines = Lines::default();
+        let mut whole = Vec::new();
+        for chunk in chunks {
+            for line in lines.cut(chunk.as_bytes().to_vec()) {
+                whole.push(String::from_utf8(line).unwrap());
+            }
+        }
+        (whole, lines.count().map_err(|error| error.message))
+    }
+
+    #[test]
+    fn lines_are_handed_on_whole_and_the_last_one_is_not() {
+        let (lines, count) = cut(&[
+            "{\"a\":",
+            "1}\n{\"b\":2}",
+            "\n{\"end\":true,",
+            "\"count\":2}\n",
+        ]);
+        assert_eq!(lines, ["{\"a\":1}\n", "{\"b\":2}\n"]);
+        assert_eq!(count, Ok(2));
+        assert_eq!(cut(&["{\"end\":true,\"count\":0}\n"]), (vec![], Ok(0)));
+    }
+
+    #[test]
+    fn an_export_without_its_last_line_broke_off() {
+        let broken: [&[&str]; 5] = [
+            &[],
+            &["{\"a\":1}\n"],
+            &["{\"a\":1}\n{\"end\":true"],
+            &["{\"a\":1}\n{\"end\":true,\"count\":2}\n"],
+            &["{\"a\":1}\n{\"end\":true,\"count\":1}\n{"],
+        ];
+        for chunks in broken {
+            let (_, count) = cut(chunks);
+            assert!(count.unwrap_err().contains("broke off"), "{chunks:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What was spent, what scores came to, and exports, from outside.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Client, ClientError, Download, escaped};
+
+/// How long an export may take, from the question to its last byte.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+impl Client {
+    /// The bill: `query` holds by, from and to.
+    pub async fn costs(&self, query: &[(&str, String)]) -> Result<Value, ClientError> {
+        self.get(&with_query("/api/v1/analytics/costs", query))
+            .await
+    }
+
+    /// One of the other analytics; `route` is the last part of its path.
+    pub async fn analytics(
+        &self,
+        route: &str,
+        query: &[(&str, String)],
+    ) -> Result<Value, ClientError> {
+        let path = format!("/api/v1/analytics/{route}");
+        self.get(&with_query(&path, query)).await
+    }
+
+    /// Sessions with good scores, line by line.
+    pub async fn training(&self, query: &[(&str, String)]) -> Result<Download, ClientError> {
+        self.download(
+            &with_query("/api/v1/exports/training", query),
+            EXPORT_TIMEOUT,
+        )
+        .await
+    }
+}
+
+/// A path and its query.
+fn with_query(path: &str, query: &[(&str, String)]) -> String {
+    let mut text = path.to_owned();
+    for (n, (name, value)) in query.iter().enumerate() {
+        text.push(if n == 0 { '?' } else { '&' });
+        text.push_str(&format!("{name}={}", escaped(value)));
+    }
+    text
+}

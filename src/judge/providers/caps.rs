@@ -1,0 +1,236 @@
+//! What judges may cost a day and a month, by entry and all together. A cap over calls without a price can't be kept, and is
+//! refused: it would be no cap.
+
+use std::collections::BTreeMap;
+
+use super::prices::price_of;
+use super::{Entry, Providers, ProvidersError};
+
+/// The most that may be spent, USD; `None`: no such cap.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cap {
+    /// In a day of UTC.
+    pub daily_usd: Option<f64>,
+    /// In a month of UTC.
+    pub monthly_usd: Option<f64>,
+}
+
+/// An entry, every name that its judges are asked by, and its cap.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntryCap {
+    /// The entry's name.
+    pub entry: String,
+    /// `entry`, and `entry:model` for each of its models.
+    pub judges: Vec<String>,
+    /// Its cap.
+    pub cap: Cap,
+}
+
+/// Every cap there is. Simulated judges cost nothing, and have no part in it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Caps {
+    /// Of all judges together.
+    pub total: Cap,
+    /// By entry, those without a cap too.
+    pub entries: Vec<EntryCap>,
+}
+
+impl Cap {
+    /// Reads figures in which 0 stands for none.
+    pub fn new(daily_usd: f64, monthly_usd: f64) -> Self {
+        let given = |usd: f64| Some(usd).filter(|usd| *usd > 0.0);
+        Self {
+            daily_usd: given(daily_usd),
+            monthly_usd: given(monthly_usd),
+        }
+    }
+
+    /// Whether it caps anything.
+    pub fn is_set(&self) -> bool {
+        self.daily_usd.is_some() || self.monthly_usd.is_some()
+    }
+
+    /// The key of the settings that sets it.
+    fn key(&self) -> &'static str {
+        match self.daily_usd {
+            Some(_) => "daily_cap_usd",
+            None => "monthly_cap_usd",
+        }
+    }
+}
+
+impl Caps {
+    /// Whether anything is capped.
+    pub fn are_set(&self) -> bool {
+        self.total.is_set() || self.entries.iter().any(|entry| entry.cap.is_set())
+    }
+
+    /// The caps by entry, those without one left out.
+    pub fn by_entry(&self) -> BTreeMap<String, Cap> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.cap.is_set())
+            .map(|entry| (entry.entry.clone(), entry.cap))
+            .collect()
+    }
+}
+
+impl Providers {
+    /// Every cap, with `total` over all judges. An error if `total` can't be kept: a judge that could be asked has a model
+    /// without a price.
+    pub fn caps(&self, total: Cap) -> Result<Caps, ProvidersError> {
+        let real = || self.entries.values().filter(|entry| !entry.simulated);
+        if total.is_set() {
+            for entry in real().filter(|entry| entry.lacks_key().is_none()) {
+                check_prices(entry).map_err(|fault| ProvidersError {
+                    path: format!("judge.{}", total.key()),
+                    message: format!("{fault} (entry {:?} of llm_providers.yaml)", entry.name),
+                })?;
+            }
+        }
+        let entries = real().map(|entry| EntryCap {
+            entry: entry.name.clone(),
+            judges: judges_of(entry),
+            cap: entry.cap,
+        });
+        Ok(Caps {
+            total,
+            entries: entries.collect(),
+        })
+    }
+
+    /// Every cap of an entry can be kept.
+    pub(super) fn check_caps(&self) -> Result<(), ProvidersError> {
+        for entry in self.entries.values().filter(|entry| entry.cap.is_set()) {
+            check_cap(entry).map_err(|message| ProvidersError {
+                path: format!("{}.{}", entry.name, entry.cap.key()),
+                message,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn check_cap(entry: &Entry) -> Result<(), String> {
+    if entry.simulated {
+        return Err("is of a simulated judge, which costs nothing; leave it out".to_owned());
+    }
+    check_prices(entry)
+}
+
+fn check_prices(entry: &Entry) -> Result<(), String> {
+    if entry.any_model {
+        return Err(
+            "can't be kept: \"*\" among the models lets any be asked, also one without a price; list the models, each \
+             with a price under prices, or leave the cap out"
+                .to_owned(),
+        );
+    }
+    let unpriced = std::iter::once(&entry.model)
+        .chain(&entry.models)
+        .find(|model| price_of(&entry.prices, model).is_none());
+    match unpriced {
+        None => Ok(()),
+        Some(model) => Err(format!(
+            "can't be kept: model {model:?} has no price, so that what it costs is unknown; give it one under prices (0 \
+             for a server of your own), or leave the cap out"
+        )),
+    }
+}
+
+fn judges_of(entry: &Entry) -> Vec<String> {
+    let mut models = vec![&entry.model];
+    models.extend(entry.models.iter().filter(|model| **model != entry.model));
+    let named = models.iter().map(|model| format!("{}:{model}", entry.name));
+    std::iter::once(entry.name.clone()).chain(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(more: &Value) -> Result<Providers, ProvidersError> {
+        let mut entry = json!({
+            "type": "openai", "base_url": "https://h/v1", "model": "m", "models": ["m", "n"], "key": "k",
+            "prices": {
+                "m": { "input_per_mtok": 1.0, "output_per_mtok": 2.0, "as_of": "2026-01-01", "source": "a test" },
+                "n": { "input_per_mtok": 0, "output_per_mtok": 0, "as_of": "2026-01-01", "source": "a test" },
+            },
+        });
+        if let (Some(entry), Some(more)) = (entry.as_object_mut(), more.as_object()) {
+            entry.extend(more.clone());
+        }
+        let file = json!({
+            "j": entry,
+            "s": { "type": "openai", "base_url": "http://h", "auth": "none", "model": "m", "models": ["*"], "simulated": true },
+        });
+        Providers::from_value(&file, &|_| Err("no file".to_owned()))
+    }
+
+    #[test]
+    fn a_cap_is_of_an_entry_with_all_its_models_and_0_is_none() {
+        let providers = read(&json!({ "daily_cap_usd": 10, "monthly_cap_usd": "0" })).unwrap();
+        let caps = providers.caps(Cap::new(0.0, 0.0)).unwrap();
+        assert!(caps.are_set() && !caps.total.is_set());
+        assert_eq!(caps.entries.len(), 1, "simulated judges cost nothing");
+        assert_eq!(caps.entries[0].judges, ["j", "j:m", "j:n"]);
+        assert_eq!(caps.entries[0].cap, Cap::new(10.0, 0.0));
+        assert!(
+            !read(&json!({}))
+                .unwrap()
+                .caps(Cap::default())
+                .unwrap()
+                .are_set()
+        );
+    }
+
+    #[test]
+    fn a_cap_that_cant_be_kept_is_refused_with_the_remedy() {
+        let refused = [
+            (
+                json!({ "daily_cap_usd": 1, "models": ["x"] }),
+                "j.daily_cap_usd",
+                "model \"x\" has no price",
+            ),
+            (
+                json!({ "monthly_cap_usd": 1, "models": ["*"] }),
+                "j.monthly_cap_usd",
+                "\"*\" among the models",
+            ),
+            (
+                json!({ "monthly_cap_usd": 1, "prices": null }),
+                "j.monthly_cap_usd",
+                "0 for a server of your own",
+            ),
+            (
+                json!({ "daily_cap_usd": 1, "simulated": true }),
+                "j.daily_cap_usd",
+                "costs nothing",
+            ),
+            (
+                json!({ "daily_cap_usd": -1 }),
+                "j.daily_cap_usd",
+                "a number of 0 or more",
+            ),
+        ];
+        for (more, path, part) in refused {
+            let error = read(&more).unwrap_err();
+            assert_eq!(error.path, path);
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cap_over_all_needs_a_price_of_every_judge_that_could_be_asked() {
+        let total = Cap::new(0.0, 5.0);
+        let unpriced = json!({ "models": ["x"] });
+        let error = read(&unpriced).unwrap().caps(total).unwrap_err();
+        assert_eq!(error.path, "judge.monthly_cap_usd");
+        assert!(error.message.contains("entry \"j\""), "{error}");
+        let without_key = json!({ "models": ["x"], "key": "" });
+        assert!(read(&without_key).unwrap().caps(total).is_ok());
+        assert!(read(&json!({})).unwrap().caps(total).is_ok());
+    }
+}

@@ -1,0 +1,9 @@
+//! What many scores come to: a histogram of totals, names that mean the same, periods of time. Pure, like the rules.
+
+mod histogram;
+mod naming;
+mod period;
+
+pub use histogram::{Bucket, Histogram};
+pub use naming::key_of;
+pub use period::Period;

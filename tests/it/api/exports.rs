@@ -1,0 +1,101 @@
+//! Sessions with their scores, line by line: whole, real, current, and recognisably broken when broken.
+
+use super::analytics::DAY;
+use super::*;
+use crate::support::stores;
+
+#[tokio::test]
+async fn a_bad_choice_of_sessions_is_named() {
+    let server = Server::with(Setup::default()).await;
+    for (query, pointer) in [("min_score=101", "/min_score"), ("limit=0", "/limit")] {
+        let asked = server.get(&format!("/api/v1/exports/training?{query}"));
+        let problem = problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{query}");
+    }
+}
+
+/// The lines of an export.
+async fn exported(server: &Server, query: &str) -> Vec<Value> {
+    let answer = server.get(&format!("/api/v1/exports/training?{query}"));
+    let answer = answer.send().await.unwrap();
+    assert_eq!(answer.status(), OK);
+    assert_eq!(
+        header(&answer, "content-type").as_deref(),
+        Some("application/x-ndjson")
+    );
+    let text = answer.text().await.unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "{text}");
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn an_export_holds_good_real_current_scores_with_their_sessions_in_order() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let mut good = Vec::new();
+        // More than a page of scores.
+        for n in 0..105_u8 {
+            let total = if n % 2 == 0 { 85 + n % 16 } else { 84 };
+            let id = server.scored_at(DAY, total, n == 4, &["logs"]).await;
+            if total >= 85 && n != 4 {
+                good.push(json!(id));
+            }
+        }
+        let lines = exported(&server, "").await;
+        let ids: Vec<Value> = lines
+            .iter()
+            .map(|line| line["session"]["session_id"].clone())
+            .collect();
+        assert_eq!(ids, good);
+        assert!(lines.iter().all(|line| line["score"]["simulated"] == false));
+        let all = exported(&server, "min_score=0&end=true").await;
+        assert_eq!(all.len(), 105);
+        assert_eq!(all[104], json!({ "end": true, "count": 104 }));
+        assert_eq!(exported(&server, "limit=3&end=1").await.len(), 4);
+        assert!(
+            exported(&server, "from=2026-01-03T00:00:00Z")
+                .await
+                .is_empty()
+        );
+
+        // A line's session is a body that can be put as it is.
+        let session = &lines[0]["session"];
+        let path = format!(
+            "/api/v1/sessions/{}",
+            session["session_id"].as_str().unwrap()
+        );
+        let put = server.request(Method::PUT, &path).json(session);
+        let put = json_of(put.send().await.unwrap(), 200).await;
+        assert_eq!(put["outcome"], "unchanged", "{session:#}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_that_breaks_off_is_no_whole_answer() {
+    let server = Server::with(Setup::default()).await;
+    // More than the connection holds on its own.
+    let long = "x".repeat(1 << 20);
+    for _ in 0..24 {
+        let conversation = json!([{ "role": "user", "content": long }]);
+        let session = server
+            .session_with(json!({ "conversation": conversation }))
+            .await;
+        server.scored_as(session, 90, false, &[]).await;
+    }
+    let plain = server.get("/api/v1/exports/training");
+    let plain = plain.header("accept-encoding", "identity");
+    let mut answer = plain.send().await.unwrap();
+    assert_eq!(answer.status(), OK);
+    server.store().close().await;
+    let ended = loop {
+        match answer.chunk().await {
+            Ok(Some(_)) => {}
+            ended => break ended,
+        }
+    };
+    assert!(ended.is_err(), "the body has no end");
+    let refused = server.get("/api/v1/exports/training").send().await.unwrap();
+    problem_of(refused, 503, "database-unavailable").await;
+}

@@ -1,0 +1,64 @@
+//! Costs, analytics and exports from the command line, over what the demo scored.
+
+use serde_json::{Value, json};
+
+use super::Place;
+
+fn demonstrated() -> Place {
+    let place = Place::new();
+    drop(
+        place
+            .run(&["demo", "--exit", "--bind", "127.0.0.1:0"])
+            .ends(0),
+    );
+    place.with("GAVEL_DATA_DIR", "gavel-demo")
+}
+
+#[test]
+fn what_the_demo_cost_is_unknown_and_what_it_scored_is_marked() {
+    let place = demonstrated();
+    let costs = place.run(&["costs", "--by", "model"]).ends(0);
+    drop(
+        costs
+            .prints("simulated-judge-v1")
+            .prints("unknown")
+            .prints("unpriced calls"),
+    );
+    let costs = place.run(&["costs", "--json"]).ends(0).json();
+    assert_eq!(costs["total"]["cost_usd"], Value::Null);
+
+    let tools = place.run(&["analytics", "missing-tools"]).ends(0);
+    drop(tools.prints("also spelled").says("simulated judge"));
+    let approaches = place.run(&["analytics", "approaches", "--json"]).ends(0);
+    assert_eq!(approaches.json()["simulated"], json!(true));
+    let spread = place
+        .run(&["analytics", "distribution", "--points", "5"])
+        .ends(0);
+    drop(
+        spread
+            .prints("95-100")
+            .prints("median")
+            .prints("sessions ("),
+    );
+    let trend = place
+        .run(&["analytics", "trend", "--every", "month", "--days", "3660"])
+        .ends(0);
+    drop(trend.prints("criteria").says("simulated judge"));
+    drop(
+        place
+            .run(&["analytics", "trend", "--every", "hour"])
+            .ends(2)
+            .says("day, week, month"),
+    );
+
+    let export = [
+        "export",
+        "training",
+        "--min-score",
+        "0",
+        "--output",
+        "t.jsonl",
+    ];
+    drop(place.run(&export).ends(4).says("nothing to export"));
+    assert!(!place.path().join("t.jsonl").exists());
+}

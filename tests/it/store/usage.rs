@@ -1,0 +1,209 @@
+//! What calls came to by day: counted once, whatever happens to the writing, and kept when the calls are gone.
+
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use gavel::job::JobId;
+use gavel::judge::{CallLog as _, CallRecord, CallUsage, ErrorClass};
+use gavel::store::{Store, UsageBy, UsageSum};
+
+use super::judge_memory::call;
+use crate::support;
+
+fn at(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap()
+}
+
+fn day(text: &str) -> NaiveDate {
+    text.parse().unwrap()
+}
+
+fn call_of(judge: &str, sent: &str) -> CallRecord {
+    CallRecord {
+        judge: judge.to_owned(),
+        at: at(sent),
+        ..call(JobId::new())
+    }
+}
+
+/// The sums of January 2026.
+async fn january(store: &Store, by: UsageBy) -> Vec<UsageSum> {
+    let (from, to) = (day("2026-01-01"), day("2026-01-31"));
+    store.usage(from, to, by).await.unwrap()
+}
+
+#[tokio::test]
+async fn calls_are_summed_by_day_by_judge_and_by_model() {
+    for test in support::stores().await {
+        let mut failed = call_of("a", "2026-01-02T23:59:59.999999Z");
+        failed.error = Some(ErrorClass::Transient);
+        failed.usage = CallUsage {
+            cost_usd: Some(0.0),
+            ..CallUsage::default()
+        };
+        let mut unpriced = call_of("b", "2026-01-03T00:00:00Z");
+        unpriced.usage.cost_usd = None;
+        let mut dated = call_of("a", "2026-01-03T12:00:00Z");
+        dated.model = "model-1-2026-01-01".to_owned();
+        let outside = ["2025-12-31T23:59:59Z", "2026-02-01T00:00:00Z"];
+        let calls = [
+            failed,
+            unpriced,
+            dated,
+            call_of("a", "2026-01-02T08:00:00Z"),
+        ];
+        for call in calls
+            .into_iter()
+            .chain(outside.map(|sent| call_of("a", sent)))
+        {
+            test.store.log(call);
+        }
+        let sum = |calls: i64| UsageSum {
+            calls,
+            tokens_in: 10 * calls,
+            tokens_in_cached: 4 * calls,
+            tokens_out: 3 * calls,
+            cost_usd: 0.01,
+            ..UsageSum::default()
+        };
+        let by_day = january(&test.store, UsageBy::Day).await;
+        let expected = [
+            UsageSum {
+                day: Some(day("2026-01-02")),
+                calls: 2,
+                failed_calls: 1,
+                ..sum(1)
+            },
+            UsageSum {
+                day: Some(day("2026-01-03")),
+                unpriced_calls: 1,
+                ..sum(2)
+            },
+        ];
+        assert_eq!(by_day, expected);
+
+        let by_judge = january(&test.store, UsageBy::Judge).await;
+        let known: Vec<_> = by_judge
+            .iter()
+            .map(|sum| {
+                (
+                    sum.judge.as_deref().unwrap(),
+                    sum.calls,
+                    sum.known_cost_usd(),
+                )
+            })
+            .collect();
+        assert_eq!(known, [("a", 3, Some(0.02)), ("b", 1, None)]);
+
+        let by_model = january(&test.store, UsageBy::Model).await;
+        let models: Vec<_> = by_model
+            .iter()
+            .map(|sum| (sum.judge.as_deref().unwrap(), sum.model.as_deref().unwrap()))
+            .collect();
+        let expected = [
+            ("a", "model-1"),
+            ("a", "model-1-2026-01-01"),
+            ("b", "model-1"),
+        ];
+        assert_eq!(models, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_written_twice_counts_once() {
+    for test in support::stores().await {
+        let once = call_of("a", "2026-01-02T08:00:00Z");
+        // What a write whose answer got lost comes to: the same call again, with others or alone.
+        for again in [once.clone(), once.clone()] {
+            test.store.log(again);
+        }
+        assert_eq!(january(&test.store, UsageBy::Day).await[0].calls, 1);
+        test.store.log(once);
+        test.store.log(call_of("a", "2026-01-02T09:00:00Z"));
+        let sums = january(&test.store, UsageBy::Day).await;
+        assert_eq!((sums[0].calls, sums[0].tokens_in), (2, 20));
+    }
+}
+
+#[tokio::test]
+async fn processes_count_beside_each_other() {
+    for test in support::stores().await {
+        let other = support::reopen(&test).await;
+        for store in [&test.store, &other, &test.store] {
+            store.log(call_of("a", "2026-01-02T08:00:00Z"));
+            store.calls_of(JobId::new()).await.unwrap();
+        }
+        assert_eq!(january(&other, UsageBy::Judge).await[0].calls, 3);
+        other.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_sums_outlive_the_calls() {
+    for test in support::stores().await {
+        let old = call_of("a", "2026-01-02T08:00:00Z");
+        let now = old.at + TimeDelta::days(400);
+        test.store.log(old);
+        let before = january(&test.store, UsageBy::Day).await;
+        assert_eq!(test.store.prune(now, now).await.unwrap(), 1);
+        assert_eq!(january(&test.store, UsageBy::Day).await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_cant_be_written_is_not_counted_and_takes_no_other_with_it() {
+    for test in support::stores().await {
+        let refuse = if test.url.starts_with("postgres") {
+            "alter table judge_calls add constraint refuses check (judge <> 'bad')"
+        } else {
+            "create trigger refuses before insert on judge_calls when new.judge = 'bad'
+             begin select raise(abort, 'refused'); end"
+        };
+        support::execute(&test.url, refuse).await.unwrap();
+        for judge in ["a", "bad", "a"] {
+            test.store.log(call_of(judge, "2026-01-02T08:00:00Z"));
+        }
+        let sums = january(&test.store, UsageBy::Judge).await;
+        let counted: Vec<_> = sums
+            .iter()
+            .map(|sum| (sum.judge.as_deref().unwrap(), sum.calls))
+            .collect();
+        assert_eq!(counted, [("a", 2)]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
+    for test in support::stores().await {
+        for sent in [
+            "2026-01-31T23:59:59Z",
+            "2026-02-01T00:00:00Z",
+            "2026-02-10T12:00:00Z",
+            "2026-02-11T00:00:00Z",
+        ] {
+            test.store.log(call_of("a", sent));
+        }
+        let mut unpriced = call_of("b", "2026-02-03T00:00:00Z");
+        unpriced.usage.cost_usd = None;
+        test.store.log(unpriced);
+        test.store.calls_of(JobId::new()).await.unwrap();
+        let spent = test.store.spent(day("2026-02-10")).await.unwrap();
+        let figures: Vec<_> = spent
+            .iter()
+            .map(|one| {
+                (
+                    one.judge.as_str(),
+                    one.today_usd,
+                    one.month_usd,
+                    one.unpriced_calls,
+                )
+            })
+            .collect();
+        assert_eq!(figures, [("a", 0.01, 0.02, 0), ("b", 0.0, 0.0, 1)]);
+        assert!(
+            test.store
+                .spent(day("2026-03-01"))
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    }
+}
