@@ -7,7 +7,7 @@ use crate::score::{Criteria, Request};
 /// Tokens of a reply about a session while none was seen: about, at least, at most.
 const REPLY: (f64, f64, f64) = (900.0, 450.0, 1_800.0);
 /// The same of the simulated judge, whose replies are all alike.
-const SIMULATED_REPLY: (f64, f64, f64) = (500.0, 400.0, 600.0);
+const SIMULATED_REPLY: (f64, f64, f64) = (260.0, 200.0, 320.0);
 /// The estimate of a prompt's tokens leans to more, so that questions fit.
 const PROMPT_ERROR: (f64, f64) = (0.6, 1.1);
 /// How the simulated judge counts: bytes to a token.

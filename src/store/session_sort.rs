@@ -141,10 +141,14 @@ impl Store {
         };
         words.narrow(&mut statement, self.dialect());
         if let Some(batch_id) = look.unless_in {
+            // Not by the batch's index: SQLite would look through all of its items for each session.
             statement
-                .push(" and not exists (select 1 from scoring_jobs o where o.subject_id = s.session_id and o.batch_id = ")
+                .push(
+                    " and not exists (select 1 from scoring_jobs o
+                        where o.subject_id = s.session_id and case when o.batch_id = ",
+                )
                 .push_arg(batch_id)
-                .push(")");
+                .push(" then 1 else 0 end = 1)");
         }
         statement.push(" then case when ");
         push_standing(&mut statement, look.rules);
