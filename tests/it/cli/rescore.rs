@@ -114,7 +114,12 @@ async fn a_batch_is_paused_given_a_budget_resumed_and_cancelled() {
     let resumed = run(&world, &["batches", "resume", &batch]).await.ends(0);
     drop(resumed.prints("state     running"));
     let budget = ["batches", "budget", &batch, "5"];
-    drop(run(&world, &budget).await.ends(0).prints("of 5 USD at most"));
+    drop(
+        run(&world, &budget)
+            .await
+            .ends(0)
+            .prints("of 5 USD at most"),
+    );
     let budget = ["batches", "budget", &batch, "none"];
     drop(run(&world, &budget).await.ends(0));
     let cancelled = run(&world, &["batches", "cancel", &batch]).await.ends(0);
