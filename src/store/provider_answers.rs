@@ -76,6 +76,11 @@ impl Store {
             return Ok(());
         }
         let outcomes = outcomes_statement(part.tag, answers);
+        // Of a batch that was cancelled meanwhile they were counted already.
+        let forget = sql!(
+            "update scoring_batches set figures = null where batch_id = $1 and figures is not null",
+            part.batch_id
+        );
         twice!(ATTEMPTED, async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
@@ -98,6 +103,7 @@ impl Store {
                 }
                 let used = used(part.batch_id, worker_id, &new);
                 let stopped = spend(&mut tx, &used).await?;
+                tx.execute(&forget).await?;
                 tx.commit().await?;
                 self.spent.add(stopped);
                 return Ok(());

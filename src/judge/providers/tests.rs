@@ -207,7 +207,7 @@ fn what_a_batch_costs_is_said_for_the_provider_itself_and_not_for_a_server_of_on
 }
 
 #[test]
-fn each_fault_is_named_with_its_path() {
+fn a_batchs_price_is_a_share_of_a_calls_and_of_a_family_that_has_one() {
     let table = [
         (
             json!({ "batch_price_factor": 0 }),
@@ -224,6 +224,17 @@ fn each_fault_is_named_with_its_path() {
             "j.batch_price_factor",
             "no batch endpoint",
         ),
+    ];
+    for (more, path, message) in table {
+        let (at, said) = fault_of(more);
+        assert_eq!(at, path);
+        assert!(said.contains(message), "{said}");
+    }
+}
+
+#[test]
+fn each_fault_is_named_with_its_path() {
+    let table = [
         (
             json!({ "modle": "x" }),
             "j.modle",
