@@ -83,6 +83,9 @@ pub(in crate::cli) struct Rescore {
     /// The alert type
     #[arg(long, value_name = "TYPE", help_heading = "Which sessions")]
     pub(super) alert_type: Option<String>,
+    /// Its score misses this tool, however it is spelled
+    #[arg(long, value_name = "NAME", help_heading = "Which sessions")]
+    pub(super) missing_tool: Option<String>,
     /// Where the session stands: completed, failed, cancelled ..
     #[arg(long, value_name = "STATUS", help_heading = "Which sessions")]
     pub(super) status: Option<String>,
@@ -122,6 +125,9 @@ pub(in crate::cli) struct Rescore {
     /// What you call it
     #[arg(long, value_name = "TEXT", help_heading = "How")]
     pub(super) name: Option<String>,
+    /// Fetch the replies by the provider's batch endpoint: within a day, for about half the price
+    #[arg(long, help_heading = "How", conflicts_with_all = ["budget", "interactive", "judge"])]
+    pub(super) economy: bool,
     /// Go before other work that nobody waits for
     #[arg(long, help_heading = "How")]
     pub(super) interactive: bool,
@@ -200,6 +206,7 @@ impl Rescore {
                 "sample",
                 sampled.map(|size| json!({"size": size, "seed": self.seed})),
             ),
+            ("economy", self.economy.then(|| json!(true))),
             ("repeats", self.repeat.map(|often| json!(often))),
             (
                 "judges",
@@ -233,6 +240,7 @@ impl Rescore {
             ("min_score", self.min_score.map(|score| json!(score))),
             ("max_score", self.max_score.map(|score| json!(score))),
             ("criteria", criteria),
+            ("missing_tool", text(&self.missing_tool)),
             ("tag", text(&self.tag)),
             ("agent", text(&self.agent)),
             ("alert_type", text(&self.alert_type)),
@@ -284,10 +292,12 @@ mod tests {
             body["filter"],
             json!({"criteria": "def", "scored": "no", "min_score": 40})
         );
-        let body = read("--not-current --failed").unwrap().body(None, None);
+        let body = read("--not-current --failed --missing-tool kubectl")
+            .unwrap()
+            .body(None, None);
         assert_eq!(
             body["filter"],
-            json!({"criteria": "not_current", "scored": "failed"})
+            json!({"criteria": "not_current", "scored": "failed", "missing_tool": "kubectl"})
         );
     }
 
@@ -313,8 +323,14 @@ mod tests {
             (&jury["budget_usd"], &jury["name"], &jury["priority"]),
             (&json!(2.5), &json!("n"), &json!("interactive"))
         );
+        let economy = of("--repeat 2 --economy");
+        assert_eq!(
+            (&economy["economy"], &economy["repeats"]),
+            (&json!(true), &json!(2))
+        );
         for (flags, fault) in [
             ("--preview f --criteria abc", "cannot be used with"),
+            ("--economy --budget 3", "cannot be used with"),
             ("--repeat 1", "2..=20"),
             ("--failed --unscored", "cannot be used with"),
             ("--min-score 101", "0..=100"),
