@@ -246,14 +246,5 @@ fn write(figures: &[Figure]) {
             })
         })
         .collect();
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let document = json!({
-        "measured_at": std::time::UNIX_EPOCH.elapsed().map(|t| t.as_secs()).unwrap_or(0), "version": env!("CARGO_PKG_VERSION"), "cores": cores,
-        "profile": if cfg!(debug_assertions) { "debug" } else { "release" }, "figures": rows,
-    });
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/figures");
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("durable_path.json");
-    std::fs::write(&path, serde_json::to_string_pretty(&document).unwrap()).unwrap();
-    println!("\nwritten to {}", path.display());
+    support::write_figures("durable_path.json", &Value::from(rows));
 }

@@ -179,6 +179,40 @@ impl SetUp {
         sessions
     }
 
+    /// Stores sessions without the API, labelled `backlog`: so many would take the API minutes.
+    pub(crate) async fn seed_sessions(&self, count: i64, characters: usize) {
+        let line = "10:04:11 kubelet: Liveness probe failed: Get http://10.1.2.3:8080/healthz: connection refused ";
+        let output = line.repeat(characters / line.len() + 1);
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
+        sqlx::query(
+            "insert into alert_sessions (session_id, source, status, alert_type, agent, alert_type_lower, agent_lower,
+                alert_data, conversation, message_count, final_analysis, tools, tags, started_at, completed_at,
+                created_at, updated_at, listed_at, content_hash, revision)
+             select gen_random_uuid(), 'bench', 'completed', 'PodCrashLooping', 'kubernetes-agent', 'podcrashlooping',
+                'kubernetes-agent', '{\"alert\":\"PodCrashLooping\"}',
+                json_build_array(
+                    json_build_object('role', 'user', 'content', 'case ' || n || ': a pod restarts again and again'),
+                    json_build_object('role', 'tool', 'tool_name', 'kubectl-logs', 'content', $2))::text,
+                2, 'the probe begins before the process listens', '[\"kubectl-logs\"]', '[\"backlog\"]',
+                at - interval '5 minutes', at, at, at, at, md5(n::text), 1
+             from (select n, now() - n * interval '1 minute' as at from generate_series(1, $1) n) numbered",
+        )
+        .bind(count)
+        .bind(output)
+        .execute(&mut db)
+        .await
+        .unwrap();
+        db.execute("analyze alert_sessions").await.unwrap();
+        db.close().await.unwrap();
+    }
+
+    /// A route of the API.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.api)
+    }
+
     /// Where a session's score is asked for.
     pub(crate) fn score_url(&self, session: &Session) -> String {
         format!(
@@ -206,6 +240,36 @@ impl SetUp {
             .await
             .unwrap();
         let number = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
+        db.close().await.unwrap();
+        number
+    }
+
+    /// Waits until so many items of batches are stored.
+    pub(crate) async fn until_expanded(&self, items: i64) {
+        let stored = "select count(*) from scoring_jobs where batch_id is not null";
+        self.until("the batch is expanded", stored, items, PATIENCE)
+            .await;
+    }
+
+    /// Changes rows as no client can: to make them older.
+    pub(crate) async fn execute(&self, statement: &'static str) {
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
+        db.execute(statement).await.unwrap();
+        db.close().await.unwrap();
+    }
+
+    /// The same, of one row's id.
+    pub(crate) async fn number_of(&self, query: &'static str, id: Uuid) -> i64 {
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
+        let number = sqlx::query_scalar(query)
+            .bind(id)
+            .fetch_one(&mut db)
+            .await
+            .unwrap();
         db.close().await.unwrap();
         number
     }
@@ -298,6 +362,37 @@ pub(crate) fn memory_of(process: &Process) -> Memory {
         resident_mb: read("VmRSS:"),
         peak_mb: read("VmHWM:"),
     }
+}
+
+/// What Redis holds, of all its users, MB of 10^6 bytes.
+pub(crate) async fn redis_mb(servers: &Servers) -> f64 {
+    let client = redis::Client::open(servers.redis.as_str()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let info: String = redis::cmd("INFO")
+        .arg("memory")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let used = info
+        .lines()
+        .find_map(|line| line.strip_prefix("used_memory:"))
+        .unwrap();
+    used.trim().parse::<f64>().unwrap() / 1e6
+}
+
+/// Writes figures beside those of the other measurements, with when and on what they were taken.
+pub(crate) fn write_figures(file: &str, figures: &serde_json::Value) {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let measured_at = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
+    let document = json!({
+        "measured_at": measured_at, "version": env!("CARGO_PKG_VERSION"), "cores": cores,
+        "profile": if cfg!(debug_assertions) { "debug" } else { "release" }, "figures": figures,
+    });
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/figures");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(file);
+    std::fs::write(&path, serde_json::to_string_pretty(&document).unwrap()).unwrap();
+    println!("\nwritten to {}", path.display());
 }
 
 /// Processor time that a process has used so far, seconds: unlike elapsed time it says something on a busy machine too.
