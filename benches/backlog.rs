@@ -18,7 +18,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Process, Servers, SetUp, client, cpu_of, memory_of};
+use support::{Process, Servers, Session, SetUp, client, cpu_of, memory_of};
 use uuid::Uuid;
 
 /// Sessions of the backlog.
@@ -88,28 +88,7 @@ async fn backlog(servers: &Servers, sessions: i64) -> Value {
     let batch: Value = response.json().await.unwrap();
     let batch_id: Uuid = batch["batch_id"].as_str().unwrap().parse().unwrap();
 
-    let asking = async {
-        let mut took = Vec::new();
-        let mut ticks = tokio::time::interval(Duration::from_secs(1));
-        for person in people.iter().cycle() {
-            ticks.tick().await;
-            let asked = Instant::now();
-            let body = json!({ "force_rescore": true });
-            let response = client
-                .post(set_up.score_url(person))
-                .header("prefer", "wait=30")
-                .json(&body)
-                .send()
-                .await
-                .unwrap();
-            assert_eq!(response.status(), 200, "a person's score within 30 s");
-            took.push(asked.elapsed().as_secs_f64() * 1e3);
-            if ended(&set_up, batch_id).await {
-                break;
-            }
-        }
-        took
-    };
+    let asking = ask_each_second(&set_up, &people, batch_id);
     let watching = async {
         let mut tenths: Vec<Tenth> = Vec::new();
         while tenths.len() < 10 {
@@ -137,20 +116,7 @@ async fn backlog(servers: &Servers, sessions: i64) -> Value {
     };
     let (mut took, tenths) = tokio::join!(asking, watching);
     let whole = begun.elapsed();
-    let twice = set_up
-        .number("select count(*) from (select 1 from session_scores where superseded_at is null group by session_id having count(*) > 1) t")
-        .await;
-    assert_eq!(twice, 0, "no session has two current scores");
-    let scored = set_up
-        .number("select count(distinct s.session_id) from session_scores s join scoring_jobs j on j.job_id = s.job_id where j.batch_id is not null")
-        .await;
-    assert_eq!(scored, sessions, "each session was scored");
-    let jobs = set_up
-        .number(
-            "select count(*) from scoring_jobs where batch_id is not null and state = 'succeeded'",
-        )
-        .await;
-    assert_eq!(jobs, sessions, "each by one job");
+    scored_once(&set_up, sessions).await;
     took.sort_by(f64::total_cmp);
     let cpu = |process: &Process| cpu_of(process);
     let figures = json!({
@@ -174,6 +140,48 @@ async fn backlog(servers: &Servers, sessions: i64) -> Value {
     println!("{}", serde_json::to_string_pretty(&figures).unwrap());
     set_up.remove().await;
     figures
+}
+
+/// A person a second, until the batch has ended: what each waited for a score, ms.
+async fn ask_each_second(set_up: &SetUp, people: &[Session], batch_id: Uuid) -> Vec<f64> {
+    let client = client();
+    let mut took = Vec::new();
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    for person in people.iter().cycle() {
+        ticks.tick().await;
+        let asked = Instant::now();
+        let response = client
+            .post(set_up.score_url(person))
+            .header("prefer", "wait=30")
+            .json(&json!({ "force_rescore": true }))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status(), 200, "a person's score within 30 s");
+        took.push(asked.elapsed().as_secs_f64() * 1e3);
+        if ended(set_up, batch_id).await {
+            break;
+        }
+    }
+    took
+}
+
+/// Each session of the batch was scored, by one job, and has one current score.
+async fn scored_once(set_up: &SetUp, sessions: i64) {
+    let twice = set_up
+        .number("select count(*) from (select 1 from session_scores where superseded_at is null group by session_id having count(*) > 1) t")
+        .await;
+    assert_eq!(twice, 0, "no session has two current scores");
+    let scored = set_up
+        .number("select count(distinct s.session_id) from session_scores s join scoring_jobs j on j.job_id = s.job_id where j.batch_id is not null")
+        .await;
+    assert_eq!(scored, sessions, "each session was scored");
+    let jobs = set_up
+        .number(
+            "select count(*) from scoring_jobs where batch_id is not null and state = 'succeeded'",
+        )
+        .await;
+    assert_eq!(jobs, sessions, "each by one job");
 }
 
 /// The row's state alone: reading the batch over the API counts its items.

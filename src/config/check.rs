@@ -17,7 +17,8 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
         origin,
         found: Vec::new(),
     };
-    ranges(settings, &mut faults);
+    whole_numbers(settings, &mut faults);
+    numbers(settings, &mut faults);
     texts(settings, &mut faults);
     addresses(settings, &mut faults);
     faults.found
@@ -103,7 +104,7 @@ impl Faults<'_> {
     }
 }
 
-fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
+fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     const YEAR_S: u64 = 31_536_000;
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
@@ -171,6 +172,10 @@ fn ranges(settings: &Settings, faults: &mut Faults<'_>) {
     for (key, value, min, max) in whole {
         faults.whole(key, value, min, max);
     }
+}
+
+fn numbers(settings: &Settings, faults: &mut Faults<'_>) {
+    let (worker, judge) = (&settings.worker, &settings.judge);
     let numbers = [
         ("worker.lease_s", worker.lease_s, 0.5, 3_600.0),
         (
