@@ -134,15 +134,18 @@ impl Store {
             });
         }
         let limit = bounded(limit);
+        // The active job by queries of their own: joined, a planner that knows of few active jobs would walk through all of
+        // them for each session.
         let mut statement = sql!(
             "select s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
                 s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
-                a.job_id as active_id, a.state as active_state
+                (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
+                    and a.finished_at is null and a.purpose = 'score') as active_id,
+                (select a.state from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
+                    and a.finished_at is null and a.purpose = 'score') as active_state
              from alert_sessions s
              left join session_scores c
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
-             left join scoring_jobs a
-                on a.kind = 'session' and a.subject_id = s.session_id and a.finished_at is null and a.purpose = 'score'
              where 1 = 1"
         );
         filter.narrow(&mut statement, self.dialect());
@@ -256,7 +259,10 @@ impl Scored {
         match self {
             Self::Yes => " and c.score_id is not null",
             Self::No => " and c.score_id is null",
-            Self::Running => " and a.job_id is not null",
+            Self::Running => {
+                " and s.session_id in (select r.subject_id from scoring_jobs r
+                       where r.kind = 'session' and r.finished_at is null and r.purpose = 'score')"
+            }
             Self::Failed => {
                 " and (select j.state from scoring_jobs j
                        where j.kind = 'session' and j.subject_id = s.session_id and j.purpose = 'score'

@@ -133,8 +133,7 @@ impl Store {
 
     /// A page of sessions, each with what it is to a request; null for those that the filter doesn't find.
     pub(super) fn sort_statement(&self, look: Look<'_>) -> Sql {
-        let mut statement =
-            sql!("select s.session_id, s.listed_at, a.job_id as active_id, case when 1 = 1");
+        let mut statement = sql!("select s.session_id, s.listed_at, s.active_id, case when 1 = 1");
         let words = SessionFilter {
             ids: Vec::new(),
             ..look.filter.clone()
@@ -152,10 +151,14 @@ impl Store {
         }
         statement.push(" then case when ");
         push_standing(&mut statement, look.rules);
+        // The active job by a query of its own: joined, a planner that knows of few active jobs would walk through all
+        // of them for each session.
         statement.push(
             " else 'to_score' end end as standing
              from (select i.session_id, i.listed_at, i.status, i.message_count, i.tags, i.agent, i.alert_type,
-                    i.alert_type_lower, i.agent_lower, i.author_lower
+                    i.alert_type_lower, i.agent_lower, i.author_lower,
+                    (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = i.session_id
+                        and a.finished_at is null and a.purpose = 'score') as active_id
                 from alert_sessions i",
         );
         push_page(&mut statement, look);
@@ -163,8 +166,6 @@ impl Store {
             ") s
              left join session_scores c
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
-             left join scoring_jobs a
-                on a.kind = 'session' and a.subject_id = s.session_id and a.finished_at is null and a.purpose = 'score'
              order by ",
         );
         statement.push(look.among.order_of_found());
@@ -209,7 +210,7 @@ fn push_standing(statement: &mut Sql, rules: &SortRules) {
         }
         statement.push(" then 'already_current'");
     }
-    statement.push(" when a.job_id is not null then 'in_progress'");
+    statement.push(" when s.active_id is not null then 'in_progress'");
 }
 
 /// Which sessions are looked at.
