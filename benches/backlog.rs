@@ -4,7 +4,7 @@
 //!
 //! `cargo bench --bench backlog`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
 //! made there, and the database is dropped at the end). Prints a table and writes `benches/figures/backlog.json`.
-//! `GAVEL_BENCH_SESSIONS` names another number of sessions.
+//! `GAVEL_BENCH_SESSIONS` names another number of sessions, `GAVEL_BENCH_ONLY` one part (`rescore`, `shares`).
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -48,12 +48,16 @@ async fn measure() {
     let sessions = std::env::var("GAVEL_BENCH_SESSIONS")
         .ok()
         .map_or(SESSIONS, |text| text.parse().unwrap());
-    let rescore = backlog(&servers, sessions).await;
-    let shares = shares(&servers).await;
-    support::write_figures(
-        "backlog.json",
-        &json!({ "rescore": rescore, "shares": shares }),
-    );
+    let only = std::env::var("GAVEL_BENCH_ONLY").ok();
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    let mut figures = json!({});
+    if wanted("rescore") {
+        figures["rescore"] = backlog(&servers, sessions).await;
+    }
+    if wanted("shares") {
+        figures["shares"] = shares(&servers).await;
+    }
+    support::write_figures("backlog.json", &figures);
 }
 
 /// What a tenth of the way looked like.
@@ -212,19 +216,21 @@ async fn shares(servers: &Servers) -> Value {
     set_up.seed_sessions(OLD, CHARACTERS).await;
     let people = set_up.put_sessions(PEOPLE, CHARACTERS, 16).await;
     let client = client();
+    // Workers expand; none of the items begins before all are there, and an hour old.
+    let posted = async |path: &str, body: Value| {
+        let post = client.post(set_up.url(path)).json(&body);
+        let response = post.send().await.unwrap();
+        assert!(response.status().is_success(), "{path}");
+    };
+    posted("/api/v1/queue/pause", json!({})).await;
+    let _worker = set_up.worker(CROWDED_SLOTS).await;
     let rescore = json!({ "name": "old", "filter": { "tag": "backlog" } });
-    let response = client
-        .post(set_up.url("/api/v1/rescore"))
-        .json(&rescore)
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(response.status(), 202);
+    posted("/api/v1/rescore", rescore).await;
     set_up.until_expanded(OLD).await;
     set_up
         .execute("update scoring_jobs set due_at = due_at - interval '1 hour', created_at = created_at - interval '1 hour'")
         .await;
-    let _worker = set_up.worker(CROWDED_SLOTS).await;
+    posted("/api/v1/queue/resume", json!({})).await;
     let begun = Instant::now();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let (next, client, set_up_of, people) = (&next, &client, &set_up, &people);
