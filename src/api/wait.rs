@@ -11,11 +11,13 @@ use tokio::time::Instant;
 use super::ApiState;
 use crate::job::{Job, JobId};
 
-/// The first pause between two looks; each further one is half as long again. Short, as what needs no call ends in a few
-/// milliseconds; a call of a second costs nine looks more for it.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
+/// The shortest pause between two looks: what needs no call ends in a few milliseconds.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(1_500);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A pause is this part of the time waited so far: an answer comes at most a quarter late, and a call of a second costs
+/// 26 looks.
+const PART_OF_WAITED: u32 = 4;
 
 /// How long the client would wait, cut to what is allowed; `None`: it asked for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,18 +62,20 @@ impl Prefer {
     /// The job once it has ended; `None` if it goes on, the process stops, or the store doesn't answer: the job is
     /// accepted, and the client can ask again.
     pub(super) async fn ended(self, state: &ApiState, id: JobId) -> Option<Job> {
-        let limit = Instant::now() + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
-        let mut pause = FIRST_PAUSE;
+        let begun = Instant::now();
+        let limit = begun + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
         loop {
             let job = state.store.job(id).await.ok()??;
             if job.state.is_terminal() {
                 return Some(job);
             }
-            if Instant::now() >= limit || state.health.draining() {
+            let now = Instant::now();
+            if now >= limit || state.health.draining() {
                 return None;
             }
-            tokio::time::sleep_until(limit.min(Instant::now() + pause)).await;
-            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+            let pause = (now - begun) / PART_OF_WAITED;
+            let look = now + pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            tokio::time::sleep_until(limit.min(look)).await;
         }
     }
 }

@@ -47,12 +47,9 @@ impl Clusters {
             self.met[cell as usize] = false;
         }
         numbers.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut from = 0;
-        for (at, joined) in joined(space, &numbers).into_iter().enumerate() {
-            if !joined {
-                self.join(space, &numbers[from..=at]);
-                from = at + 1;
-            }
+        // What is near on both sides of a gap is near to what is between: where neighbours aren't near, nothing is.
+        for run in numbers.chunk_by(|one, next| space.near(one.0, next.0)) {
+            self.divide(space, run);
         }
         self.loose.sort_unstable();
     }
@@ -80,6 +77,28 @@ impl Clusters {
     /// The classes in which some two cells differ, ascending.
     pub(super) fn loose(&self) -> &[CellId] {
         &self.loose
+    }
+
+    /// Joins what is near among numbers of which each is near to the next.
+    fn divide(&mut self, space: &Space, run: &[(f64, CellId)]) {
+        match run {
+            [] | [_] => return,
+            // The usual case, a number and the other side's: near, so equal unless both are integers.
+            [one, other] => {
+                if space.is_float(one.1) || space.is_float(other.1) {
+                    self.join(space, run);
+                }
+                return;
+            }
+            _ => {}
+        }
+        let mut from = 0;
+        for (at, joined) in joined(space, run).into_iter().enumerate() {
+            if !joined {
+                self.join(space, &run[from..=at]);
+                from = at + 1;
+            }
+        }
     }
 
     fn clear(&mut self) {
