@@ -15,7 +15,8 @@ pub struct CacheKey(pub String);
 
 impl CacheKey {
     /// The key of a question to a judge. Parameters that change what is answered are in it; the nonce, the key and how
-    /// many calls may be in flight are not.
+    /// many calls may be in flight are not. A simulated judge is the same wherever it listens: one that is started for a
+    /// command takes any free port.
     pub(super) fn of(spec: &JudgeSpec, question: &Question) -> Self {
         let entry = spec.entry();
         let parameters = json!({
@@ -27,13 +28,18 @@ impl CacheKey {
         })
         .to_string();
         let mut hash = Sha256::new();
+        let whom = if entry.simulated {
+            entry.name.as_str()
+        } else {
+            entry.base_url.as_str()
+        };
         let fixed = [
-            &entry.base_url,
+            whom,
             spec.model(),
-            &parameters,
-            &question.criteria_hash,
-            &question.template_hash,
-            &question.evidence_hash,
+            parameters.as_str(),
+            question.criteria_hash.as_str(),
+            question.template_hash.as_str(),
+            question.evidence_hash.as_str(),
         ];
         for part in fixed {
             // Lengths first, so that no two questions read alike.

@@ -262,6 +262,28 @@ fn runs_are_held_against_each_other_and_against_a_baseline() {
         .prints("PASSED");
 }
 
+#[test]
+fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_elsewhere() {
+    let place = Place::new();
+    let cases: Vec<Value> = (0..3)
+        .map(|i| {
+            json!({"id": format!("c{i}"), "generated_sql": format!("select a from t where b = {i}"),
+                "expected_sql": "select a from u"})
+        })
+        .collect();
+    suite(&place, "suite.jsonl", &cases);
+    let tokens = |run: &str| {
+        let args = ["evaluate", "suite.jsonl", "--simulate", "--output", run];
+        place.run(&args).ends(3);
+        let report = std::fs::read_to_string(place.path().join(run).join("report.json")).unwrap();
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["summary"]["simulated"], 3, "{report}");
+        report["summary"]["usage"]["tokens_in"].as_u64().unwrap()
+    };
+    assert!(tokens("first") > 0);
+    assert_eq!(tokens("second"), 0);
+}
+
 fn question(id: &str, agent: &str, text: &str) -> Value {
     json!({
         "id": id, "question": text, "agent": agent, "difficulty": "easy", "category": "counts",
