@@ -32,6 +32,7 @@ use self::terms::FileTerms;
 use crate::api;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
+use crate::dashboard;
 use crate::enqueue::{Enqueue, EnqueueParts, ScoreOnly};
 use crate::events::{Announcer, Events, Feed, RedisEvents, announcer, follow};
 use crate::history::imports::{Imports, Whose};
@@ -269,6 +270,9 @@ impl App {
             .map_err(|error| AppError::Broken(error.to_string()))?;
         self.store.warm(Use::Requests).await;
         let state = self.api_state(bind, stop.soft.clone());
+        let pages = dashboard::pages(dashboard::About {
+            clock: self.clock.clone(),
+        });
         let ended = CancellationToken::new();
         let following = async {
             if let Some(stream) = self.stream.clone() {
@@ -277,7 +281,7 @@ impl App {
         };
         let serving = async {
             let served = tokio::select! {
-                served = api::serve(listener, state, stop.soft.clone()) => served.map_err(|error| match error {
+                served = api::serve(listener, state, pages, stop.soft.clone()) => served.map_err(|error| match error {
                     api::ServeError::Settings(fault) => AppError::Config(fault),
                     api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
                 }),

@@ -178,6 +178,20 @@ impl Enqueue {
         *current.of_mut(kind) = criteria;
     }
 
+    /// Whether what this judge says is made up.
+    pub fn is_simulated(&self, judge: &str) -> bool {
+        let terms = self.terms.terms(judge);
+        terms.is_some_and(|terms| terms.simulated)
+    }
+
+    /// The kinds whose current criteria name this judge.
+    pub fn kinds_of(&self, judge: &str) -> Vec<Kind> {
+        let kinds = Kind::ALL.iter().copied();
+        kinds
+            .filter(|kind| self.current_criteria_of(*kind).judge == judge)
+            .collect()
+    }
+
     /// Whether a judge of that name could be asked.
     pub fn check_judge(&self, name: &str) -> Result<(), JudgeProblem> {
         (self.judges)(name)

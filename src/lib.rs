@@ -38,6 +38,9 @@ pub mod events;
 // 7  HTTP for programs
 pub mod api;
 
+// 7  pages for people
+pub mod dashboard;
+
 // Where sessions come from
 pub mod history;
 

@@ -19,6 +19,8 @@ use crate::config::AuthSettings;
 
 /// Who a request without a name is attributed to.
 const NAMELESS: &str = "api-client";
+/// The cookie in which a browser keeps the token that it signed in with, hex. Only pages set it.
+pub(crate) const TOKEN_COOKIE: &str = "gavel_token";
 /// The longest name that is stored, characters.
 const MAX_NAME: usize = 255;
 /// Where a proxy that is trusted names the user; the first that is there counts.
@@ -26,7 +28,7 @@ const USER_HEADERS: [&str; 3] = ["x-forwarded-user", "x-forwarded-email", "x-rem
 
 /// What a token allows; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     /// Reading everything.
     Read,
     /// Putting sessions, asking for scores, cancelling and retrying.
@@ -64,8 +66,11 @@ const ADMIN_ROUTES: [&str; 5] = [
 /// The scope that a route needs, by its pattern; `None`: no token at all. What isn't listed is read by GET and
 /// enqueued by any other method.
 pub(super) fn scope_of(method: &Method, route: &str) -> Option<Scope> {
-    let open = matches!(route, "/livez" | "/readyz" | "/openapi.json" | "/docs")
-        || route.starts_with("/docs/");
+    let open = matches!(
+        route,
+        "/livez" | "/readyz" | "/openapi.json" | "/docs" | "/sign-in" | "/sign-out"
+    ) || route.starts_with("/docs/")
+        || route.starts_with("/assets/");
     if open {
         None
     } else if method == Method::GET || method == Method::HEAD {
@@ -152,16 +157,20 @@ impl Auth {
         let Some(needed) = needed.filter(|_| !self.tokens.is_empty()) else {
             return Ok(caller);
         };
-        let sent = headers
-            .get(header::AUTHORIZATION)
-            .ok_or(ApiError::Unauthorized(
-                "the header Authorization is missing: send Bearer and a token",
-            ))?;
-        let token = bearer(sent.as_bytes())
-            .and_then(|token| self.find(token))
-            .ok_or(ApiError::Unauthorized(
-                "the token is not one of those configured",
-            ))?;
+        let token = match headers.get(header::AUTHORIZATION) {
+            Some(sent) => bearer(sent.as_bytes()).and_then(|token| self.find(token)),
+            None => match cookie(headers, TOKEN_COOKIE) {
+                Some(sent) => unhex(sent).and_then(|token| self.find(&token)),
+                None => {
+                    return Err(ApiError::Unauthorized(
+                        "the header Authorization is missing: send Bearer and a token",
+                    ));
+                }
+            },
+        };
+        let token = token.ok_or(ApiError::Unauthorized(
+            "the token is not one of those configured",
+        ))?;
         if token.scope < needed {
             return Err(ApiError::Forbidden {
                 needed: needed.as_str(),
@@ -201,7 +210,7 @@ impl Auth {
 
 /// Who asks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     token: Option<String>,
     /// What the token allows; `None`: no tokens are configured, and everything is.
     scope: Option<Scope>,
@@ -209,6 +218,23 @@ pub(super) struct Caller {
 }
 
 impl Caller {
+    /// Whether they may do what needs this scope.
+    pub(crate) fn may(&self, needed: Scope) -> bool {
+        self.require(needed).is_ok()
+    }
+
+    /// The token's name, or the user that a trusted proxy names; `None`: nobody in particular.
+    pub(crate) fn who(&self) -> Option<String> {
+        let forwarded = self.forwarded.as_deref();
+        let forwarded = forwarded.map(|name| String::from_utf8_lossy(name).into_owned());
+        forwarded.or_else(|| self.token.clone())
+    }
+
+    /// Whether they showed a token.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Asks for more than the route does: some requests of it go further than others.
     pub(super) fn require(&self, needed: Scope) -> Result<(), ApiError> {
         if self.scope.is_none_or(|scope| scope >= needed) {
@@ -271,6 +297,34 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
         .eq_ignore_ascii_case(b"bearer ")
         .then(|| token.trim_ascii())
         .filter(|token| !token.is_empty())
+}
+
+/// The value of a cookie.
+pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find_map(|(key, value)| (key == name).then_some(value))
+}
+
+/// A token as the value of its cookie: hex, since a token may hold what a cookie can't.
+pub(crate) fn hex(token: &str) -> String {
+    token.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    let digit = |at: u8| char::from(at).to_digit(16);
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits
+        .chunks_exact(2)
+        .map(|pair| u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok())
+        .collect()
 }
 
 fn lines_of_file(path: &Path) -> Result<Vec<(String, String)>, String> {

@@ -19,7 +19,7 @@ use super::params::{Params, Segment};
 use super::problem::{ApiError, Problem, Refusal};
 use super::spending::{CapView, Spending, SpentView};
 use crate::events::{Event, EventType};
-use crate::job::WaitReason;
+use crate::job::{Kind, WaitReason};
 use crate::store::{Brake, BrakeTarget, JudgeRow, WorkerRow, WorkerState};
 
 /// The longest message of a pause, characters.
@@ -109,6 +109,10 @@ pub(super) struct JudgeView {
     pub(super) configured: bool,
     /// What to do if it isn't.
     pub(super) remedy: Option<String>,
+    /// Whether its replies are made up.
+    pub(super) simulated: bool,
+    /// The kinds whose current criteria name it.
+    pub(super) kinds: Vec<Kind>,
     /// The brake that stops its lane, if any.
     pub(super) brake: Option<BrakeView>,
     /// What live workers know of it.
@@ -230,6 +234,8 @@ async fn list_judges(
             JudgeView {
                 configured: problem.is_none(),
                 remedy: problem.map(|problem| problem.remedy),
+                simulated: state.enqueue.is_simulated(&name),
+                kinds: state.enqueue.kinds_of(&name),
                 brake: brake_of(&BrakeTarget::Judge(name.clone())).map(BrakeView::from),
                 gates: gates.remove(&name).unwrap_or_default(),
                 spent: spending.of_judge(&name),

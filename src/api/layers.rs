@@ -6,7 +6,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
@@ -18,7 +18,6 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::guard::{Guard, guard};
-use super::idempotency::{Keys, once};
 use super::problem::{ApiError, MEDIA_TYPE, Problem};
 
 /// The header of request ids, in and out.
@@ -27,14 +26,13 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID: usize = 128;
 
 /// Puts the layers around a router, the outermost last.
-pub(super) fn around(router: Router, keys: Arc<Keys>, guarded: Arc<Guard>) -> Router {
+pub(super) fn around(router: Router, guarded: Arc<Guard>, paint: PaintProblem) -> Router {
     router
-        .layer(from_fn_with_state(keys, once))
         // Codings that it doesn't know are left to whoever reads the body, who says which it takes.
         .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true))
         .layer(from_fn_with_state(guarded, guard))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn(finish))
+        .layer(from_fn_with_state(paint, finish))
         .layer(CompressionLayer::new())
         .layer(from_fn(observe))
 }
@@ -100,9 +98,31 @@ fn request_id(headers: &HeaderMap) -> String {
         .map_or_else(|| Uuid::now_v7().to_string(), ToOwned::to_owned)
 }
 
+/// Draws a problem for a person, if the request came from one: a page, or a piece of one.
+pub(crate) type PaintProblem = fn(&Problem, &Asked) -> Option<Response>;
+
+/// What was asked for, as far as drawing a problem needs it.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// GET or POST ..
+    pub(crate) method: Method,
+    /// The path with its query.
+    pub(crate) target: String,
+    /// The request's headers.
+    pub(crate) headers: HeaderMap,
+}
+
 /// Writes problem documents, which only here learn their path and id, and says that answers are not to be kept.
-async fn finish(request: Request, next: Next) -> Response {
+async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
+    let asked = Asked {
+        method: request.method().clone(),
+        target: request
+            .uri()
+            .path_and_query()
+            .map_or_else(|| path.clone(), ToString::to_string),
+        headers: request.headers().clone(),
+    };
     let id = request.extensions().get::<RequestId>().cloned();
     let mut response = next.run(request).await;
     if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
@@ -111,8 +131,13 @@ async fn finish(request: Request, next: Next) -> Response {
         let (parts, _) = response.into_parts();
         let mut headers = parts.headers;
         headers.remove(header::CONTENT_LENGTH);
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        response = (parts.status, Json(problem)).into_response();
+        if let Some(painted) = paint(&problem, &asked) {
+            headers.remove(header::WWW_AUTHENTICATE);
+            response = painted;
+        } else {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+            response = (parts.status, Json(problem)).into_response();
+        }
         // What the error said in headers (Retry-After, Allow ..) wins over what `Json` says.
         response.headers_mut().extend(headers);
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ enqueue | store
+//!                                                           pages ─▶ door (scope) ─▶┘
 //! ```
 //!
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
@@ -21,6 +22,7 @@ mod criteria;
 mod criteria_compare;
 mod criteria_diff;
 mod criteria_named;
+mod door;
 mod economy_view;
 mod etag;
 mod events;
@@ -58,6 +60,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use tokio_util::task::TaskTracker;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -69,7 +72,11 @@ use crate::history::imports::Imports;
 use crate::store::Store;
 use problem::ApiError;
 
+pub(crate) use auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
+pub(crate) use door::Door;
 pub use events::Streams;
+pub(crate) use layers::{Asked, PaintProblem};
+pub(crate) use problem::Problem;
 pub use serve::{ServeError, serve};
 pub use spending::{SpendingCap, SpendingCaps};
 
@@ -141,8 +148,28 @@ pub struct ApiParts {
     pub bind: std::net::SocketAddr,
 }
 
-/// The whole API as one router; an error if the auth settings don't hold together (a bad token line, a public bind without tokens).
-pub fn router(parts: ApiParts) -> Result<Router, String> {
+/// What people see beside the API: pages that go in by the door, and how a problem looks to them.
+pub struct Pages {
+    /// Makes the pages' routes.
+    pub(crate) routes: Box<dyn FnOnce(Door) -> Router + Send>,
+    /// Draws a problem where a person asked.
+    pub(crate) problem: PaintProblem,
+}
+
+impl Pages {
+    /// The API alone.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            routes: Box::new(|_| Router::new()),
+            problem: |_, _| None,
+        }
+    }
+}
+
+/// The whole API and the pages as one router; an error if the auth settings don't hold together (a bad token line, a public
+/// bind without tokens).
+pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let state = ApiState(Arc::new(parts));
     let guard = Arc::new(guard::Guard {
         auth: auth::Auth::new(&state.auth, &state.http.trusted_proxies, state.bind)?,
@@ -155,12 +182,16 @@ pub fn router(parts: ApiParts) -> Result<Router, String> {
         running: state.keyed.clone(),
     });
     let (documented, _) = openapi::documented().split_for_parts();
-    let routes = documented
+    let handlers = documented
         .with_state(state)
+        .layer(from_fn_with_state(keys, idempotency::once));
+    let routes = handlers
+        .clone()
         .merge(viewer())
+        .merge((pages.routes)(Door::to(handlers, guard.clone())))
         .fallback(|| async { ApiError::NoRoute })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
-    Ok(layers::around(routes, keys, guard))
+    Ok(layers::around(routes, guard, pages.problem))
 }
 
 /// Whether [`router`] would take these settings for that address; so that a process can tell before it opens anything.

@@ -32,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(score_session, current_score))
         .routes(routes!(scores_of_session))
+        .routes(routes!(one_score))
 }
 
 /// What to score with.
@@ -240,6 +241,28 @@ async fn current_score(
     let score = score(&state, row);
     let etag = score.etag();
     Ok(or_unchanged(&headers, &etag, || score.into_response()))
+}
+
+/// Reads one score, whether or not it is its session's current one.
+#[utoipa::path(
+    get, path = "/api/v1/scores/{score_id}", tag = "scoring", operation_id = "get_score_by_id",
+    params(("score_id" = Uuid, Path, description = "The score")),
+    responses(
+        (status = 200, description = "The score", body = ScoreView),
+        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn one_score(
+    State(state): State<ApiState>,
+    Segment(score_id): Segment,
+    params: Params,
+) -> Result<Json<ScoreView>, ApiError> {
+    let score_id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let row = state.store.score(score_id).await?;
+    let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
+    Ok(score(&state, row))
 }
 
 /// Lists every score of a session, newest first.

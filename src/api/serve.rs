@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{ApiParts, router};
+use super::{ApiParts, Pages, router};
 
 /// Why serving ended other than by being told to.
 #[derive(Debug, thiserror::Error)]
@@ -23,10 +23,11 @@ pub enum ServeError {
 pub async fn serve(
     listener: TcpListener,
     state: ApiParts,
+    pages: Pages,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let keyed = state.keyed.clone();
-    let router = router(state).map_err(ServeError::Settings)?;
+    let router = router(state, pages).map_err(ServeError::Settings)?;
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, service)
         .with_graceful_shutdown(async move { stop.cancelled().await })

@@ -202,10 +202,7 @@ impl Enqueue {
                 purpose: request.purpose,
                 criteria_hash: pinned.hash,
                 force: request.force == Force::Yes,
-                simulated: self
-                    .terms
-                    .terms(&pinned.judge)
-                    .is_some_and(|terms| terms.simulated),
+                simulated: self.is_simulated(&pinned.judge),
                 completed_only: self.score_only == ScoreOnly::Completed,
             },
             judges,

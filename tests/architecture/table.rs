@@ -91,7 +91,8 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("suite", &[All("job"), All("score"), All("report")]),
     ("client", &[All("job")]),
     ("api", FRONT),
-    ("dashboard", FRONT),
+    // The pages go in by the API's door, and read a job's nouns.
+    ("dashboard", &[All("api"), All("job")]),
     ("report", &[All("job"), All("score"), All("store")]),
     (
         "app",

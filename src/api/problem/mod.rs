@@ -34,34 +34,34 @@ const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
 
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// JSON pointer into the body; for a query or path parameter, `/` and its name.
-    pub(super) pointer: String,
+    pub(crate) pointer: String,
     /// What is wrong, and what would be right.
-    pub(super) message: String,
+    pub(crate) message: String,
 }
 
 /// An RFC 9457 problem document.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// `urn:gavel:problem:` and the type's name.
     #[serde(rename = "type")]
-    pub(super) type_uri: String,
+    pub(crate) type_uri: String,
     /// The type in words.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// The HTTP status.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// What happened this time.
-    pub(super) detail: String,
+    pub(crate) detail: String,
     /// The path that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) instance: Option<String>,
+    pub(crate) instance: Option<String>,
     /// The request's id, as in the header `x-request-id` and the log.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     /// Each fault of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) errors: Vec<Fault>,
+    pub(crate) errors: Vec<Fault>,
     /// The job that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) job: Option<Box<JobRef>>,
@@ -70,15 +70,33 @@ pub(super) struct Problem {
     pub(super) class: Option<FailureClass>,
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) remedy: Option<String>,
+    pub(crate) remedy: Option<String>,
     /// When to try again, seconds; the header Retry-After says the same.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) retry_after_s: Option<u64>,
+    pub(crate) retry_after_s: Option<u64>,
 }
 
 impl Problem {
+    /// A field of a form that can't be read.
+    pub(crate) fn of_field(name: &str, fault: &str) -> Self {
+        ApiError::fault(Refusal::Unprocessable, format!("/{name}"), fault).problem()
+    }
+
+    /// A bug of ours.
+    pub(crate) fn internal(reason: &str) -> Self {
+        tracing::error!(reason, "drawing failed");
+        ApiError::Internal(reason.to_owned()).problem()
+    }
+
+    /// A form whose token isn't the browser's.
+    pub(crate) fn stale_form() -> Self {
+        let reason =
+            "the form wasn't made for this browser, or its cookie is gone: load the page again";
+        ApiError::CrossSite(reason.to_owned()).problem()
+    }
+
     /// The type's name.
-    pub(super) fn slug(&self) -> &str {
+    pub(crate) fn slug(&self) -> &str {
         self.type_uri
             .strip_prefix(TYPE_PREFIX)
             .unwrap_or(&self.type_uri)
@@ -288,7 +306,7 @@ impl ApiError {
     }
 
     /// The document, but for what only the layers know: the path and the request's id.
-    fn problem(&self) -> Problem {
+    pub(super) fn problem(&self) -> Problem {
         let kind = problem_type(self.slug());
         let failure = if let Self::JudgeFailed(job) = self {
             job.failure.as_ref()
@@ -321,6 +339,18 @@ impl ApiError {
             },
             retry_after_s: self.retry_after_s(),
         }
+    }
+}
+
+impl IntoResponse for Problem {
+    /// A response without a body, as [`ApiError`]'s.
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status);
+        let mut response = status
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            .into_response();
+        response.extensions_mut().insert(self);
+        response
     }
 }
 

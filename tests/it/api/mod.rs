@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gavel::api::{ApiParts, SpendingCaps, Streams, router};
+use gavel::api::{ApiParts, Pages, SpendingCaps, Streams, router};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings};
 use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScoreOnly};
@@ -181,25 +181,31 @@ impl Server {
             ScoreOnly::Ended,
             CancellationToken::new(),
         );
-        let app = router(ApiParts {
-            store: db.store.clone(),
-            enqueue: enqueue.clone(),
-            imports: imports(db.store.clone(), setup.tarsy),
+        let pages = gavel::dashboard::pages(gavel::dashboard::About {
             clock: Arc::new(SystemClock),
-            http: setup.http,
-            auth: setup.auth,
-            health: health.clone(),
-            metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
-            judges: setup.judges,
-            fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
-            caps: setup.caps,
-            worker_stale_after: Duration::from_secs(600),
-            max_wait: Duration::from_secs(86_400),
-            events: events.clone(),
-            streams: streams.clone(),
-            keyed: TaskTracker::new(),
-            bind: setup.bind.unwrap_or(bound),
-        })
+        });
+        let app = router(
+            ApiParts {
+                store: db.store.clone(),
+                enqueue: enqueue.clone(),
+                imports: imports(db.store.clone(), setup.tarsy),
+                clock: Arc::new(SystemClock),
+                http: setup.http,
+                auth: setup.auth,
+                health: health.clone(),
+                metrics: Some(Arc::new(|| "gavel_up 1\n".to_owned())),
+                judges: setup.judges,
+                fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
+                caps: setup.caps,
+                worker_stale_after: Duration::from_secs(600),
+                max_wait: Duration::from_secs(86_400),
+                events: events.clone(),
+                streams: streams.clone(),
+                keyed: TaskTracker::new(),
+                bind: setup.bind.unwrap_or(bound),
+            },
+            pages,
+        )
         .unwrap();
         let mut tasks = JoinSet::new();
         tasks.spawn(pushing);

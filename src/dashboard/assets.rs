@@ -1,0 +1,64 @@
+//! What pages load besides themselves, from the binary. `assets/README.md` has versions and licences.
+
+use axum::Router;
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+
+use super::site::Site;
+
+/// A file's name, type and content.
+type Asset = (&'static str, &'static str, &'static str);
+
+const JS: &str = "text/javascript; charset=utf-8";
+
+/// Every file.
+const ASSETS: [Asset; 4] = [
+    (
+        "gavel.css",
+        "text/css; charset=utf-8",
+        include_str!("assets/gavel.css"),
+    ),
+    ("htmx.min.js", JS, include_str!("assets/htmx.min.js")),
+    ("live.js", JS, include_str!("assets/live.js")),
+    ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
+];
+
+/// How a browser may keep them: it asks whether its version still holds, and is told in a few bytes.
+const KEEP: &str = "no-cache";
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/assets/{name}", get(asset))
+}
+
+async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    let Some((_, kind, text)) = ASSETS.iter().find(|(known, _, _)| *known == name) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    // Builds of one version may differ in their assets.
+    let tag = format!("\"{}-{}\"", env!("CARGO_PKG_VERSION"), digest(text));
+    let known = headers.get(header::IF_NONE_MATCH);
+    let fresh = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let tag = HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"\""));
+    let head = [
+        (header::ETAG, tag),
+        (header::CACHE_CONTROL, HeaderValue::from_static(KEEP)),
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+    ];
+    if fresh {
+        (StatusCode::NOT_MODIFIED, head).into_response()
+    } else {
+        (head, *text).into_response()
+    }
+}
+
+/// Tells two builds' texts apart (FNV-1a); nothing is secured by it.
+fn digest(text: &str) -> String {
+    let start = 0xcbf2_9ce4_8422_2325_u64;
+    let hash = text.bytes().fold(start, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -1,0 +1,128 @@
+//! What a form sends: its fields, once its token has been held against the browser's. A form that a page of ours didn't make is
+//! refused.
+
+use axum::extract::{FromRequest, Request};
+use axum::response::{IntoResponse as _, Response};
+use serde::de::DeserializeOwned;
+
+use super::visitor::Visitor;
+use crate::api::Problem;
+
+/// The fields of a form of ours.
+#[derive(Debug)]
+pub(super) struct Form {
+    /// Who sent it.
+    pub(super) visitor: Visitor,
+    fields: Vec<(String, String)>,
+}
+
+impl Form {
+    /// A field's text; `None` where it is missing or empty.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        let mut found = self.fields.iter().filter(|(key, _)| key == name);
+        let text = found.next().map(|(_, value)| value.trim());
+        text.filter(|text| !text.is_empty())
+    }
+
+    /// A field as a number or another value that is written as text; `None` where it is left empty.
+    ///
+    /// # Errors
+    /// The field's name in words, if it can't be read.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        wanted: &str,
+    ) -> Result<Option<T>, Box<Problem>> {
+        self.text(name)
+            .map(|text| serde_json::from_str(text))
+            .transpose()
+            .map_err(|_| Box::new(Problem::of_field(name, &format!("is not {wanted}"))))
+    }
+
+    /// Whether a box is ticked.
+    pub(super) fn ticked(&self, name: &str) -> bool {
+        self.text(name).is_some()
+    }
+
+    /// What makes the form one effect however often it is sent.
+    pub(super) fn key(&self) -> Option<&str> {
+        self.text("key")
+    }
+
+    /// Where to go afterwards: a path of ours.
+    pub(super) fn back(&self) -> Option<&str> {
+        self.text("back").filter(|to| is_ours(to))
+    }
+}
+
+/// Whether a target is a path on this server.
+pub(super) fn is_ours(to: &str) -> bool {
+    to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\r', '\n'])
+}
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        let Ok(visitor) =
+            <Visitor as axum::extract::FromRequestParts<S>>::from_request_parts(&mut parts, state)
+                .await;
+        let request = Request::from_parts(parts, body);
+        let axum::Form(fields) = axum::Form::<Vec<(String, String)>>::from_request(request, state)
+            .await
+            .map_err(|error| Problem::of_field("form", &error.body_text()).into_response())?;
+        let form = Self { visitor, fields };
+        if form.text("form_token") == Some(form.visitor.form_token.as_str()) {
+            Ok(form)
+        } else {
+            Err(Problem::stale_form().into_response())
+        }
+    }
+}
+
+/// A value as a part of a path.
+pub(super) fn segment(text: &str) -> String {
+    let escaped: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
+    escaped.replace('+', "%20")
+}
+
+/// A query string of the pairs whose values aren't empty, with its `?`; empty without any.
+pub(super) fn query(pairs: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
+    let query = query.finish();
+    if query.is_empty() {
+        query
+    } else {
+        format!("?{query}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_ours_only_as_a_path() {
+        for ours in ["/", "/sessions?q=a%2F", "/sessions/1#x"] {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for other in [
+            "//evil.example",
+            "https://evil.example",
+            "",
+            "evil",
+            "/\\evil",
+        ] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn empty_fields_stay_out_of_a_query() {
+        assert_eq!(query(&[("q", "a b&c"), ("tag", "")]), "?q=a+b%26c");
+        assert_eq!(query(&[("tag", "")]), "");
+        assert_eq!(segment("a b/c+d"), "a%20b%2Fc%2Bd");
+    }
+}

@@ -1,0 +1,241 @@
+//! What surrounds every page: where one is, how the service does, who one is. The figures are those of the API.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::Deserialize;
+
+use super::page::{Page, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+use crate::api::Caller;
+
+/// The parts of the site, in the order of the head.
+pub(super) const PARTS: [(&str, &str); 6] = [
+    ("Sessions", "/sessions"),
+    ("Batches", "/batches"),
+    ("Insights", "/insights"),
+    ("Criteria", "/criteria"),
+    ("Queue", "/queue"),
+    ("System", "/system"),
+];
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/strip", get(strip))
+        .route("/help", get(help))
+}
+
+/// What surrounds a page.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    /// The page's title, which carries its verdict.
+    pub(super) title: String,
+    /// The part of the site that the page belongs to.
+    pub(super) part: &'static str,
+    /// How the service does.
+    pub(super) strip: Strip,
+    /// Who looks.
+    pub(super) visitor: Visitor,
+    /// How soon a browser without JavaScript should load the page again, seconds; `None`: nothing on it moves.
+    pub(super) again_s: Option<u32>,
+}
+
+impl Frame {
+    /// A frame with the figures of now.
+    pub(super) async fn of(
+        site: &Site,
+        visitor: Visitor,
+        part: &'static str,
+        title: impl Into<String>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            part,
+            strip: site.strip(&visitor.caller).await,
+            visitor,
+            again_s: None,
+        }
+    }
+
+    /// Says that something on the page moves.
+    pub(super) fn moving(mut self, moves: bool) -> Self {
+        self.again_s = moves.then_some(5);
+        self
+    }
+
+    /// The links of the head, each with whether one is there.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        let here = self.part;
+        PARTS
+            .into_iter()
+            .map(move |(name, to)| (name, to, name == here))
+    }
+}
+
+/// How the service does, in a line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Strip {
+    /// In the queue, in a worker's hand, failed in the last 24 h; empty if the figures can't be read.
+    pub(super) counts: Vec<(&'static str, String)>,
+    /// How many workers are alive.
+    pub(super) workers: usize,
+    /// Judges that let nothing through, each with why.
+    pub(super) stopped: Vec<(String, String)>,
+    /// Whether the queue is paused.
+    pub(super) paused: bool,
+    /// Whether sessions are scored by a simulated judge.
+    pub(super) simulated: bool,
+    /// Whether there is work and nobody who does it.
+    pub(super) deserted: bool,
+    /// Why there are no figures.
+    pub(super) fault: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Queue {
+    paused: bool,
+    counts: Counts,
+}
+
+#[derive(Debug, Deserialize)]
+struct Counts {
+    queued: i64,
+    running: i64,
+    waiting: i64,
+    failed_24h: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Workers {
+    items: Vec<Worker>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Worker {
+    alive: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Judges {
+    items: Vec<Judge>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Judge {
+    name: String,
+    configured: bool,
+    simulated: bool,
+    kinds: Vec<String>,
+    brake: Option<Stopped>,
+    gates: Vec<Gate>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Stopped {
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Gate {
+    reason: Option<String>,
+}
+
+impl Judge {
+    /// Why it lets nothing through, if it is one that is used.
+    fn stopped(&self) -> Option<(String, String)> {
+        let reason = match (
+            &self.brake,
+            self.gates.iter().find_map(|g| g.reason.clone()),
+        ) {
+            (Some(brake), _) => brake.reason.clone(),
+            (None, Some(reason)) => reason,
+            (None, None) if !self.configured && !self.kinds.is_empty() => {
+                return Some((self.name.clone(), "not configured".to_owned()));
+            }
+            (None, None) => return None,
+        };
+        let word = match reason.as_str() {
+            "breaker_open" => "failing",
+            "exhausted" => "out of quota",
+            "budget" => "cap reached",
+            other => other,
+        };
+        Some((self.name.clone(), word.to_owned()))
+    }
+}
+
+impl Strip {
+    /// Asks the API. What can't be read is said instead.
+    pub(super) async fn read(site: &Site, caller: &Caller) -> Self {
+        let read = async {
+            tokio::try_join!(
+                site.door.get::<Queue>(caller, "/api/v1/queue"),
+                site.door.get::<Workers>(caller, "/api/v1/workers"),
+                site.door.get::<Judges>(caller, "/api/v1/judges"),
+            )
+        };
+        match read.await {
+            Ok((queue, workers, judges)) => Self::of(&queue, &workers, &judges),
+            Err(problem) => Self {
+                fault: Some(problem.detail.clone()),
+                ..Self::default()
+            },
+        }
+    }
+
+    fn of(queue: &Queue, workers: &Workers, judges: &Judges) -> Self {
+        let counts = &queue.counts;
+        let alive = workers.items.iter().filter(|worker| worker.alive).count();
+        let to_do = counts.queued + counts.waiting + counts.running;
+        Self {
+            counts: vec![
+                ("queued", words::count(counts.queued)),
+                ("waiting", words::count(counts.waiting)),
+                ("running", words::count(counts.running)),
+                ("failed in 24 h", words::count(counts.failed_24h)),
+            ],
+            workers: alive,
+            stopped: judges.items.iter().filter_map(Judge::stopped).collect(),
+            paused: queue.paused,
+            simulated: judges
+                .items
+                .iter()
+                .any(|judge| judge.simulated && judge.kinds.iter().any(|kind| kind == "session")),
+            deserted: alive == 0 && to_do > 0,
+            fault: None,
+        }
+    }
+
+    /// Whether all is well.
+    pub(super) fn is_well(&self) -> bool {
+        self.fault.is_none() && self.stopped.is_empty() && !self.paused && self.workers > 0
+    }
+}
+
+/// The line alone, for pages that stay open.
+#[derive(Template)]
+#[template(path = "strip.html")]
+struct StripPiece {
+    strip: Strip,
+}
+
+async fn strip(State(site): State<Site>, visitor: Visitor) -> Page {
+    html(&StripPiece {
+        strip: site.strip(&visitor.caller).await,
+    })
+}
+
+#[derive(Template)]
+#[template(path = "help.html")]
+struct HelpPage {
+    frame: Frame,
+}
+
+async fn help(State(site): State<Site>, visitor: Visitor) -> Page {
+    let frame = Frame::of(&site, visitor, "", "Keys").await;
+    html(&HelpPage { frame })
+}

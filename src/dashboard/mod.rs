@@ -1,0 +1,54 @@
+//! Pages for people: server-rendered, no build step, no call to anywhere else. They go in by the API's [`Door`], so that they show
+//! and do what any client could, and never see a store, a queue or a judge.
+//!
+//! ```text
+//! GET page ─▶ visit (who, form token) ─▶ handler ─▶ door ─▶ API ─▶ view (typed) ─▶ template ─▶ HTML
+//! POST form ─▶ the same, then 303 to the page that shows what came of it; pieces for htmx instead
+//! ```
+//!
+//! Every page is whole without JavaScript. With it, `live.js` holds one stream of events per browser and asks for the pieces
+//! that an event is about again.
+
+mod assets;
+mod form;
+mod frame;
+mod markdown;
+mod page;
+mod queue;
+mod score;
+mod session;
+mod sessions;
+mod sign_in;
+mod site;
+mod visitor;
+mod words;
+
+use axum::Router;
+use axum::middleware::from_fn;
+
+use crate::api::{Door, Pages};
+pub use site::About;
+use site::Site;
+
+/// The pages, for the API's router.
+#[must_use]
+pub fn pages(about: About) -> Pages {
+    Pages {
+        routes: Box::new(move |door| routes(door, about)),
+        problem: page::problem,
+    }
+}
+
+fn routes(door: Door, about: About) -> Router {
+    let site = Site::new(door, about);
+    Router::new()
+        .merge(sessions::routes())
+        .merge(session::routes())
+        .merge(score::routes())
+        .merge(queue::routes())
+        .merge(sign_in::routes())
+        .merge(frame::routes())
+        .layer(from_fn(visitor::visit))
+        .merge(assets::routes())
+        .with_state(site)
+}

@@ -1,0 +1,172 @@
+//! A page as an answer: HTML whole or in part, a way to another page, or a problem drawn for people.
+
+use askama::Template;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+
+use super::form::query;
+use super::visitor::{asks_for_piece, harden};
+use crate::api::{Asked, Problem};
+
+/// What a page's handler answers.
+pub(super) type Page = Result<Response, Fault>;
+
+/// Why there is no page: what the API refused, or a template that broke.
+#[derive(Debug)]
+pub(super) struct Fault(Box<Problem>);
+
+impl From<Box<Problem>> for Fault {
+    fn from(problem: Box<Problem>) -> Self {
+        Self(problem)
+    }
+}
+
+impl axum::response::IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        (*self.0).into_response()
+    }
+}
+
+/// HTML of a template.
+pub(super) fn html(template: &impl Template) -> Page {
+    with_status(StatusCode::OK, template)
+}
+
+/// The same under another status.
+pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
+    let text = template.render().map_err(|error| {
+        Fault(Box::new(Problem::internal(&format!(
+            "drawing a page: {error}"
+        ))))
+    })?;
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// Where to look after a form: 303, or for htmx the header that leads it there.
+pub(super) fn go(piece: bool, to: &str) -> Page {
+    let Ok(target) = HeaderValue::from_str(to) else {
+        return Err(Fault(Box::new(Problem::internal("a page's address"))));
+    };
+    if piece {
+        return Ok((StatusCode::NO_CONTENT, [("hx-redirect", target)]).into_response());
+    }
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, target)]).into_response())
+}
+
+/// A problem as a page, or as a piece of one.
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage<'a> {
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    remedy: Option<&'a str>,
+    faults: Vec<(&'a str, &'a str)>,
+    request_id: &'a str,
+    back: String,
+}
+
+#[derive(Template)]
+#[template(path = "problem_piece.html")]
+struct ProblemPiece<'a> {
+    title: &'a str,
+    detail: &'a str,
+    remedy: Option<&'a str>,
+    faults: Vec<(&'a str, &'a str)>,
+    request_id: &'a str,
+}
+
+/// Paths that programs ask for: their problems stay documents.
+fn for_programs(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or_default();
+    path.starts_with("/api/") || matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.json")
+}
+
+/// Draws a problem for a person; `None` where a program asked. Who needs a token is led to sign in.
+pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
+    let piece = asks_for_piece(&asked.headers);
+    let accepts = asked.headers.get(header::ACCEPT);
+    let accepts = accepts.and_then(|accept| accept.to_str().ok());
+    let person = piece || accepts.is_some_and(|accept| accept.contains("text/html"));
+    if !person || for_programs(&asked.target) {
+        return None;
+    }
+    let mut response = match problem.status {
+        401 => sign_in(asked, piece),
+        _ if piece => draw(
+            problem,
+            &ProblemPiece {
+                title: &problem.title,
+                detail: shown(problem),
+                remedy: problem.remedy.as_deref(),
+                faults: faults(problem),
+                request_id: problem.request_id.as_deref().unwrap_or_default(),
+            },
+        ),
+        _ => draw(
+            problem,
+            &ProblemPage {
+                title: &problem.title,
+                status: problem.status,
+                detail: shown(problem),
+                remedy: problem.remedy.as_deref(),
+                faults: faults(problem),
+                request_id: problem.request_id.as_deref().unwrap_or_default(),
+                back: back(asked),
+            },
+        ),
+    };
+    harden(&mut response);
+    Some(response)
+}
+
+fn sign_in(asked: &Asked, piece: bool) -> Response {
+    let next = if asked.method == Method::GET && !piece {
+        asked.target.as_str()
+    } else {
+        ""
+    };
+    let to = format!("/sign-in{}", query(&[("next", next)]));
+    go(piece, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
+}
+
+fn draw(problem: &Problem, template: &impl Template) -> Response {
+    let status = StatusCode::from_u16(problem.status);
+    with_status(
+        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        template,
+    )
+    .unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+/// One fault is told by its field below.
+fn shown(problem: &Problem) -> &str {
+    if problem.errors.is_empty() {
+        &problem.detail
+    } else {
+        ""
+    }
+}
+
+fn faults(problem: &Problem) -> Vec<(&str, &str)> {
+    let faults = problem.errors.iter();
+    faults
+        .map(|fault| {
+            (
+                fault.pointer.trim_start_matches('/'),
+                fault.message.as_str(),
+            )
+        })
+        .collect()
+}
+
+/// The page that the person came from, if it is one of ours.
+fn back(asked: &Asked) -> String {
+    let referer = asked.headers.get(header::REFERER);
+    let path = referer
+        .and_then(|from| from.to_str().ok()?.parse::<axum::http::Uri>().ok())
+        .and_then(|from| from.path_and_query().map(ToString::to_string))
+        .filter(|path| super::form::is_ours(path) && *path != asked.target);
+    path.unwrap_or_else(|| "/".to_owned())
+}

@@ -1,0 +1,278 @@
+//! `/sessions`: the list with its filters in the address, a page at a time, and "Score session" in each row.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::routing::get;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::form::{Form, query, segment};
+use super::frame::Frame;
+use super::page::{Page, go, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words::{self, Moment};
+
+/// How many rows a page has.
+const ROWS: u32 = 50;
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/sessions", get(list))
+        .route("/sessions/{id}/row", get(row))
+        .route("/sessions/{id}/score-now", axum::routing::post(score_now))
+}
+
+/// A session of the API's list.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Item {
+    pub(super) session_id: Uuid,
+    pub(super) status: String,
+    pub(super) alert_type: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) tags: Vec<String>,
+    pub(super) completed_at: Option<DateTime<Utc>>,
+    pub(super) score: Option<Summary>,
+    pub(super) active_job: Option<Active>,
+}
+
+/// A score in short.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Summary {
+    pub(super) score_id: Uuid,
+    pub(super) total_score: u8,
+    pub(super) criteria_hash: String,
+    pub(super) is_current_criteria: bool,
+    pub(super) simulated: bool,
+    pub(super) scored_at: DateTime<Utc>,
+}
+
+/// An active job in short.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Active {
+    pub(super) state: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct List {
+    items: Vec<Item>,
+    next_cursor: Option<String>,
+}
+
+/// The filters, as they stand in the address and in the form.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Filter {
+    pub(super) q: String,
+    pub(super) status: String,
+    pub(super) scored: String,
+    pub(super) rating: String,
+    pub(super) min_score: String,
+    pub(super) max_score: String,
+    pub(super) criteria: String,
+    pub(super) tag: String,
+    pub(super) agent: String,
+    pub(super) alert_type: String,
+    pub(super) missing_tool: String,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) cursor: String,
+}
+
+impl Filter {
+    fn pairs(&self) -> [(&'static str, String); 13] {
+        [
+            ("q", self.q.clone()),
+            ("status", self.status.clone()),
+            ("scored", self.scored.clone()),
+            ("rating", self.rating.clone()),
+            ("min_score", self.min_score.clone()),
+            ("max_score", self.max_score.clone()),
+            ("criteria", self.criteria.clone()),
+            ("tag", self.tag.clone()),
+            ("agent", self.agent.clone()),
+            ("alert_type", self.alert_type.clone()),
+            ("missing_tool", self.missing_tool.clone()),
+            ("from", instant(&self.from)),
+            ("to", instant(&self.to)),
+        ]
+    }
+
+    /// The query string for the API or for a page, with more pairs behind the filters.
+    pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
+        let own = self.pairs();
+        let mut pairs: Vec<(&str, &str)> = own.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        pairs.extend_from_slice(more);
+        query(&pairs)
+    }
+
+    /// The filters alone.
+    pub(super) fn whole(&self) -> String {
+        self.query(&[])
+    }
+
+    /// Whether anything is filtered.
+    pub(super) fn is_set(&self) -> bool {
+        self.pairs().iter().any(|(_, value)| !value.is_empty())
+    }
+
+    /// Whether a filter is set that stands behind "More filters".
+    pub(super) fn has_more(&self) -> bool {
+        let more = [
+            &self.status,
+            &self.min_score,
+            &self.max_score,
+            &self.tag,
+            &self.agent,
+            &self.alert_type,
+            &self.missing_tool,
+            &self.from,
+            &self.to,
+        ];
+        more.iter().any(|value| !value.is_empty())
+    }
+}
+
+/// A date of a form as the instant at which it begins; other text is the API's to judge.
+fn instant(text: &str) -> String {
+    if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
+        format!("{text}T00:00:00Z")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A row of the list.
+#[derive(Template)]
+#[template(path = "session_row.html")]
+pub(super) struct Row {
+    pub(super) item: Item,
+    pub(super) finished: Option<Moment>,
+    pub(super) scored: Option<Moment>,
+    pub(super) badge: Badge,
+    pub(super) may_score: bool,
+    pub(super) ended: bool,
+    pub(super) form_token: String,
+    pub(super) key: String,
+}
+
+impl Row {
+    fn of(item: Item, visitor: &Visitor, now: DateTime<Utc>) -> Self {
+        Self {
+            finished: item.completed_at.map(|at| words::moment(at, now)),
+            scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
+            badge: Badge::of(item.score.as_ref()),
+            may_score: visitor.may_enqueue(),
+            ended: has_ended(&item.status),
+            form_token: visitor.form_token.clone(),
+            key: Uuid::new_v4().to_string(),
+            item,
+        }
+    }
+}
+
+/// Whether a session in this status can be scored.
+pub(super) fn has_ended(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled" | "timed_out")
+}
+
+/// A score as a badge: number and word, since no colour stands alone.
+#[derive(Debug, Clone, Template)]
+#[template(path = "badge.html")]
+pub(super) struct Badge {
+    /// The total and its word; `None`: not scored.
+    pub(super) total: Option<(u8, &'static str)>,
+    /// The end of its class.
+    pub(super) colour: &'static str,
+    /// Where it leads.
+    pub(super) to: String,
+    /// Whether a simulated judge made it.
+    pub(super) simulated: bool,
+    /// Whether it stands alone on its page.
+    pub(super) big: bool,
+}
+
+impl Badge {
+    /// The badge of a current score.
+    pub(super) fn of(score: Option<&Summary>) -> Self {
+        let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
+        Self {
+            total: rating.map(|(total, (word, _))| (total, word)),
+            colour: rating.map_or("none", |(_, (_, colour))| colour),
+            to: score.map_or_else(String::new, |score| format!("/scores/{}", score.score_id)),
+            simulated: score.is_some_and(|score| score.simulated),
+            big: false,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "sessions.html")]
+struct SessionsPage {
+    frame: Frame,
+    filter: Filter,
+    rows: Vec<Row>,
+    next: Option<String>,
+    first: Option<String>,
+}
+
+async fn list(State(site): State<Site>, visitor: Visitor, Query(filter): Query<Filter>) -> Page {
+    let limit = ROWS.to_string();
+    let asked = filter.query(&[
+        ("limit", limit.as_str()),
+        ("cursor", filter.cursor.as_str()),
+    ]);
+    let found: List = site
+        .door
+        .get(&visitor.caller, &format!("/api/v1/sessions{asked}"))
+        .await?;
+    let now = site.about.clock.now();
+    let rows: Vec<Row> = found
+        .items
+        .into_iter()
+        .map(|item| Row::of(item, &visitor, now))
+        .collect();
+    let moves = rows.iter().any(|row| row.item.active_job.is_some());
+    let page = |cursor: &str| format!("/sessions{}", filter.query(&[("cursor", cursor)]));
+    html(&SessionsPage {
+        next: found.next_cursor.as_deref().map(page),
+        first: (!filter.cursor.is_empty()).then(|| page("")),
+        frame: Frame::of(&site, visitor, "Sessions", "Sessions")
+            .await
+            .moving(moves),
+        filter,
+        rows,
+    })
+}
+
+/// One row, for pages that stay open.
+async fn row(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+    let path = format!("/api/v1/sessions?ids={}", segment(&id));
+    let found: List = site.door.get(&visitor.caller, &path).await?;
+    let now = site.about.clock.now();
+    match found.items.into_iter().next() {
+        Some(item) => html(&Row::of(item, &visitor, now)),
+        None => html(&Gone {}),
+    }
+}
+
+/// What is left of a row whose session is gone.
+#[derive(Template)]
+#[template(source = "", ext = "html")]
+struct Gone {}
+
+/// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
+async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
+    let body = serde_json::json!({"force_rescore": form.ticked("force")});
+    let caller = &form.visitor.caller;
+    site.door.post(caller, &path, form.key(), &body).await?;
+    if form.visitor.piece && form.text("piece") == Some("row") {
+        return row(State(site), form.visitor, Path(id)).await;
+    }
+    let session = format!("/sessions/{}", segment(&id));
+    go(form.visitor.piece, form.back().unwrap_or(&session))
+}

@@ -1,0 +1,75 @@
+//! Signing in with one of the configured tokens: a cookie that scripts can't read and other sites' pages can't send.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::routing::get;
+use serde::Deserialize;
+
+use super::form::{Form, is_ours};
+use super::page::{Page, go, html, with_status};
+use super::site::Site;
+use super::visitor::Visitor;
+use crate::api::{TOKEN_COOKIE, hex};
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/sign-in", get(ask).post(sign_in))
+        .route("/sign-out", axum::routing::post(sign_out))
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn {
+    form_token: String,
+    next: String,
+    refused: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Next {
+    #[serde(default)]
+    next: String,
+}
+
+async fn ask(visitor: Visitor, Query(Next { next }): Query<Next>) -> Page {
+    html(&SignIn {
+        form_token: visitor.form_token,
+        next,
+        refused: false,
+    })
+}
+
+async fn sign_in(State(site): State<Site>, form: Form) -> Page {
+    let token = form.text("token").unwrap_or_default();
+    let next = form.text("next").filter(|to| is_ours(to)).unwrap_or("/");
+    let cookie = format!("{TOKEN_COOKIE}={}", hex(token));
+    if token.is_empty() || !site.door.admits(&cookie) {
+        return with_status(
+            StatusCode::UNAUTHORIZED,
+            &SignIn {
+                form_token: form.visitor.form_token.clone(),
+                next: next.to_owned(),
+                refused: true,
+            },
+        );
+    }
+    set(
+        go(false, next)?,
+        &format!("{cookie}; Path=/; HttpOnly; SameSite=Strict"),
+    )
+}
+
+async fn sign_out(form: Form) -> Page {
+    let gone = format!("{TOKEN_COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    set(go(form.visitor.piece, "/sign-in")?, &gone)
+}
+
+fn set(mut response: axum::response::Response, cookie: &str) -> Page {
+    if let Ok(value) = HeaderValue::from_str(cookie) {
+        response.headers_mut().append(header::SET_COOKIE, value);
+    }
+    Ok(response)
+}

@@ -1,0 +1,65 @@
+//! What the pages share: the door to the API, what the process is, and the figures of every page's head.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use super::frame::Strip;
+use crate::api::{Caller, Door};
+use crate::clock::Clock;
+
+/// How old the figures in a page's head may be: many tabs cost one look.
+const STRIP_KEPT: Duration = Duration::from_secs(1);
+
+/// What the process says of itself.
+#[derive(Clone)]
+pub struct About {
+    /// The time, for "3 minutes ago".
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The state of every page's handler.
+#[derive(Clone)]
+pub(super) struct Site(Arc<Parts>);
+
+/// What there is.
+pub(super) struct Parts {
+    /// The API.
+    pub(super) door: Door,
+    /// The process.
+    pub(super) about: About,
+    strip: Mutex<Option<(Instant, Strip)>>,
+}
+
+impl std::ops::Deref for Site {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Site {
+    /// A site behind this door.
+    pub(super) fn new(door: Door, about: About) -> Self {
+        Self(Arc::new(Parts {
+            door,
+            about,
+            strip: Mutex::new(None),
+        }))
+    }
+
+    /// The figures of every page's head, at most a second old. The same for everybody who may read.
+    pub(super) async fn strip(&self, caller: &Caller) -> Strip {
+        let mut kept = self.strip.lock().await;
+        if let Some((at, strip)) = kept.as_ref()
+            && at.elapsed() < STRIP_KEPT
+        {
+            return strip.clone();
+        }
+        let strip = Strip::read(self, caller).await;
+        *kept = Some((Instant::now(), strip.clone()));
+        strip
+    }
+}

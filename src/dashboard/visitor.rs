@@ -1,0 +1,99 @@
+//! Who looks at a page, and the token that their forms carry. Never decides what a request may do: the guard and the door do.
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use uuid::Uuid;
+
+use crate::api::{Caller, Scope, cookie};
+
+/// The cookie that a form's token must equal. A page of another origin can neither read nor set it.
+const FORM_COOKIE: &str = "gavel_form";
+/// Everything that a page loads is ours; nothing inline runs.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Who asks for a page.
+#[derive(Debug, Clone)]
+pub(super) struct Visitor {
+    /// For the door.
+    pub(super) caller: Caller,
+    /// What every form of the page carries.
+    pub(super) form_token: String,
+    /// Whether htmx asks for a piece of a page.
+    pub(super) piece: bool,
+    /// The path and query that are shown.
+    pub(super) here: String,
+}
+
+impl Visitor {
+    /// Whether they may ask for scores, upload, cancel and rate.
+    pub(super) fn may_enqueue(&self) -> bool {
+        self.caller.may(Scope::Enqueue)
+    }
+
+    /// Whether they may pause judges and store criteria.
+    pub(super) fn may_admin(&self) -> bool {
+        self.caller.may(Scope::Admin)
+    }
+}
+
+/// Whether htmx asks.
+pub(super) fn asks_for_piece(headers: &HeaderMap) -> bool {
+    headers.contains_key("hx-request") && !headers.contains_key("hx-boosted")
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        let form_token = parts.extensions.get::<FormToken>().cloned();
+        Ok(Self {
+            caller: parts.extensions.get().cloned().unwrap_or_default(),
+            form_token: form_token.unwrap_or_default().0,
+            piece: asks_for_piece(&parts.headers),
+            here: parts
+                .uri
+                .path_and_query()
+                .map_or_else(|| "/".to_owned(), ToString::to_string),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct FormToken(String);
+
+/// Gives each browser a form token, and each page its policy.
+pub(super) async fn visit(mut request: Request, next: Next) -> Response {
+    let known = cookie(request.headers(), FORM_COOKIE)
+        .filter(|token| Uuid::try_parse(token).is_ok())
+        .map(ToOwned::to_owned);
+    let token = known
+        .clone()
+        .unwrap_or_else(|| Uuid::new_v4().simple().to_string());
+    request.extensions_mut().insert(FormToken(token.clone()));
+    let mut response = next.run(request).await;
+    if known.is_none() {
+        let cookie = format!("{FORM_COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+        if let Ok(value) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().append(header::SET_COOKIE, value);
+        }
+    }
+    harden(&mut response);
+    response
+}
+
+/// What every page says of itself to the browser.
+pub(super) fn harden(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    );
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("same-origin"),
+    );
+}

@@ -1,0 +1,169 @@
+//! How values read on a page: times, counts, money, states. The same words everywhere.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+/// Counts stop here in the API.
+const MANY: i64 = 10_000;
+
+/// A count that may have stopped counting: `10,000+`.
+pub(super) fn count(n: i64) -> String {
+    if n >= MANY {
+        format!("{}+", grouped(MANY))
+    } else {
+        grouped(n)
+    }
+}
+
+/// A number with its thousands apart.
+pub(super) fn grouped(n: i64) -> String {
+    let digits = n.unsigned_abs().to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if n < 0 { format!("-{text}") } else { text }
+}
+
+/// US dollars: two decimals, four below a dollar; a price that isn't known is no zero.
+pub(super) fn usd(cost: Option<f64>) -> String {
+    match cost {
+        None => "no price known".to_owned(),
+        Some(cost) if cost.abs() >= 1.0 || cost == 0.0 => format!("{cost:.2} USD"),
+        Some(cost) => format!("{cost:.4} USD"),
+    }
+}
+
+/// A time for people, with the exact one for machines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// RFC 3339, for `<time datetime>`.
+    pub(super) exact: String,
+    /// `2026-11-22 14:39 UTC`.
+    pub(super) plain: String,
+    /// `3 min ago`.
+    pub(super) ago: String,
+}
+
+/// A moment as seen from now.
+pub(super) fn moment(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
+    Moment {
+        exact: at.to_rfc3339_opts(SecondsFormat::Secs, true),
+        plain: at.format("%Y-%m-%d %H:%M UTC").to_string(),
+        ago: ago(at, now),
+    }
+}
+
+fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    let seconds = (now - at).num_seconds();
+    let (size, ahead) = (seconds.unsigned_abs(), seconds < 0);
+    let text = match size {
+        0..=9 => return "just now".to_owned(),
+        10..=59 => format!("{size} s"),
+        60..=3_599 => format!("{} min", size / 60),
+        3_600..=86_399 => format!("{} h", size / 3_600),
+        86_400..=2_591_999 => format!("{} d", size / 86_400),
+        _ => return at.format("%Y-%m-%d").to_string(),
+    };
+    if ahead {
+        format!("in {text}")
+    } else {
+        format!("{text} ago")
+    }
+}
+
+/// The first digits of a hash, by which people know it.
+pub(super) fn short(hash: &str) -> &str {
+    hash.get(..8).unwrap_or(hash)
+}
+
+/// A score's rating as a word and as the name of its colour.
+pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
+    match total {
+        0..=44 => ("failed", "failed"),
+        45..=59 => ("weak", "weak"),
+        60..=74 => ("adequate", "adequate"),
+        75..=89 => ("good", "good"),
+        _ => ("near perfect", "near-perfect"),
+    }
+}
+
+/// Why a job waits, in words: the reason's name as the API tells it.
+pub(super) fn waiting_for(reason: &str) -> &str {
+    match reason {
+        "queued" => "other jobs are before it",
+        "no_worker" => "no worker is running",
+        "paused" => "its judge, its batch or the queue is paused",
+        "budget" => "a budget or a spending cap is reached",
+        "breaker_open" => "its judge failed too often in a row and is left alone for a while",
+        "throttled" => "its judge asks for patience",
+        "paced" => "its judge's requests or tokens a minute are used up for the moment",
+        "exhausted" => "its judge's quota is used up",
+        "misconfigured" => "its judge refuses the key, the model or the address",
+        "storage" => "the database was away",
+        "fallback" => "its judge declined, and the one that stands in can't be asked yet",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_thousands_and_an_end() {
+        for (n, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (-1_234_567, "-1,234,567"),
+        ] {
+            assert_eq!(grouped(n), text);
+        }
+        assert_eq!(count(9_999), "9,999");
+        assert_eq!(count(10_000), "10,000+");
+    }
+
+    #[test]
+    fn a_price_that_is_not_known_is_no_zero() {
+        assert_eq!(usd(None), "no price known");
+        assert_eq!(usd(Some(0.0)), "0.00 USD");
+        assert_eq!(usd(Some(0.012_34)), "0.0123 USD");
+        assert_eq!(usd(Some(12.345)), "12.35 USD");
+    }
+
+    #[test]
+    fn times_read_from_now() {
+        let now: DateTime<Utc> = "2026-11-22T12:00:00Z".parse().unwrap();
+        for (at, text) in [
+            ("2026-11-22T11:59:55Z", "just now"),
+            ("2026-11-22T11:57:00Z", "3 min ago"),
+            ("2026-11-22T09:00:00Z", "3 h ago"),
+            ("2026-11-20T12:00:00Z", "2 d ago"),
+            ("2026-11-22T12:00:30Z", "in 30 s"),
+            ("2026-01-02T12:00:00Z", "2026-01-02"),
+        ] {
+            assert_eq!(ago(at.parse().unwrap(), now), text, "{at}");
+        }
+    }
+
+    #[test]
+    fn ratings_end_where_the_rules_say() {
+        for (total, word) in [
+            (0, "failed"),
+            (44, "failed"),
+            (45, "weak"),
+            (59, "weak"),
+            (60, "adequate"),
+            (74, "adequate"),
+            (75, "good"),
+            (89, "good"),
+            (90, "near perfect"),
+            (100, "near perfect"),
+        ] {
+            assert_eq!(rating(total).0, word, "{total}");
+        }
+    }
+}
