@@ -272,6 +272,7 @@ impl App {
         let state = self.api_state(bind, stop.soft.clone());
         let pages = dashboard::pages(dashboard::About {
             clock: self.clock.clone(),
+            settings: self.settings.shown.clone(),
         });
         let ended = CancellationToken::new();
         let following = async {

@@ -33,10 +33,6 @@ pub(crate) struct Door {
 /// What the API answered to a request that it took.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// 200, 202 or 304.
-    pub(crate) status: StatusCode,
-    /// Where what was made is.
-    pub(crate) location: Option<String>,
     body: Bytes,
 }
 
@@ -151,17 +147,10 @@ impl Door {
         if let Some(problem) = response.extensions_mut().remove::<Problem>() {
             return Err(Box::new(problem));
         }
-        let status = response.status();
-        let location = response.headers().get(header::LOCATION);
-        let location = location.and_then(|to| Some(to.to_str().ok()?.to_owned()));
         let body = to_bytes(response.into_body(), MAX_ANSWER)
             .await
             .map_err(|error| internal(&format!("reading an answer: {error}")))?;
-        Ok(Done {
-            status,
-            location,
-            body,
-        })
+        Ok(Done { body })
     }
 
     async fn answer(&self, caller: &Caller, mut request: Request) -> Response {

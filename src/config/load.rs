@@ -158,6 +158,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     if !faults.is_empty() {
         return Err(ConfigError { faults });
     }
+    settings.shown.clone_from(&values);
     Ok(Loaded {
         settings,
         warnings: unknown_variables(&sources.env, &keys),

@@ -61,6 +61,9 @@ pub struct Settings {
     /// names its simulator so). Not a key of any file.
     #[serde(skip)]
     pub substitutions: BTreeMap<String, String>,
+    /// Every key with where its value came from, as it may be shown. Empty where the settings weren't loaded in layers.
+    #[serde(skip)]
+    pub shown: Vec<super::Shown>,
 }
 
 impl Settings {

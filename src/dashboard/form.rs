@@ -39,6 +39,16 @@ impl Form {
             .map_err(|_| Box::new(Problem::of_field(name, &format!("is not {wanted}"))))
     }
 
+    /// What was filled in, for a form that comes next.
+    pub(super) fn rest(&self) -> Vec<(String, String)> {
+        let ours = |name: &str| matches!(name, "form_token" | "key");
+        let filled = self.fields.iter();
+        filled
+            .filter(|(name, value)| !ours(name) && !value.trim().is_empty())
+            .cloned()
+            .collect()
+    }
+
     /// Whether a box is ticked.
     pub(super) fn ticked(&self, name: &str) -> bool {
         self.text(name).is_some()

@@ -27,7 +27,17 @@ fn harmless(event: Event<'_>) -> Event<'_> {
         // A picture would be fetched from elsewhere: its words stand for it.
         Event::Start(Tag::Image { dest_url, .. }) => opening(&dest_url),
         Event::End(TagEnd::Link | TagEnd::Image) => Event::InlineHtml("</a>".into()),
-        other => other,
+        same @ (Event::Start(_)
+        | Event::End(_)
+        | Event::Text(_)
+        | Event::Code(_)
+        | Event::InlineMath(_)
+        | Event::DisplayMath(_)
+        | Event::FootnoteReference(_)
+        | Event::SoftBreak
+        | Event::HardBreak
+        | Event::Rule
+        | Event::TaskListMarker(_)) => same,
     }
 }
 

@@ -10,16 +10,23 @@
 //! that an event is about again.
 
 mod assets;
+mod chart;
+mod criteria;
+mod figures;
 mod form;
 mod frame;
+mod insights;
 mod markdown;
+mod overview;
 mod page;
 mod queue;
+mod rescore;
 mod score;
 mod session;
 mod sessions;
 mod sign_in;
 mod site;
+mod system;
 mod visitor;
 mod words;
 
@@ -42,10 +49,15 @@ pub fn pages(about: About) -> Pages {
 fn routes(door: Door, about: About) -> Router {
     let site = Site::new(door, about);
     Router::new()
+        .merge(overview::routes())
         .merge(sessions::routes())
         .merge(session::routes())
         .merge(score::routes())
+        .merge(rescore::routes())
+        .merge(insights::routes())
+        .merge(criteria::routes())
         .merge(queue::routes())
+        .merge(system::routes())
         .merge(sign_in::routes())
         .merge(frame::routes())
         .layer(from_fn(visitor::visit))

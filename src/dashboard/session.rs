@@ -304,10 +304,10 @@ async fn page(site: &Site, visitor: Visitor, id: &str, side: Side) -> Page {
         frame: Frame::of(site, visitor, "Sessions", title)
             .await
             .moving(state.moves()),
-        alert: match &session.alert_data {
-            Value::String(text) => text.clone(),
-            other => serde_json::to_string_pretty(other).unwrap_or_default(),
-        },
+        alert: session.alert_data.as_str().map_or_else(
+            || serde_json::to_string_pretty(&session.alert_data).unwrap_or_default(),
+            ToOwned::to_owned,
+        ),
         analysis: session.final_analysis.as_deref().map(markdown::render),
         started: session.started_at.map(|at| words::moment(at, now)),
         finished: session.completed_at.map(|at| words::moment(at, now)),

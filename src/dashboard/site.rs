@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 use super::frame::Strip;
 use crate::api::{Caller, Door};
 use crate::clock::Clock;
+use crate::config::Shown;
 
 /// How old the figures in a page's head may be: many tabs cost one look.
 const STRIP_KEPT: Duration = Duration::from_secs(1);
@@ -17,6 +18,8 @@ const STRIP_KEPT: Duration = Duration::from_secs(1);
 pub struct About {
     /// The time, for "3 minutes ago".
     pub clock: Arc<dyn Clock>,
+    /// Its settings with where each comes from; passwords and tokens are left out.
+    pub settings: Vec<Shown>,
 }
 
 /// The state of every page's handler.

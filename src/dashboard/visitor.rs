@@ -24,8 +24,6 @@ pub(super) struct Visitor {
     pub(super) form_token: String,
     /// Whether htmx asks for a piece of a page.
     pub(super) piece: bool,
-    /// The path and query that are shown.
-    pub(super) here: String,
 }
 
 impl Visitor {
@@ -54,10 +52,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
             caller: parts.extensions.get().cloned().unwrap_or_default(),
             form_token: form_token.unwrap_or_default().0,
             piece: asks_for_piece(&parts.headers),
-            here: parts
-                .uri
-                .path_and_query()
-                .map_or_else(|| "/".to_owned(), ToString::to_string),
         })
     }
 }

@@ -92,7 +92,10 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("client", &[All("job")]),
     ("api", FRONT),
     // The pages go in by the API's door, and read a job's nouns.
-    ("dashboard", &[All("api"), All("job")]),
+    (
+        "dashboard",
+        &[All("api"), All("job"), Only("history", &["examples"])],
+    ),
     ("report", &[All("job"), All("score"), All("store")]),
     (
         "app",

@@ -1,43 +1,13 @@
-//! The example sessions, embedded in the binary.
+//! The example sessions, read as files are.
 
 use super::super::import::{self, FileSession};
 use super::super::outcome::CliError;
-
-const FILES: [(&str, &str); 7] = [
-    (
-        "checkout-oom-crashloop.json",
-        include_str!("../../../examples/sessions/checkout-oom-crashloop.json"),
-    ),
-    (
-        "crypto-miner-binary.json",
-        include_str!("../../../examples/sessions/crypto-miner-binary.json"),
-    ),
-    (
-        "certificate-not-renewed.json",
-        include_str!("../../../examples/sessions/certificate-not-renewed.json"),
-    ),
-    (
-        "service-account-token.json",
-        include_str!("../../../examples/sessions/service-account-token.json"),
-    ),
-    (
-        "disk-pressure-timed-out.json",
-        include_str!("../../../examples/sessions/disk-pressure-timed-out.json"),
-    ),
-    (
-        "dns-latency-in-progress.json",
-        include_str!("../../../examples/sessions/dns-latency-in-progress.json"),
-    ),
-    (
-        "unexpected-egress-hostile.json",
-        include_str!("../../../examples/sessions/unexpected-egress-hostile.json"),
-    ),
-];
+use crate::history::examples::SESSIONS;
 
 /// The example sessions, in the order in which they are shown.
 pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
     let mut sessions = Vec::new();
-    for (name, text) in FILES {
+    for (name, text) in SESSIONS {
         sessions.extend(import::parse(name, text)?);
     }
     Ok(sessions)

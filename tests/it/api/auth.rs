@@ -174,13 +174,21 @@ async fn settings_that_do_not_hold_together_are_refused() {
         keyed: TaskTracker::new(),
         bind: bind.parse().unwrap(),
     };
-    let error = router(state(Setup::default().auth, &[], "0.0.0.0:80")).unwrap_err();
+    let error = router(
+        state(Setup::default().auth, &[], "0.0.0.0:80"),
+        Pages::none(),
+    )
+    .unwrap_err();
     assert!(
         error.contains("auth.tokens") && error.contains("GAVEL_AUTH_INSECURE_NO_AUTH"),
         "{error}"
     );
-    assert!(router(state(guarded().auth, &[], "0.0.0.0:80")).is_ok());
-    let error = router(state(guarded().auth, &["nowhere"], "0.0.0.0:80")).unwrap_err();
+    assert!(router(state(guarded().auth, &[], "0.0.0.0:80"), Pages::none()).is_ok());
+    let error = router(
+        state(guarded().auth, &["nowhere"], "0.0.0.0:80"),
+        Pages::none(),
+    )
+    .unwrap_err();
     assert!(error.contains("http.trusted_proxies"), "{error}");
 }
 

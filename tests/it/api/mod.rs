@@ -20,6 +20,7 @@ mod jobs;
 mod lists;
 mod new_job;
 mod operate;
+mod pages;
 mod panels;
 mod post_score;
 mod ratings;
@@ -183,6 +184,7 @@ impl Server {
         );
         let pages = gavel::dashboard::pages(gavel::dashboard::About {
             clock: Arc::new(SystemClock),
+            settings: Vec::new(),
         });
         let app = router(
             ApiParts {

@@ -1,0 +1,270 @@
+//! Charts as SVG: attributes alone, since the pages' policy lets no style in. Each says in a sentence what it shows, and has its table.
+
+use std::fmt::Write as _;
+
+use askama::Template;
+
+/// The size of a chart's own units.
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 220.0;
+/// Room for the words beside and below.
+const LEFT: f64 = 44.0;
+const BELOW: f64 = 34.0;
+const ABOVE: f64 = 12.0;
+
+/// A chart as it stands on a page.
+#[derive(Debug, Clone, Template)]
+#[template(path = "chart.html")]
+pub(super) struct Chart {
+    title: String,
+    /// What it shows, in a sentence.
+    says: String,
+    svg: String,
+    heads: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+/// A bar: what it stands for, how high it is, the end of its class.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bar {
+    /// What stands below it.
+    pub(super) label: String,
+    /// Its height.
+    pub(super) value: f64,
+    /// `bar`, or `rating-…`.
+    pub(super) class: String,
+}
+
+/// A line of points, from left to right.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Line {
+    /// What it is of.
+    pub(super) name: String,
+    /// Where each point stands among the labels, and its height.
+    pub(super) points: Vec<(usize, f64)>,
+}
+
+/// Bars side by side.
+pub(super) fn bars(
+    title: &str,
+    says: String,
+    (label, value): (&'static str, &'static str),
+    bars: &[Bar],
+    words: impl Fn(f64) -> String,
+) -> Chart {
+    let top = nice(bars.iter().map(|bar| bar.value).fold(0.0, f64::max));
+    let mut svg = frame(top, &words);
+    let step = (WIDTH - LEFT) / count(bars.len().max(1));
+    for (at, bar) in (0_u32..).zip(bars) {
+        let height = (HEIGHT - BELOW - ABOVE) * bar.value / top;
+        let x = LEFT + step * f64::from(at);
+        let _ = write!(
+            svg,
+            r#"<rect class="bar {}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="2"/>"#,
+            bar.class,
+            x + step * 0.12,
+            HEIGHT - BELOW - height,
+            step * 0.76,
+            height.max(if bar.value > 0.0 { 1.5 } else { 0.0 }),
+        );
+    }
+    labels(&mut svg, step, bars.iter().map(|bar| bar.label.as_str()));
+    Chart {
+        title: title.to_owned(),
+        says,
+        svg,
+        heads: vec![label, value],
+        rows: bars
+            .iter()
+            .map(|bar| vec![bar.label.clone(), words(bar.value)])
+            .collect(),
+    }
+}
+
+/// Lines over common labels, from 0 to `top`.
+pub(super) fn lines(
+    title: &str,
+    says: String,
+    labels_of: &[String],
+    lines: &[Line],
+    top: f64,
+    words: impl Fn(f64) -> String,
+) -> Chart {
+    let mut svg = frame(top, &words);
+    let step = (WIDTH - LEFT) / count(labels_of.len().max(1));
+    let place = |&(at, value): &(usize, f64)| {
+        let x = LEFT + step * (count(at) + 0.5);
+        (x, HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * value / top)
+    };
+    for line in lines {
+        let points: Vec<String> = line
+            .points
+            .iter()
+            .map(place)
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
+            .collect();
+        let _ = write!(
+            svg,
+            r#"<polyline class="line" points="{}"/>"#,
+            points.join(" ")
+        );
+        for (x, y) in line.points.iter().map(place) {
+            let _ = write!(
+                svg,
+                r#"<circle class="point" cx="{x:.1}" cy="{y:.1}" r="3"/>"#
+            );
+        }
+        if let Some((x, y)) = line.points.last().map(place)
+            && lines.len() > 1
+        {
+            let _ = write!(
+                svg,
+                r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
+                x.min(WIDTH - 4.0),
+                (y - 7.0).max(10.0),
+                text(&line.name)
+            );
+        }
+    }
+    labels(&mut svg, step, labels_of.iter().map(String::as_str));
+    let rows = lines.iter().flat_map(|line| {
+        line.points.iter().map(|&(at, value)| {
+            let label = labels_of.get(at).cloned().unwrap_or_default();
+            vec![label, line.name.clone(), words(value)]
+        })
+    });
+    Chart {
+        title: title.to_owned(),
+        says,
+        svg,
+        heads: vec!["Period", "Of", "Value"],
+        rows: rows.collect(),
+    }
+}
+
+/// A count as a coordinate.
+#[expect(clippy::cast_precision_loss, reason = "counts of points are small")]
+fn count(n: usize) -> f64 {
+    n as f64
+}
+
+/// The axes with their words.
+fn frame(top: f64, words: &impl Fn(f64) -> String) -> String {
+    let mut svg = String::new();
+    for part in [0.0, 0.5, 1.0] {
+        let y = HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * part;
+        let _ = write!(
+            svg,
+            r#"<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1}" y2="{y:.1}"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
+            LEFT - 6.0,
+            y + 4.0,
+            text(&words(top * part))
+        );
+    }
+    svg
+}
+
+/// What stands below, as many as can be read.
+fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item = &'a str>) {
+    let every = (labels.len() / 10).max(1);
+    for (at, label) in labels.enumerate() {
+        if at % every == 0 {
+            let x = LEFT + step * (count(at) + 0.5);
+            let y = HEIGHT - BELOW + 20.0;
+            let _ = write!(
+                svg,
+                r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle">{}</text>"#,
+                text(label)
+            );
+        }
+    }
+}
+
+/// A round number at or above.
+fn nice(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 1.0;
+    }
+    let size = 10_f64.powf(value.log10().floor());
+    let step = [1.0, 2.0, 4.0, 5.0, 10.0];
+    let fits = step.iter().find(|step| **step * size >= value);
+    fits.copied().unwrap_or(10.0) * size
+}
+
+fn text(raw: &str) -> String {
+    raw.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_ends_at_a_round_number() {
+        for (value, top) in [
+            (0.0, 1.0),
+            (7.0, 10.0),
+            (11.0, 20.0),
+            (100.0, 100.0),
+            (0.03, 0.04),
+        ] {
+            assert!(
+                (nice(value) - top).abs() < 1e-9,
+                "{value} gives {}",
+                nice(value)
+            );
+        }
+    }
+
+    #[test]
+    fn a_chart_has_a_title_a_sentence_a_table_and_no_style() {
+        let bar = |label: &str, value| Bar {
+            label: label.to_owned(),
+            value,
+            class: "bar".to_owned(),
+        };
+        let chart = bars(
+            "Totals <b>",
+            "Half are good.".to_owned(),
+            ("Total", "Sessions"),
+            &[bar("0-9", 0.0), bar("<script>", 12.0)],
+            |n| format!("{n:.0}"),
+        );
+        let page = chart.render().unwrap();
+        for part in [
+            "role=\"img\"",
+            "Half are good.",
+            "Show as table",
+            "<td>12</td>",
+            "scope=\"col\"",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("style=") && !page.contains("<script>") && !page.contains("<b>"));
+    }
+
+    #[test]
+    fn lines_stand_where_their_labels_do() {
+        let line = Line {
+            name: "a".to_owned(),
+            points: vec![(0, 0.0), (1, 100.0)],
+        };
+        let labels = ["Mon".to_owned(), "Tue".to_owned()];
+        let chart = lines(
+            "Trend",
+            "It rose.".to_owned(),
+            &labels,
+            &[line],
+            100.0,
+            |n| format!("{n:.0}"),
+        );
+        assert!(
+            chart.svg.contains(r#"points="193.0,186.0 491.0,12.0""#),
+            "{}",
+            chart.svg
+        );
+        assert_eq!(chart.rows[1], ["Tue", "a", "100"]);
+    }
+}

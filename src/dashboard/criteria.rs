@@ -1,0 +1,247 @@
+//! `/criteria`: the versions, by first use, with what scores came to under each; one version's text, and how it differs from the
+//! current one.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::get;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::form::{query, segment};
+use super::frame::Frame;
+use super::page::{Page, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words::{self, Moment};
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/criteria", get(versions))
+        .route("/criteria/{hash}", get(version))
+}
+
+#[derive(Debug, Deserialize)]
+struct Version {
+    criteria_hash: String,
+    kind: String,
+    created_at: Option<DateTime<Utc>>,
+    first_scored_at: Option<DateTime<Utc>>,
+    is_current: bool,
+    mean_total: Option<f64>,
+    scores: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Versions {
+    items: Vec<Version>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Detail {
+    #[serde(flatten)]
+    version: Version,
+    content: Value,
+}
+
+#[derive(Debug, Deserialize)]
+struct Diff {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    part: String,
+    diff: String,
+}
+
+/// A version as a row.
+struct Row {
+    hash: String,
+    short: String,
+    kind: String,
+    current: bool,
+    first: Option<Moment>,
+    scores: String,
+    mean: String,
+    compare: Option<String>,
+}
+
+impl Row {
+    fn of(version: Version, current: Option<&str>, now: DateTime<Utc>) -> Self {
+        let compared = current.filter(|current| *current != version.criteria_hash);
+        Self {
+            short: words::short(&version.criteria_hash).to_owned(),
+            current: version.is_current,
+            first: version
+                .first_scored_at
+                .or(version.created_at)
+                .map(|at| words::moment(at, now)),
+            scores: words::grouped(version.scores),
+            mean: version.mean_total.map_or_else(
+                || "–".to_owned(),
+                |mean| {
+                    if version.kind == "session" {
+                        format!("{mean:.1}")
+                    } else {
+                        format!("{mean:.3}")
+                    }
+                },
+            ),
+            compare: compared
+                .filter(|_| version.kind == "session" && version.scores > 0)
+                .map(|current| {
+                    format!(
+                        "/compare{}",
+                        query(&[("a", version.criteria_hash.as_str()), ("b", current)])
+                    )
+                }),
+            kind: version.kind.replace('_', " "),
+            hash: version.criteria_hash,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "criteria.html")]
+struct CriteriaPage {
+    frame: Frame,
+    rows: Vec<Row>,
+}
+
+async fn versions(State(site): State<Site>, visitor: Visitor) -> Page {
+    let all: Versions = site
+        .door
+        .get(&visitor.caller, "/api/v1/scoring/criteria")
+        .await?;
+    let now = site.about.clock.now();
+    let current = current_of_sessions(&all.items);
+    html(&CriteriaPage {
+        frame: Frame::of(&site, visitor, "Criteria", "Criteria").await,
+        rows: all
+            .items
+            .into_iter()
+            .map(|version| Row::of(version, current.as_deref(), now))
+            .collect(),
+    })
+}
+
+fn current_of_sessions(versions: &[Version]) -> Option<String> {
+    let current = versions
+        .iter()
+        .find(|v| v.is_current && v.kind == "session");
+    current.map(|version| version.criteria_hash.clone())
+}
+
+/// A line of a diff with its class.
+struct DiffLine {
+    text: String,
+    class: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "criteria_version.html")]
+struct VersionPage {
+    frame: Frame,
+    row: Row,
+    prompts: Vec<(String, String)>,
+    settings: String,
+    current: Option<String>,
+    changes: Vec<(String, Vec<DiffLine>)>,
+}
+
+async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<String>) -> Page {
+    let (door, caller) = (&site.door, &visitor.caller);
+    let one = format!("/api/v1/scoring/criteria/{}", segment(&hash));
+    let (detail, all) = tokio::try_join!(
+        door.get::<Detail>(caller, &one),
+        door.get::<Versions>(caller, "/api/v1/scoring/criteria"),
+    )?;
+    let now = site.about.clock.now();
+    let kind = detail.version.kind.clone();
+    let current = all
+        .items
+        .iter()
+        .find(|other| other.is_current && other.kind == kind)
+        .map(|other| other.criteria_hash.clone())
+        .filter(|current| *current != detail.version.criteria_hash);
+    let changes = match &current {
+        None => Vec::new(),
+        Some(current) => {
+            let own = detail.version.criteria_hash.as_str();
+            let pairs = query(&[("a", own), ("b", current.as_str())]);
+            let diff: Option<Diff> = door
+                .find(caller, &format!("/api/v1/scoring/criteria/diff{pairs}"))
+                .await?;
+            diff.map_or_else(Vec::new, |diff| diff.parts.into_iter().map(drawn).collect())
+        }
+    };
+    let (prompts, settings) = split(detail.content);
+    let title = format!("Criteria {}", words::short(&detail.version.criteria_hash));
+    html(&VersionPage {
+        frame: Frame::of(&site, visitor, "Criteria", title).await,
+        row: Row::of(detail.version, current.as_deref(), now),
+        prompts,
+        settings,
+        current,
+        changes,
+    })
+}
+
+/// The prompts apart from the rest, which is JSON.
+fn split(mut content: Value) -> (Vec<(String, String)>, String) {
+    let mut prompts = Vec::new();
+    if let Value::Object(members) = &mut content {
+        for name in ["judge_prompt", "answer_prompt"] {
+            if let Some(Value::String(text)) = members.shift_remove(name) {
+                prompts.push((name.replace('_', " "), text));
+            }
+        }
+    }
+    let settings = serde_json::to_string_pretty(&content).unwrap_or_default();
+    (prompts, settings)
+}
+
+fn drawn(part: Part) -> (String, Vec<DiffLine>) {
+    let lines = part.diff.lines().map(|line| DiffLine {
+        class: match line.as_bytes().first() {
+            Some(b'+') => "ins",
+            Some(b'-') => "del",
+            Some(_) | None => "",
+        },
+        text: line.to_owned(),
+    });
+    (part.part.replace('_', " "), lines.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_stand_apart_from_settings() {
+        let content = serde_json::json!({"judge_prompt": "Be severe.", "scoring": {"max": 100}});
+        let (prompts, settings) = split(content);
+        assert_eq!(
+            prompts,
+            [("judge prompt".to_owned(), "Be severe.".to_owned())]
+        );
+        assert!(settings.contains("\"max\": 100") && !settings.contains("severe"));
+    }
+
+    #[test]
+    fn lines_of_a_diff_are_told_apart() {
+        let part = Part {
+            part: "judge_prompt".to_owned(),
+            diff: "@@ -1 +1 @@\n-old\n+new\n same\n".to_owned(),
+        };
+        let (name, lines) = drawn(part);
+        let classes: Vec<&str> = lines.iter().map(|line| line.class).collect();
+        assert_eq!(
+            (name.as_str(), classes),
+            ("judge prompt", vec!["", "del", "ins", ""])
+        );
+    }
+}

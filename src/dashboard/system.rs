@@ -1,0 +1,61 @@
+//! `/system`: whether the service is well, and what to do where it isn't; versions and licences.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::Deserialize;
+
+use super::frame::Frame;
+use super::page::{Page, html};
+use super::site::Site;
+use super::visitor::Visitor;
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/system", get(system))
+}
+
+#[derive(Debug, Deserialize)]
+struct Readiness {
+    status: String,
+    checks: Option<Vec<Check>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Check {
+    name: String,
+    ok: bool,
+    detail: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "system.html")]
+struct SystemPage {
+    frame: Frame,
+    status: String,
+    checks: Vec<Check>,
+    settings: Vec<(String, String, String)>,
+}
+
+async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
+    let ready: Readiness = site
+        .door
+        .get(&visitor.caller, "/readyz?verbose=true")
+        .await?;
+    let settings = if visitor.may_admin() {
+        site.about
+            .settings
+            .iter()
+            .map(|one| (one.key.clone(), one.value.to_string(), one.origin.clone()))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    html(&SystemPage {
+        frame: Frame::of(&site, visitor, "System", format!("System {}", ready.status)).await,
+        status: ready.status,
+        checks: ready.checks.unwrap_or_default(),
+        settings,
+    })
+}

@@ -1,0 +1,420 @@
+//! Pages as a browser without JavaScript gets them: whole, under their policy, with forms that only they can send.
+
+use reqwest::header;
+
+use super::auth::guarded;
+use super::*;
+
+/// A browser: takes HTML, keeps cookies.
+struct Browser<'a> {
+    server: &'a Server,
+    cookies: BTreeMap<String, String>,
+}
+
+/// A form's fields as a browser sends them.
+fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+    let mut body = form_urlencoded::Serializer::new(String::new());
+    body.extend_pairs(fields);
+    let kind = "application/x-www-form-urlencoded";
+    request
+        .header(header::CONTENT_TYPE, kind)
+        .body(body.finish())
+}
+
+/// A page as it came.
+struct Page {
+    status: StatusCode,
+    location: String,
+    policy: String,
+    text: String,
+}
+
+impl Page {
+    /// The value of the first field of that name.
+    fn field(&self, name: &str) -> String {
+        let from = format!("name=\"{name}\" value=\"");
+        let at = self.text.find(&from).expect(name) + from.len();
+        let end = self.text[at..].find('"').unwrap();
+        self.text[at..at + end].to_owned()
+    }
+
+    fn shows(&self, words: &str) -> bool {
+        self.text.contains(words)
+    }
+}
+
+impl<'a> Browser<'a> {
+    fn of(server: &'a Server) -> Self {
+        Self {
+            server,
+            cookies: BTreeMap::new(),
+        }
+    }
+
+    async fn send(&mut self, request: RequestBuilder) -> Page {
+        let cookies: Vec<String> = self
+            .cookies
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let request = request
+            .header(header::ACCEPT, "text/html,application/xhtml+xml")
+            .header(header::COOKIE, cookies.join("; "));
+        let response = request.send().await.unwrap();
+        for cookie in response.headers().get_all(header::SET_COOKIE) {
+            let pair = cookie.to_str().unwrap().split(';').next().unwrap();
+            let (name, value) = pair.split_once('=').unwrap();
+            self.cookies.insert(name.to_owned(), value.to_owned());
+        }
+        let text_of = |name: &str| {
+            let value = response.headers().get(name);
+            value.map_or_else(String::new, |value| value.to_str().unwrap().to_owned())
+        };
+        Page {
+            status: response.status(),
+            location: text_of("location"),
+            policy: text_of("content-security-policy"),
+            text: response.text().await.unwrap(),
+        }
+    }
+
+    async fn get(&mut self, path: &str) -> Page {
+        self.send(self.server.get(path)).await
+    }
+
+    async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Page {
+        self.send(form(self.server.post(path), fields)).await
+    }
+}
+
+#[tokio::test]
+async fn every_page_is_whole_under_its_policy() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let (session, score) = server.scored(72).await;
+    let mut browser = Browser::of(&server);
+    let hash = server.enqueue.current_criteria().hash.0.clone();
+    for (path, words) in [
+        ("/".to_owned(), "Overview"),
+        ("/sessions".to_owned(), "adequate"),
+        (format!("/sessions/{session}"), "Final analysis"),
+        (format!("/sessions/{session}/technical"), "Tools at hand"),
+        (format!("/sessions/{session}/score"), "Where it comes from"),
+        (format!("/sessions/{session}/history"), "current"),
+        (format!("/scores/{score}"), "What people say"),
+        (format!("/scores/{score}/calls"), "calls"),
+        ("/insights".to_owned(), "Judge against people"),
+        ("/criteria".to_owned(), "current"),
+        (format!("/criteria/{hash}"), "judge prompt"),
+        ("/rescore?tag=a".to_owned(), "See what it comes to"),
+        ("/queue".to_owned(), "Failed for good"),
+        ("/system".to_owned(), "database"),
+        ("/help".to_owned(), "Next and previous row"),
+        ("/sign-in".to_owned(), "Token"),
+    ] {
+        let page = browser.get(&path).await;
+        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        assert!(page.shows(words), "{path} lacks {words}: {}", page.text);
+        assert!(
+            page.policy.contains("script-src 'self'"),
+            "{path}: {}",
+            page.policy
+        );
+        assert!(!page.policy.contains("unsafe"), "{path}");
+        for inline in ["style=\"", "<style", "<script>", " onclick", "javascript:"] {
+            assert!(!page.shows(inline), "{path} holds {inline}");
+        }
+        assert!(
+            page.text.len() < 150 << 10,
+            "{path} weighs {}",
+            page.text.len()
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_nothing_is_known_of_is_a_page_for_people_and_a_document_for_programs() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let mut browser = Browser::of(&server);
+    let missing = format!("/sessions/{}", Uuid::now_v7());
+    for (path, status, words) in [
+        ("/nowhere", 404, "No such route"),
+        (missing.as_str(), 404, "The session is not known"),
+        ("/sessions/none", 422, "session_id"),
+        ("/sessions?min_score=many", 422, "min_score"),
+    ] {
+        let page = browser.get(path).await;
+        assert_eq!(page.status, status, "{path}");
+        assert!(
+            page.shows("<!doctype html>") && page.shows(words),
+            "{path}: {}",
+            page.text
+        );
+        assert!(page.policy.contains("default-src 'none'"), "{path}");
+    }
+    let document = server.get("/nowhere").send().await.unwrap();
+    assert_eq!(
+        document.headers()["content-type"],
+        "application/problem+json"
+    );
+    let page = browser.get("/api/v1/nowhere").await;
+    assert!(
+        !page.shows("<html"),
+        "programs' paths answer documents: {}",
+        page.text
+    );
+}
+
+#[tokio::test]
+async fn an_empty_gavel_says_how_to_begin_and_loads_samples() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let mut browser = Browser::of(&server);
+    assert!(browser.get("/sessions").await.shows("No sessions yet"));
+    let first = browser.get("/").await;
+    assert!(first.shows("Load samples") && first.shows("curl -X PUT"));
+    let token = first.field("form_token");
+    let loaded = browser.post("/samples", &[("form_token", &token)]).await;
+    assert_eq!(
+        (loaded.status.as_u16(), loaded.location.as_str()),
+        (303, "/sessions")
+    );
+    let list = browser.get("/sessions").await;
+    assert!(list.shows("CryptoMinerDetected") && list.shows("Not scored"));
+    let jobs = server.json_of("/api/v1/jobs").await;
+    assert_eq!(
+        jobs["items"],
+        json!([]),
+        "nothing is scored because it arrived"
+    );
+    let none = browser.get("/sessions?tag=nobody-has-this").await;
+    assert!(none.shows("No session matches") && none.shows("Clear the filters"));
+}
+
+#[tokio::test]
+async fn a_form_sent_twice_asks_once_and_one_that_is_not_ours_asks_nothing() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let session = server.session().await;
+    let path = format!("/sessions/{session}/score-now");
+    let mut browser = Browser::of(&server);
+    let page = browser.get(&format!("/sessions/{session}")).await;
+    let (token, key) = (page.field("form_token"), page.field("key"));
+
+    let mut stranger = Browser::of(&server);
+    for fields in [
+        vec![],
+        vec![("form_token", token.as_str()), ("key", key.as_str())],
+    ] {
+        let refused = stranger.post(&path, &fields).await;
+        assert_eq!(refused.status, 403, "{}", refused.text);
+    }
+    let elsewhere = form(server.post(&path), &[("form_token", token.as_str())]);
+    let elsewhere = elsewhere.header("origin", "https://evil.example");
+    assert_eq!(browser.send(elsewhere).await.status, 403);
+    assert_eq!(server.json_of("/api/v1/jobs").await["items"], json!([]));
+
+    let fields = [("form_token", token.as_str()), ("key", key.as_str())];
+    for _ in 0..2 {
+        let sent = browser.post(&path, &fields).await;
+        assert_eq!(sent.status, 303, "{}", sent.text);
+        assert_eq!(sent.location, format!("/sessions/{session}"));
+    }
+    let jobs = server.json_of("/api/v1/jobs").await;
+    assert_eq!(jobs["items"].as_array().unwrap().len(), 1);
+    let page = browser.get(&format!("/sessions/{session}")).await;
+    assert!(page.shows("queued") && page.shows("http-equiv=\"refresh\""));
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
+    let server = Server::start(sqlite().await, guarded()).await;
+    let mut browser = Browser::of(&server);
+    let asked = browser.get("/sessions?tag=a").await;
+    assert_eq!(asked.status, 303);
+    assert_eq!(asked.location, "/sign-in?next=%2Fsessions%3Ftag%3Da");
+    let form = browser.get(&asked.location).await;
+    let token = form.field("form_token");
+    let wrong = [
+        ("form_token", token.as_str()),
+        ("token", "no-token"),
+        ("next", "/sessions?tag=a"),
+    ];
+    let refused = browser.post("/sign-in", &wrong).await;
+    assert_eq!(refused.status, 401);
+    assert!(refused.shows("none of the configured tokens"));
+    let right = [
+        ("form_token", token.as_str()),
+        ("token", "r-token"),
+        ("next", "//evil.example"),
+    ];
+    let inside = browser.post("/sign-in", &right).await;
+    assert_eq!(
+        (inside.status.as_u16(), inside.location.as_str()),
+        (303, "/")
+    );
+
+    let overview = browser.get("/").await;
+    assert_eq!(overview.status, 200);
+    assert!(overview.shows("viewer") && overview.shows("Sign out"));
+    assert!(
+        !overview.shows("<button class=\"main\">Load samples"),
+        "{}",
+        overview.text
+    );
+    let token = overview.field("form_token");
+    for path in ["/samples", "/queue/pause"] {
+        let refused = browser.post(path, &[("form_token", &token)]).await;
+        assert_eq!(refused.status, 403, "{path}: {}", refused.text);
+    }
+    let queue = browser.get("/queue").await;
+    assert!(!queue.shows("Pause the queue"));
+
+    let out = browser.post("/sign-out", &[("form_token", &token)]).await;
+    assert_eq!(out.status, 303);
+    assert_eq!(browser.get("/").await.status, 303);
+
+    let mut ci = Browser::of(&server);
+    let token = ci.get("/sign-in").await.field("form_token");
+    ci.post("/sign-in", &[("form_token", &token), ("token", "e-token")])
+        .await;
+    assert!(ci.get("/").await.shows("Load samples"));
+    let refused = ci.post("/queue/pause", &[("form_token", &token)]).await;
+    assert_eq!(
+        refused.status, 403,
+        "the door asks for the scope of the route behind it"
+    );
+    assert!(refused.shows("admin"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn what_agents_write_stays_text() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let script = "<script>alert(1)</script>";
+    let session = server
+        .session_with(json!({
+            "alert_type": script, "agent": script, "author": script, "tags": [script],
+            "alert_data": {"a": script},
+            "final_analysis": "<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![p](https://evil.example/p)",
+            "conversation": [
+                {"role": script, "content": "# a\n<b onclick=x>y</b>"},
+                {"role": "tool", "tool_name": script, "content": script}],
+        }))
+        .await;
+    let mut browser = Browser::of(&server);
+    for path in [
+        "/sessions".to_owned(),
+        format!("/sessions/{session}"),
+        format!("/sessions/{session}/technical"),
+        "/sessions?q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E".to_owned(),
+    ] {
+        let page = browser.get(&path).await;
+        assert_eq!(page.status, 200, "{path}");
+        for bad in ["<script>", "<img", "<b onclick", "href=\"javascript"] {
+            assert!(!page.shows(bad), "{path} holds {bad}");
+        }
+        assert!(
+            page.shows("&lt;script&gt;") || page.shows("&#60;script&#62;"),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_score_is_rated_and_a_backlog_planned_before_it_runs() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let (_, score) = server.scored(72).await;
+    let mut browser = Browser::of(&server);
+    let page = browser.get(&format!("/scores/{score}")).await;
+    let (token, key) = (page.field("form_token"), page.field("key"));
+    let rating = [
+        ("form_token", token.as_str()),
+        ("key", key.as_str()),
+        ("total", "41"),
+        ("comment", "too kind"),
+    ];
+    let rated = browser
+        .post(&format!("/scores/{score}/rate"), &rating)
+        .await;
+    assert_eq!(rated.status, 303, "{}", rated.text);
+    let page = browser.get(&format!("/scores/{score}")).await;
+    assert!(
+        page.shows("41 / 100 failed") && page.shows("too kind"),
+        "{}",
+        page.text
+    );
+    let wrong = [("form_token", token.as_str()), ("total", "a lot")];
+    let refused = browser.post(&format!("/scores/{score}/rate"), &wrong).await;
+    assert_eq!(refused.status, 422);
+    assert!(
+        refused.shows("a whole number from 0 to 100"),
+        "{}",
+        refused.text
+    );
+
+    let ask = [
+        ("form_token", token.as_str()),
+        ("force", "1"),
+        ("name", "again"),
+    ];
+    let plan = browser.post("/rescore", &ask).await;
+    assert_eq!(plan.status, 200, "{}", plan.text);
+    assert!(
+        plan.shows("This is what it comes to") && plan.shows("Score 1 sessions"),
+        "{}",
+        plan.text
+    );
+    assert_eq!(server.json_of("/api/v1/batches").await["items"], json!([]));
+    let key = plan.field("key");
+    let sure = [
+        ("form_token", token.as_str()),
+        ("force", "1"),
+        ("name", "again"),
+        ("key", key.as_str()),
+    ];
+    let begun = browser.post("/rescore/go", &sure).await;
+    assert_eq!(begun.status, 303, "{}", begun.text);
+    let batches = server.json_of("/api/v1/batches").await;
+    let id = batches["items"][0]["batch_id"].as_str().unwrap().to_owned();
+    assert_eq!(begun.location, format!("/batches/{id}"));
+}
+
+#[tokio::test]
+async fn assets_are_kept_by_browsers_as_long_as_they_hold() {
+    let server = Server::start(sqlite().await, guarded()).await;
+    for (name, kind) in [
+        ("gavel.css", "text/css; charset=utf-8"),
+        ("live.js", "text/javascript; charset=utf-8"),
+        ("htmx.min.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    ] {
+        let path = format!("/assets/{name}");
+        let first = server.get(&path).send().await.unwrap();
+        assert_eq!(first.status(), 200, "{name} needs no token");
+        assert_eq!(first.headers()["content-type"], kind);
+        let tag = first.headers()["etag"].clone();
+        let again = server.get(&path).header("if-none-match", tag);
+        assert_eq!(again.send().await.unwrap().status(), 304, "{name}");
+    }
+    assert_eq!(
+        server.get("/assets/other").send().await.unwrap().status(),
+        404
+    );
+}
+
+#[tokio::test]
+async fn htmx_gets_pieces_and_problems_in_pieces() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let session = server.session().await;
+    let mut browser = Browser::of(&server);
+    let row = server.get(&format!("/sessions/{session}/row"));
+    let row = browser.send(row.header("hx-request", "true")).await;
+    assert!(row.text.trim_start().starts_with("<tr") && !row.shows("<html"));
+    let token = browser.get("/sessions").await.field("form_token");
+    let path = format!("/sessions/{}/score-now", Uuid::now_v7());
+    let wrong = form(server.post(&path), &[("form_token", token.as_str())]);
+    let refused = browser.send(wrong.header("hx-request", "true")).await;
+    assert_eq!(refused.status, 404);
+    assert!(
+        refused.shows("role=\"alert\"") && !refused.shows("<html"),
+        "{}",
+        refused.text
+    );
+}
