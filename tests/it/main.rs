@@ -11,6 +11,7 @@
 )]
 
 mod api;
+mod browser;
 mod cli;
 mod docs;
 mod faults;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 56] = [
+const ROUTES: [&str; 57] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
@@ -21,6 +21,7 @@ const ROUTES: [&str; 56] = [
     "get /api/v1/jobs/{job_id}",
     "get /api/v1/judges",
     "get /api/v1/queue",
+    "get /api/v1/scores/{score_id}",
     "get /api/v1/scores/{score_id}/ratings",
     "get /api/v1/scoring/criteria",
     "get /api/v1/scoring/criteria/compare",

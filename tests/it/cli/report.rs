@@ -73,7 +73,7 @@ fn the_report_of_a_run_that_was_killed_says_what_is_missing_and_is_no_pass() {
             "{{\"id\":\"{id}\",\"generated_sql\":\"select 1\",\"expected_sql\":\"select 1\"}}\n"
         )
     };
-    place.write("suite.jsonl", &(case("a") + &case("b")));
+    place.write("suite.jsonl", &format!("{}{}", case("a"), case("b")));
     let evaluate = ["evaluate", "suite.jsonl", "--no-judge", "--output", "run"];
     place.run(&evaluate).ends(3);
     let verdict = |run: &super::Run| {

@@ -1,0 +1,68 @@
+//! Pages that stay open: one stream for all tabs, why something waits, a judge that is down.
+
+use super::*;
+
+#[tokio::test]
+async fn ten_tabs_share_one_stream_and_all_see_what_happens() {
+    let Some(site) = Site::start(Judge::AtOnce).await else {
+        return;
+    };
+    site.open("/").await;
+    site.click("form[action='/samples'] button").await;
+    site.shows("tbody", "CryptoMinerDetected").await;
+    for _ in 0..9 {
+        site.driver.new_tab().await.unwrap();
+        let tabs = site.driver.windows().await.unwrap();
+        site.driver
+            .switch_to_window(tabs.last().unwrap().clone())
+            .await
+            .unwrap();
+        site.open("/sessions?q=crypto").await;
+    }
+    let tabs = site.driver.windows().await.unwrap();
+    assert_eq!(tabs.len(), 10);
+    site.click("tbody form[data-score] button").await;
+    for (at, tab) in tabs.iter().enumerate() {
+        site.driver.switch_to_window(tab.clone()).await.unwrap();
+        site.shows("tbody", "/ 100").await;
+        let live = site
+            .run("return document.documentElement.dataset.stream")
+            .await;
+        assert_eq!(live, "live", "tab {at}");
+    }
+    let locks = site
+        .answer("navigator.locks.query().then(l => done([l.held.length, l.pending.length]))")
+        .await;
+    assert_eq!(locks, json!([1, 9]), "one tab listens for all");
+    site.close().await;
+}
+
+#[tokio::test]
+async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
+    let Some(mut site) = Site::start(Judge::AtOnce).await else {
+        return;
+    };
+    site.open("/").await;
+    site.click("form[action='/samples'] button").await;
+    site.open("/queue").await;
+    site.click("form[action='/judges/simulated/pause'] button")
+        .await;
+    site.driver.accept_alert().await.unwrap();
+    site.shows("#strip", "simulated: paused").await;
+    site.open("/sessions?q=crypto").await;
+    site.click("tbody form[data-score] button").await;
+    site.shows("tbody .state", "queued").await;
+    site.click("tbody th a").await;
+    site.shows("#standing", "is paused").await;
+
+    site.judge.kill();
+    site.open("/queue").await;
+    site.click("form[action='/judges/simulated/resume'] button")
+        .await;
+    site.shows("#strip", "simulated: failing").await;
+    site.open("/sessions?q=crypto").await;
+    site.click("tbody th a").await;
+    site.shows("#standing", "failed too often in a row").await;
+    assert_eq!(site.complaints().await, Vec::<String>::new());
+    site.close().await;
+}

@@ -1,0 +1,199 @@
+//! The pages in a real Chromium, driven by its own driver. Without one on this machine these tests are skipped, loudly;
+//! `GAVEL_TEST_BROWSER=required` makes that a failure.
+//!
+//! `axe.min.js` is axe-core 4.14.1 (MPL-2.0, `axe.LICENSE`), as its npm package has it: it looks for what keeps people out.
+
+mod accessible;
+mod first_run;
+mod live;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use thirtyfour::prelude::*;
+use tokio::process::Command;
+
+use crate::support::client::{Api, PATIENCE};
+use crate::support::process::{Process, free_address, gavel, program};
+use crate::support::wait::eventually;
+
+/// Looks for what keeps people out.
+const AXE: &str = include_str!("axe.min.js");
+
+/// A Gavel of its own with a simulated judge, and a browser that looks at it.
+struct Site {
+    driver: WebDriver,
+    api: Api,
+    address: SocketAddr,
+    dir: tempfile::TempDir,
+    judge: Process,
+    _up: Process,
+    _chromedriver: Process,
+}
+
+/// How fast the simulated judge answers.
+#[derive(Debug, Clone, Copy)]
+enum Judge {
+    AtOnce,
+    AfterASecond,
+}
+
+impl Site {
+    /// Starts everything; `None` where there is no browser.
+    async fn start(judge: Judge) -> Option<Self> {
+        let folders = ["/usr/bin", "/usr/lib/chromium", "/usr/local/bin"];
+        let found = program("chromedriver", &folders).zip(program("chromium", &folders));
+        let Some((chromedriver, chromium)) = found else {
+            let required = std::env::var("GAVEL_TEST_BROWSER").is_ok_and(|v| v == "required");
+            assert!(!required, "chromium and chromedriver are missing");
+            eprintln!(
+                "SKIPPED: chromium or chromedriver is missing (Debian: apt install chromium chromium-driver)"
+            );
+            return None;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let [judging, address, driving] = std::array::from_fn(|_| free_address());
+        let none = BTreeMap::new();
+        let (port, latency) = (
+            judging.port().to_string(),
+            match judge {
+                Judge::AtOnce => "0ms",
+                Judge::AfterASecond => "1200ms",
+            },
+        );
+        let simulated = gavel(
+            &none,
+            &["simulate-judge", "--port", &port, "--latency", latency],
+        );
+        let judge = Process::spawn("judge", dir.path(), simulated);
+        let env: BTreeMap<String, String> = [
+            ("GAVEL_BIND", address.to_string()),
+            (
+                "GAVEL_DATA_DIR",
+                dir.path().join("data").display().to_string(),
+            ),
+            ("DEFAULT_LLM_PROVIDER", "simulated".to_owned()),
+            ("GAVEL_SIMULATED_URL", format!("http://{judging}/v1")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let up = Process::spawn("up", dir.path(), gavel(&env, &["up"]));
+        let mut command = Command::new(chromedriver);
+        command.arg(format!("--port={}", driving.port()));
+        let chromedriver = Process::spawn("chromedriver", dir.path(), command);
+        let api = Api::new(&address.to_string());
+        eventually(PATIENCE, "it is live", || async {
+            let answer = api.try_send("GET", "/livez", None, &[]).await?;
+            (answer.status == 200).then_some(())
+        })
+        .await;
+        let driver = browse(driving, &chromium, dir.path()).await;
+        Some(Self {
+            driver,
+            api,
+            address,
+            dir,
+            judge,
+            _up: up,
+            _chromedriver: chromedriver,
+        })
+    }
+
+    async fn open(&self, path: &str) {
+        let url = format!("http://{}{path}", self.address);
+        self.driver.goto(url).await.unwrap();
+    }
+
+    /// The first element that fits, once it is there.
+    async fn find(&self, css: &str) -> WebElement {
+        let query = self.driver.query(By::Css(css.to_owned()));
+        let query = query.wait(PATIENCE, Duration::from_millis(100));
+        let found = query.first().await;
+        found.unwrap_or_else(|error| panic!("{css}: {error}"))
+    }
+
+    async fn click(&self, css: &str) {
+        self.find(css).await.click().await.unwrap();
+    }
+
+    async fn text(&self, css: &str) -> String {
+        self.find(css).await.text().await.unwrap()
+    }
+
+    /// Waits until an element shows these words. It may be replaced meanwhile.
+    async fn shows(&self, css: &str, words: &str) {
+        eventually(PATIENCE, &format!("{css} shows {words:?}"), || async {
+            let element = self.driver.find(By::Css(css.to_owned())).await.ok()?;
+            let text = element.text().await.ok()?;
+            text.contains(words).then_some(())
+        })
+        .await;
+    }
+
+    async fn run(&self, script: &str) -> Value {
+        let answer = self.driver.execute(script, Vec::new()).await.unwrap();
+        answer.json().clone()
+    }
+
+    /// What a script hands to its last argument.
+    async fn answer(&self, script: &str) -> Value {
+        let script = format!("const done = arguments[arguments.length - 1]; {script}");
+        let answer = self.driver.execute_async(script, Vec::new()).await.unwrap();
+        answer.json().clone()
+    }
+
+    /// What the browser complained of since the last look: scripts that broke, and what the policy refused.
+    async fn complaints(&self) -> Vec<String> {
+        let kept = self.run("return window.gavelComplaints || []").await;
+        serde_json::from_value(kept).unwrap()
+    }
+
+    /// Ends the browser. Without this it would outlive its driver.
+    async fn close(self) {
+        self.driver.quit().await.unwrap();
+    }
+}
+
+/// Starts a browser window, once the driver is ready.
+async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path) -> WebDriver {
+    let mut capabilities = DesiredCapabilities::chrome();
+    capabilities
+        .set_binary(&chromium.display().to_string())
+        .unwrap();
+    let profile = format!("--user-data-dir={}", dir.join("profile").display());
+    for argument in [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--window-size=1280,1000",
+        profile.as_str(),
+    ] {
+        capabilities.add_arg(argument).unwrap();
+    }
+    let server = format!("http://{driving}");
+    let driver = eventually(PATIENCE, "a browser starts", || async {
+        WebDriver::new(&server, capabilities.clone()).await.ok()
+    })
+    .await;
+    let listen = "window.gavelComplaints = []; \
+        document.addEventListener('securitypolicyviolation', e => window.gavelComplaints.push('policy: ' + e.violatedDirective + ' ' + e.blockedURI)); \
+        window.addEventListener('error', e => window.gavelComplaints.push('error: ' + e.message));";
+    devtools(
+        &driver,
+        "Page.addScriptToEvaluateOnNewDocument",
+        json!({"source": listen}),
+    )
+    .await;
+    driver
+}
+
+/// A command to the browser's own tools.
+async fn devtools(driver: &WebDriver, command: &str, parameters: Value) {
+    let tools = driver.cdp();
+    tools.send_raw(command, parameters).await.unwrap();
+}
