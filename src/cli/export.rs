@@ -27,8 +27,8 @@ pub(super) struct Export {
 enum What {
     /// Sessions with good scores, a JSON object a line: {"session": .., "score": ..}
     #[command(
-        long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order in \
-                      which they were scored. Only current scores of real judges.\n\nExit codes: 0 all are written, 3 \
+        long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order of \
+                      their ids. Only scores of real judges that are current when the export begins.\n\nExit codes: 0 all are written, 3 \
                       the export broke off (a file is written whole or not at all), 4 there are none."
     )]
     Training(Training),

@@ -69,7 +69,9 @@ pub struct JudgeSpent {
     pub today_usd: f64,
     /// USD of this month's calls, today's included, as far as their price is known.
     pub month_usd: f64,
-    /// This month's calls whose price is unknown.
+    /// Today's calls whose price is unknown.
+    pub today_unpriced_calls: i64,
+    /// This month's calls whose price is unknown, today's included.
     pub unpriced_calls: i64,
 }
 
@@ -100,8 +102,13 @@ impl UsageSum {
 
     /// USD, as far as it is known; `None` where calls are unpriced and nothing else cost anything: unknown is never 0.
     pub fn known_cost_usd(&self) -> Option<f64> {
-        (self.unpriced_calls == 0 || self.cost_usd > 0.0).then_some(self.cost_usd)
+        known_usd(self.cost_usd, self.unpriced_calls)
     }
+}
+
+/// USD of calls, as far as it is known; `None` where some have no price and the others cost nothing.
+pub fn known_usd(usd: f64, unpriced_calls: i64) -> Option<f64> {
+    (unpriced_calls == 0 || usd > 0.0).then_some(usd)
 }
 
 impl Store {
@@ -151,6 +158,7 @@ impl Store {
         const ATTEMPTED: &str = "summing up what judges cost";
         let statement = sql!(
             "select judge, sum(case when day = $1 then cost_usd else 0.0 end) as today_usd, sum(cost_usd) as month_usd,
+                cast(sum(case when day = $1 then unpriced_calls else 0 end) as bigint) as today_unpriced_calls,
                 cast(sum(unpriced_calls) as bigint) as unpriced_calls
              from judge_usage_daily where day >= $2 and day <= $1
              group by judge order by judge limit 10000",
@@ -164,6 +172,7 @@ impl Store {
                     judge: row.get("judge")?,
                     today_usd: row.get("today_usd")?,
                     month_usd: row.get("month_usd")?,
+                    today_unpriced_calls: row.get("today_unpriced_calls")?,
                     unpriced_calls: row.get("unpriced_calls")?,
                 })
             })
