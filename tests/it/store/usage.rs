@@ -181,9 +181,11 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
         ] {
             test.store.log(call_of("a", sent));
         }
-        let mut unpriced = call_of("b", "2026-02-03T00:00:00Z");
-        unpriced.usage.cost_usd = None;
-        test.store.log(unpriced);
+        for sent in ["2026-02-03T00:00:00Z", "2026-02-10T00:00:00Z"] {
+            let mut unpriced = call_of("b", sent);
+            unpriced.usage.cost_usd = None;
+            test.store.log(unpriced);
+        }
         test.store.calls_of(JobId::new()).await.unwrap();
         let spent = test.store.spent(day("2026-02-10")).await.unwrap();
         let figures: Vec<_> = spent
@@ -193,11 +195,12 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
                     one.judge.as_str(),
                     one.today_usd,
                     one.month_usd,
-                    one.unpriced_calls,
+                    (one.today_unpriced_calls, one.unpriced_calls),
                 )
             })
             .collect();
-        assert_eq!(figures, [("a", 0.01, 0.02, 0), ("b", 0.0, 0.0, 1)]);
+        let expected = [("a", 0.01, 0.02, (0, 0)), ("b", 0.0, 0.0, (1, 2))];
+        assert_eq!(figures, expected);
         assert!(
             test.store
                 .spent(day("2026-03-01"))
