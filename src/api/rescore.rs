@@ -69,8 +69,10 @@ pub(super) struct RescoreFilter {
     /// The alert type, whole.
     pub(super) alert_type: Option<String>,
     /// Completed (else first seen) at or after.
+    #[serde(default, deserialize_with = "super::body::time")]
     pub(super) from: Option<DateTime<Utc>>,
     /// Completed (else first seen) before.
+    #[serde(default, deserialize_with = "super::body::time")]
     pub(super) to: Option<DateTime<Utc>>,
     /// Only these; 1-100,000. Those that aren't stored are counted.
     pub(super) ids: Option<Vec<Uuid>>,

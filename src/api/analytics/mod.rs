@@ -72,8 +72,8 @@ pub(super) fn selection(
     };
     let filter = ScoreFilter {
         criteria_hash,
-        from: params.take::<DateTime<Utc>>("from"),
-        to: params.take::<DateTime<Utc>>("to"),
+        from: params.time("from"),
+        to: params.time("to"),
     };
     if filter
         .from

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::batches::dollars;
 use crate::cli::reach::ReachArgs;
-use crate::clock::{Clock as _, SystemClock};
+use crate::clock::{Clock as _, SystemClock, is_taken};
 
 /// How many sessions a preview scores unless told otherwise.
 const PREVIEWED: u64 = 50;
@@ -171,6 +171,7 @@ fn time(text: &str) -> Result<DateTime<Utc>, String> {
         .map(|moment| moment.to_utc())
         .or_else(date)
         .or_else(age)
+        .filter(|moment| is_taken(*moment))
         .ok_or_else(|| {
             "give a time (2026-01-31T08:00:00Z), a date (2026-01-31) or an age (30d, 12h)"
                 .to_owned()

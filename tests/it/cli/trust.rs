@@ -54,8 +54,8 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
         "faulty.csv: row 2: holds both session_id and score_id",
         "row 3, column total: is \"101\"",
         "row 4: holds neither session_id nor score_id",
-        "row 5, column quality: unknown quality \"good\"",
-        "row 6, column at: is \"soon\"",
+        "row 5, column quality: \"good\" is not known",
+        "row 6, column at: \"soon\" is not a time",
         "row 7, column session_id: is \"none\"",
     ];
     faults(place.run(&["ratings", "import", "faulty.csv"]), &told);
@@ -71,6 +71,16 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
         place.run(&["ratings", "import", "columns.csv"]),
         &["column stars: is no field"],
     );
+    // What the service refuses of a time must not be met when the rows before it are stored.
+    place.write(
+        "times.csv",
+        &format!("session_id,total,at\n{id},5,\n{id},6,9999-01-01T00:00:00Z\n{id},7,0000-01-01T00:00:00Z\n"),
+    );
+    let told = [
+        "row 3, column at: lies in the future",
+        "row 4, column at: \"0000-01-01T00:00:00Z\" lies outside of the years 1 to 9999",
+    ];
+    faults(place.run(&["ratings", "import", "times.csv"]), &told);
     let listed = place.run(&["ratings", "list", &id.to_string(), "--json"]);
     assert_eq!(
         listed.ends(0).json()["items"],
