@@ -80,12 +80,12 @@ struct Export {
     responses(
         (status = 200, description = "The sessions and their scores", body = TrainingLine, content_type = "application/x-ndjson",
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
-    let current = state.enqueue.current_criteria();
-    let filter = selection(&mut params, &current.hash.0, Unnamed::Any);
+    let chosen = selection(&mut params, Unnamed::Any);
     let min_score = params.whole("min_score", 0..=100).unwrap_or(MIN_SCORE);
     let left = params.whole("limit", 1..=u64::MAX);
     let last_line = match params.flag("end") {
@@ -94,7 +94,7 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
     };
     params.finish()?;
     let good = GoodScores {
-        filter,
+        filter: chosen.filter(&state).await?,
         min_score,
         at: state.clock.now(),
     };

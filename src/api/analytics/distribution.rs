@@ -102,6 +102,7 @@ pub(in crate::api) struct Distribution {
     params(Selection, ("points" = Option<u8>, Query, description = "Totals a bucket of the histogram: 5 or 10; default 10")),
     responses(
         (status = 200, description = "The distribution", body = Distribution),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -109,8 +110,7 @@ async fn distribution(
     State(state): State<ApiState>,
     mut params: Params,
 ) -> Result<Json<Distribution>, ApiError> {
-    let current = state.enqueue.current_criteria();
-    let filter = selection(&mut params, &current.hash.0, Unnamed::Current);
+    let chosen = selection(&mut params, Unnamed::Current);
     let points = match params.text("points").as_deref() {
         None | Some("10") => 10,
         Some("5") => 5,
@@ -120,6 +120,7 @@ async fn distribution(
         }
     };
     params.finish()?;
+    let filter = chosen.filter(&state).await?;
     let totals = state.store.totals(&filter).await?;
     let sessions = state.store.sessions_in(&filter).await?;
     let counted = Counted::of(&totals);

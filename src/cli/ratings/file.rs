@@ -21,8 +21,8 @@ const TOLD: usize = 20;
 /// How far the clock of whoever wrote the file may be ahead; the service takes as much.
 const AHEAD: TimeDelta = TimeDelta::minutes(5);
 
-/// The columns beside `session_id`.
-const COLUMNS: [Field; 7] = {
+/// The columns.
+const COLUMNS: [Field; 8] = {
     const fn text(name: &'static str) -> Field {
         Field {
             name,
@@ -30,6 +30,7 @@ const COLUMNS: [Field; 7] = {
         }
     }
     [
+        text("session_id"),
         text("score_id"),
         text("total"),
         text("rating"),
@@ -68,8 +69,8 @@ impl Ratings {
         let file = std::fs::File::open(path).map_err(|error| {
             CliError::usage(format!("{}: can't be read: {error}", path.display()))
         })?;
-        // A session's payload has the column session_id, and one that no rating has, which is refused by row.
         let reading = Reading {
+            kind: None,
             also: &COLUMNS,
             ..Reading::of(format, Kind::Session)
         };
@@ -158,7 +159,7 @@ fn rating(row: Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
     let mut faults = Vec::new();
     for name in row.fields.keys() {
-        let known = name == "session_id" || COLUMNS.iter().any(|column| column.name == name);
+        let known = COLUMNS.iter().any(|column| column.name == name);
         if !known {
             faults.push(fault(line, name, "is no column of ratings"));
         }
