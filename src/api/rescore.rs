@@ -144,14 +144,7 @@ async fn post_rescore(
 ) -> Result<Response, ApiError> {
     params.finish()?;
     if let Some(text) = body.criteria_hash.take().filter(|text| text != "current") {
-        let hash = whole(&state, "/criteria_hash", text).await;
-        body.criteria_hash = Some(hash.map_err(|error| match error {
-            ApiError::CriteriaNotFound(text) => {
-                let message = format!("{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them");
-                ApiError::fault(Refusal::Unprocessable, "/criteria_hash", message)
-            }
-            other => other,
-        })?);
+        body.criteria_hash = Some(whole_hash(&state, text).await?);
     }
     let dry_run = body.dry_run;
     let current = state.enqueue.current_criteria();
@@ -166,7 +159,21 @@ async fn post_rescore(
     accepted(&state, batch).await
 }
 
-/// Checks a body; all of its faults at once, but for those of the name, the criteria and the budget.
+/// The hash that a body names, which may be its beginning.
+async fn whole_hash(state: &ApiState, text: String) -> Result<String, ApiError> {
+    let found = whole(state, "/criteria_hash", text).await;
+    found.map_err(|error| {
+        let ApiError::CriteriaNotFound(text) = &error else {
+            return error;
+        };
+        let message = format!(
+            "{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them"
+        );
+        ApiError::fault(Refusal::Unprocessable, "/criteria_hash", message)
+    })
+}
+
+/// Checks a body; all of its faults at once, but for those of the name and the budget.
 fn read(
     body: RescoreRequest,
     current: &str,
