@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub use self::batches::Download;
 pub use self::problem::{ClientError, Problem};
 pub use self::trust::{Rated, RatingPut};
-use crate::job::JobId;
+use crate::job::{JobId, Kind};
 use crate::outbound::{self, Route};
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
@@ -205,6 +205,12 @@ impl Client {
     pub async fn criteria(&self, hash: &str) -> Result<Value, ClientError> {
         let hash = escaped(hash);
         self.get(&format!("/api/v1/scoring/criteria/{hash}")).await
+    }
+
+    /// Reads the definition that new requests of a kind get.
+    pub async fn current_criteria(&self, kind: Kind) -> Result<Value, ClientError> {
+        self.get(&format!("/api/v1/scoring/criteria/current?kind={kind}"))
+            .await
     }
 
     /// Stores a definition without making it current.

@@ -97,8 +97,8 @@ pub(super) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
     let head = BatchHead {
         kind: kind.unwrap_or(Kind::Query),
         name: params.text("name"),
-        threshold: params.take("threshold"),
-        budget_usd: params.take("budget_usd"),
+        threshold: params.number("threshold"),
+        budget_usd: params.number("budget_usd"),
         criteria_hash: params.text("criteria_hash"),
         priority: params.take("priority"),
         force_rescore: params.flag("force_rescore"),

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::ApiState;
 use super::economy_view::EconomyView;
+use super::lanes::{Lanes, StoppedView};
 use crate::events::EventType;
 use crate::job::{JobId, JobState, Kind, Purpose};
 use crate::store::{
@@ -63,6 +64,9 @@ pub(super) struct BatchLinks {
     pub(super) this: String,
     /// Its items.
     pub(super) jobs: String,
+    /// How far its scores lie apart; of repeats and juries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) spread: Option<String>,
     /// POST there to stop it; while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pause: Option<String>,
@@ -127,7 +131,7 @@ pub(super) struct ProgressView {
     pub(super) total: i64,
     /// Items a second within the last minute; null once the batch has ended.
     pub(super) rate_per_s: Option<f64>,
-    /// Seconds to its end at that rate; null where there is none to be seen.
+    /// Seconds to its end at that rate; null where there is none to be seen, and while it is `stopped`.
     pub(super) eta_s: Option<f64>,
 }
 
@@ -157,6 +161,8 @@ pub(super) struct BatchView {
     pub(super) filter: Option<Value>,
     /// Why it is paused; null: it isn't.
     pub(super) paused: Option<PauseView>,
+    /// Why none of its items begins, although it isn't paused; null: some may.
+    pub(super) stopped: Option<StoppedView>,
     /// Whether all its items are there.
     pub(super) expanded: bool,
     /// Of a rescore: how many sessions were found and passed over so far.
@@ -247,20 +253,26 @@ impl BatchView {
             None => Some(state.store.batch_pace(&batch, state.clock.now()).await?),
             Some(_) => None,
         };
-        Ok(Self::of(batch, &figures, usage, pace))
+        let stopped = if batch.goes_on() && !figures.lanes.is_empty() {
+            Lanes::of_all(state).await?.stopped(&figures.lanes)
+        } else {
+            None
+        };
+        Ok(Self::of(batch, &figures, usage, (pace, stopped)))
     }
 
     fn of(
         batch: BatchRow,
         figures: &BatchFigures,
         usage: BatchUsage,
-        pace: Option<BatchPace>,
+        (pace, stopped): (Option<BatchPace>, Option<StoppedView>),
     ) -> Self {
         Self {
             links: links(&batch, figures),
             filter: filter_view(&batch),
             paused: pause_view(&batch, usage),
-            progress: progress(&batch, figures, pace),
+            progress: progress(&batch, figures, pace, stopped.as_ref()),
+            stopped,
             batch_id: batch.batch_id,
             name: batch.name,
             kind: batch.kind,
@@ -321,12 +333,21 @@ fn links(batch: &BatchRow, figures: &BatchFigures) -> BatchLinks {
     let failed = figures.count(JobState::Failed) > 0;
     BatchLinks {
         jobs: format!("/api/v1/jobs?batch_id={}", batch.batch_id),
+        spread: link(asks_again(batch.purpose), "spread"),
         pause: link(runs, "pause"),
         resume: link(paused, "resume"),
         cancel: link(runs || paused, "cancel"),
         budget: format!("{this}/budget"),
         retry_errors: link(failed && batch.takes_retries(), "retry-errors"),
         this,
+    }
+}
+
+/// Whether items of this purpose ask the same of one session several times.
+fn asks_again(purpose: Purpose) -> bool {
+    match purpose {
+        Purpose::Repeat | Purpose::Jury => true,
+        Purpose::Score | Purpose::Preview => false,
     }
 }
 
@@ -357,12 +378,17 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<PauseView> {
     Some(PauseView { by, reason })
 }
 
-fn progress(batch: &BatchRow, figures: &BatchFigures, pace: Option<BatchPace>) -> ProgressView {
+fn progress(
+    batch: &BatchRow,
+    figures: &BatchFigures,
+    pace: Option<BatchPace>,
+    stopped: Option<&StoppedView>,
+) -> ProgressView {
     let ended = [JobState::Succeeded, JobState::Failed, JobState::Cancelled];
     let done: i64 = ended.iter().map(|state| figures.count(*state)).sum();
     let rate = pace.map(|pace| pace.per_s);
     let left = u32::try_from(batch.total - done).unwrap_or(u32::MAX);
-    let goes_on = batch.expanded && batch.state == BatchState::Running;
+    let goes_on = batch.expanded && batch.state == BatchState::Running && stopped.is_none();
     ProgressView {
         done,
         total: batch.total,

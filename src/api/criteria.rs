@@ -12,6 +12,7 @@ use utoipa_axum::routes;
 
 use super::ApiState;
 use super::body::{ApiJson, escape};
+use super::criteria_named::named;
 use super::etag::json_or_unchanged;
 use super::params::{Params, Segment};
 use super::problem::{ApiError, Fault, Problem, Refusal};
@@ -138,7 +139,8 @@ async fn list_criteria(
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
-        ("criteria_hash" = String, Path, description = "64 hex digits"),
+        ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`"),
+        ("kind" = Option<Kind>, Query, description = "With `current`: of which kind; default session"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
@@ -150,11 +152,13 @@ async fn list_criteria(
 )]
 async fn get_criteria(
     State(state): State<ApiState>,
-    Segment(hash): Segment,
-    params: Params,
+    Segment(name): Segment,
+    mut params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let kind = params.take("kind").unwrap_or(Kind::Session);
     params.finish()?;
+    let hash = named(&state, "/criteria_hash", &name, kind).await?.hash;
     let current = Kind::ALL
         .iter()
         .map(|kind| state.enqueue.current_criteria_of(*kind))

@@ -126,11 +126,8 @@ async fn compare_criteria(
     mut params: Params,
 ) -> Result<Json<CriteriaComparison>, ApiError> {
     let names = names(&mut params);
-    let movers = params.take::<u32>("movers").unwrap_or(MOVERS);
-    if movers > MOST_MOVERS {
-        params.fault("movers", format!("must be 0-{MOST_MOVERS}"));
-    }
-    let seed = params.take::<u64>("seed").unwrap_or(SEED);
+    let movers = params.whole("movers", 0..=MOST_MOVERS).unwrap_or(MOVERS);
+    let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(SEED);
     params.finish()?;
     let (a, b) = both(&state, names).await?;
     for (name, side) in [("/a", &a), ("/b", &b)] {

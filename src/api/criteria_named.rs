@@ -8,7 +8,7 @@ use crate::job::Kind;
 /// Shortest beginning of a hash that names one.
 const SHORTEST: usize = 8;
 /// What names criteria.
-const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
+pub(super) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
 
 /// One version that a request names.
 pub(super) struct Named {
@@ -35,8 +35,8 @@ pub(super) async fn both(
     state: &ApiState,
     (a, b): (String, String),
 ) -> Result<(Named, Named), ApiError> {
-    let a = named(state, "/a", &a).await?;
-    let b = named(state, "/b", &b).await?;
+    let a = named(state, "/a", &a, Kind::Session).await?;
+    let b = named(state, "/b", &b, Kind::Session).await?;
     if a.hash == b.hash {
         return Err(ApiError::fault(
             Refusal::Unprocessable,
@@ -47,21 +47,47 @@ pub(super) async fn both(
     Ok((a, b))
 }
 
-/// The version that a text names: `current` is that for sessions.
-async fn named(state: &ApiState, pointer: &str, text: &str) -> Result<Named, ApiError> {
+/// The hash that a text names, if it names one by its beginning; a whole hash stays as it is, stored or not.
+pub(super) async fn whole(
+    state: &ApiState,
+    pointer: &str,
+    text: String,
+) -> Result<String, ApiError> {
+    if is_whole(&text) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Ok(named(state, pointer, &text, Kind::Session).await?.hash)
+}
+
+/// Whether a text may name criteria.
+pub(super) fn is_name(text: &str) -> bool {
+    let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text == "current" || (hex && (SHORTEST..=64).contains(&text.len()))
+}
+
+fn is_whole(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The version that a text names: `current` is that for `kind`.
+pub(super) async fn named(
+    state: &ApiState,
+    pointer: &str,
+    text: &str,
+    kind: Kind,
+) -> Result<Named, ApiError> {
     if text == "current" {
-        let current = state.enqueue.current_criteria();
+        let current = state.enqueue.current_criteria_of(kind);
         return Ok(Named {
             hash: current.hash.0.clone(),
             kind: current.kind,
         });
     }
-    let prefix = text.to_ascii_lowercase();
-    let hex = prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !hex || !(SHORTEST..=64).contains(&prefix.len()) {
+    if !is_name(text) {
         let message = format!("must be {FORMS}");
         return Err(ApiError::fault(Refusal::Unprocessable, pointer, message));
     }
+    let prefix = text.to_ascii_lowercase();
     let mut found = state.store.criteria_beginning_with(&prefix).await?;
     for kind in Kind::ALL {
         let current = state.enqueue.current_criteria_of(*kind);
@@ -93,7 +119,7 @@ pub(super) async fn criteria_of(
     text: Option<String>,
 ) -> Result<String, ApiError> {
     let text = text.unwrap_or_else(|| "current".to_owned());
-    let found = named(state, "/criteria", &text).await?;
+    let found = named(state, "/criteria", &text, Kind::Session).await?;
     if found.kind != Kind::Session {
         let message = format!("is for kind {}: people rate sessions alone", found.kind);
         return Err(ApiError::fault(

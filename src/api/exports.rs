@@ -21,7 +21,7 @@ use super::params::Params;
 use super::problem::{ApiError, Problem};
 use super::score_view::ScoreView;
 use crate::history::ingest::SessionInput;
-use crate::store::{ScoreFilter, SessionRecord, SessionScoreRow, StoreError};
+use crate::store::{GoodScores, SessionRecord, SessionScoreRow, StoreError};
 
 /// The lowest total that is exported if none is named.
 const MIN_SCORE: u8 = 85;
@@ -38,7 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 pub(super) struct TrainingLine {
     /// The session as it is stored now.
     pub(super) session: SessionInput,
-    /// Its current score.
+    /// The score that was its current one when the export began.
     pub(super) score: ScoreView,
 }
 
@@ -52,21 +52,22 @@ enum LastLine {
 /// Where an export stands.
 struct Export {
     state: ApiState,
-    filter: ScoreFilter,
-    min_score: u8,
+    good: GoodScores,
     /// How many more lines are wanted; `None`: all.
     left: Option<u64>,
     sent: u64,
     page: VecDeque<SessionScoreRow>,
+    /// The session of the last score that was read.
     after: Option<Uuid>,
     /// Whether the last page was read.
     read: bool,
     last_line: LastLine,
 }
 
-/// Streams sessions with good scores, a JSON object a line (JSONL), in the order in which they were scored.
+/// Streams sessions with good scores, a JSON object a line (JSONL), in the order of their ids.
 ///
-/// Only current scores of real judges: never one of a simulated judge. Lines are whole; a stream that breaks off ends without the end
+/// Only scores that are current when the export begins, each session once, and only those of real judges: never one of a
+/// simulated judge. Lines are whole; a stream that breaks off ends without the end
 /// of its HTTP body, which clients report as an error. With `end=true` a last line `{"end":true,"count":N}` says that all are there.
 #[utoipa::path(
     get, path = "/api/v1/exports/training", tag = "analytics",
@@ -79,29 +80,27 @@ struct Export {
     responses(
         (status = 200, description = "The sessions and their scores", body = TrainingLine, content_type = "application/x-ndjson",
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
-    let current = state.enqueue.current_criteria();
-    let filter = selection(&mut params, &current.hash.0, Unnamed::Any);
-    let min_score = params.take::<u8>("min_score").unwrap_or(MIN_SCORE);
-    if min_score > 100 {
-        params.fault("min_score", "must be 0-100".to_owned());
-    }
-    let left = params.take::<u64>("limit");
-    if left == Some(0) {
-        params.fault("limit", "must be 1 or more".to_owned());
-    }
+    let chosen = selection(&mut params, Unnamed::Any);
+    let min_score = params.whole("min_score", 0..=100).unwrap_or(MIN_SCORE);
+    let left = params.whole("limit", 1..=u64::MAX);
     let last_line = match params.flag("end") {
         true => LastLine::Given,
         false => LastLine::LeftOut,
     };
     params.finish()?;
+    let good = GoodScores {
+        filter: chosen.filter(&state).await?,
+        min_score,
+        at: state.clock.now(),
+    };
     let mut export = Export {
         state,
-        filter,
-        min_score,
+        good,
         left,
         sent: 0,
         page: VecDeque::new(),
@@ -179,10 +178,10 @@ impl Export {
         let page = self
             .state
             .store
-            .good_scores(&self.filter, self.min_score, self.after, PAGE)
+            .good_scores(&self.good, self.after, PAGE)
             .await?;
         self.read = page.len() < PAGE as usize;
-        self.after = page.last().map(|row| row.score_id);
+        self.after = page.last().map(|row| row.session_id);
         self.page = page.into();
         Ok(())
     }

@@ -33,6 +33,7 @@ mod imports;
 mod job_view;
 mod jobs;
 mod judges;
+mod lanes;
 mod layers;
 mod new_job;
 mod openapi;

@@ -2,6 +2,8 @@
 //!
 //! A panel's median is a figure of the batch: it is never stored as a score, and never anybody's current one.
 
+use std::collections::VecDeque;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -15,7 +17,7 @@ use super::problem::{ApiError, Problem, Refusal};
 use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
-use crate::store::AskedOfPanel;
+use crate::store::{AskedOfPanel, Basis, Store, StoreError};
 
 /// The list's name in its cursors.
 const LIST: char = 'p';
@@ -145,11 +147,18 @@ async fn get_spread(
     if state.store.batch(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
-    let asked = state.store.asked_of_panels(id).await?;
-    let report = tokio::task::spawn_blocking(move || report(id, asked, after, limit as usize))
-        .await
-        .map_err(|error| ApiError::Internal(format!("looking at a batch's panels: {error}")))?;
-    Ok(Json(report))
+    let whole = Whole::read(Sessions::behind(&state.store, id, None)).await?;
+    let sessions = Sessions::behind(&state.store, id, after);
+    let (items, next) = page(sessions, whole.basis(), limit as usize).await?;
+    Ok(Json(SpreadReport {
+        batch_id: id,
+        purpose: whole.purpose,
+        simulated: whole.made_up > 0 && whole.basis() == Basis::Simulated,
+        warnings: whole.warnings(),
+        summary: summary(whole.figures()),
+        next_cursor: next.map(|id| format!("{LIST}{}", id.simple())),
+        items,
+    }))
 }
 
 /// The session that the page before ended with; a fault stays with the query.
@@ -166,58 +175,140 @@ fn after(params: &mut Params) -> Option<Uuid> {
     id
 }
 
-fn report(
+/// The sessions of a batch's panels one after the other, read a few thousand items at a time.
+struct Sessions<'s> {
+    store: &'s Store,
     batch_id: Uuid,
-    mut asked: Vec<AskedOfPanel>,
-    after: Option<Uuid>,
-    limit: usize,
-) -> SpreadReport {
-    let is_scored = |item: &AskedOfPanel| item.total.is_some();
-    let has_real = asked.iter().any(|item| is_scored(item) && !item.simulated);
-    let made_up = asked.iter().filter(|item| item.simulated).count();
-    if has_real {
-        asked.retain(|item| !item.simulated);
-    }
-    let (mut panels, mut items, mut more) = (Panels::default(), Vec::new(), false);
-    for session in asked.chunk_by(|a, b| a.session_id == b.session_id) {
-        let Some(first) = session.first() else {
-            continue;
-        };
-        let votes = votes(session);
-        panels.add(&votes, session.len());
-        if after.is_some_and(|after| first.session_id <= after) {
-            continue;
-        }
-        if items.len() < limit {
-            items.push(panel(session, &votes));
-        } else {
-            more = true;
+    /// The last item that was read: its session and its job.
+    after: (Uuid, Uuid),
+    items: VecDeque<AskedOfPanel>,
+    /// Whether there are no more items to be read.
+    read: bool,
+}
+
+impl<'s> Sessions<'s> {
+    fn behind(store: &'s Store, batch_id: Uuid, session: Option<Uuid>) -> Self {
+        Self {
+            store,
+            batch_id,
+            after: session.map_or((Uuid::nil(), Uuid::nil()), |id| (id, Uuid::max())),
+            items: VecDeque::new(),
+            read: false,
         }
     }
-    let mut warnings = Vec::new();
-    if asked.is_empty() {
-        warnings.push(
-            "the batch asks nothing twice: it is no batch of repeats or of a jury".to_owned(),
-        );
+
+    /// All items of the next session.
+    async fn next(&mut self) -> Result<Option<Vec<AskedOfPanel>>, StoreError> {
+        let mut session: Vec<AskedOfPanel> = Vec::new();
+        loop {
+            while let Some(item) = self.items.pop_front() {
+                let first = session.first().map(|first| first.session_id);
+                if first.is_some_and(|first| first != item.session_id) {
+                    self.items.push_front(item);
+                    return Ok(Some(session));
+                }
+                session.push(item);
+            }
+            if self.read {
+                return Ok((!session.is_empty()).then_some(session));
+            }
+            let items = self
+                .store
+                .asked_of_panels(self.batch_id, self.after)
+                .await?;
+            match items.last() {
+                Some(last) => self.after = (last.session_id, last.job_id),
+                None => self.read = true,
+            }
+            self.items = items.into();
+        }
     }
-    if made_up > 0 && has_real {
-        warnings.push(format!(
-            "{made_up} scores of a simulated judge are left out"
-        ));
-    } else if made_up > 0 {
+}
+
+/// What all panels of a batch come to. Real scores alone count where there are any: which they are is known at the end.
+#[derive(Default)]
+struct Whole {
+    purpose: Option<Purpose>,
+    all: Panels,
+    real: Panels,
+    real_scores: usize,
+    made_up: usize,
+}
+
+impl Whole {
+    async fn read(mut sessions: Sessions<'_>) -> Result<Self, StoreError> {
+        let mut whole = Self::default();
+        while let Some(mut session) = sessions.next().await? {
+            let items = session.len();
+            whole.purpose = whole.purpose.or(session.first().map(|item| item.purpose));
+            whole.all.add(&votes(&session), items);
+            session.retain(|item| !item.simulated);
+            whole.made_up += items - session.len();
+            if !session.is_empty() {
+                let votes = votes(&session);
+                whole.real_scores += votes.len();
+                whole.real.add(&votes, session.len());
+            }
+        }
+        Ok(whole)
+    }
+
+    fn basis(&self) -> Basis {
+        match self.real_scores {
+            0 => Basis::Simulated,
+            _ => Basis::Real,
+        }
+    }
+
+    fn figures(&self) -> PanelFigures {
+        match self.basis() {
+            Basis::Real => self.real.figures(),
+            Basis::Simulated => self.all.figures(),
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.purpose.is_none() {
+            warnings.push(
+                "the batch asks nothing twice: it is no batch of repeats or of a jury".to_owned(),
+            );
+        }
+        match (self.made_up, self.basis()) {
+            (0, _) => {}
+            (n, Basis::Real) => {
+                warnings.push(format!("{n} scores of a simulated judge are left out"));
+            }
+            (_, Basis::Simulated) => warnings.push(
+                "all scores are of a simulated judge: they say nothing of a real one".to_owned(),
+            ),
+        }
         warnings
-            .push("all scores are of a simulated judge: they say nothing of a real one".to_owned());
     }
-    let last = items.last().filter(|_| more);
-    SpreadReport {
-        batch_id,
-        purpose: asked.first().map(|item| item.purpose),
-        simulated: made_up > 0 && !has_real,
-        summary: summary(panels.figures()),
-        next_cursor: last.map(|item| format!("{LIST}{}", item.session_id.simple())),
-        items,
-        warnings,
+}
+
+/// The next panels, at most `limit`, and the session that the next page comes behind, if there is one.
+async fn page(
+    mut sessions: Sessions<'_>,
+    basis: Basis,
+    limit: usize,
+) -> Result<(Vec<PanelView>, Option<Uuid>), StoreError> {
+    let mut items: Vec<PanelView> = Vec::new();
+    while let Some(mut session) = sessions.next().await? {
+        match basis {
+            Basis::Real => session.retain(|item| !item.simulated),
+            Basis::Simulated => {}
+        }
+        if session.is_empty() {
+            continue;
+        }
+        if items.len() == limit {
+            let last = items.last().map(|last| last.session_id);
+            return Ok((items, last));
+        }
+        items.push(panel(&session, &votes(&session)));
     }
+    Ok((items, None))
 }
 
 fn votes(session: &[AskedOfPanel]) -> Vec<Vote<&str>> {

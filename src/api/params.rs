@@ -1,14 +1,17 @@
 //! Path and query parameters, taken one by one: an unknown one is an error that lists the known.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
+use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::ApiState;
 use super::problem::{ApiError, Fault, Refusal};
+use crate::clock::read_time;
 use crate::store::Cursor;
 
 /// How many items a list answers when it isn't told.
@@ -54,6 +57,37 @@ impl Params {
         }
     }
 
+    /// Takes a whole number of this range.
+    pub(super) fn whole<T: FromStr + PartialOrd + Display>(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<T>,
+    ) -> Option<T> {
+        let read = self.text(name)?.parse::<T>().ok();
+        let found = read.filter(|value| range.contains(value));
+        if found.is_none() {
+            let (least, most) = (range.start(), range.end());
+            self.fault(name, format!("must be {least}-{most}"));
+        }
+        found
+    }
+
+    /// Takes a number.
+    pub(super) fn number(&mut self, name: &'static str) -> Option<f64> {
+        let read = self.text(name)?.parse::<f64>().ok();
+        if read.is_none() {
+            self.fault(name, "must be a number, such as 0.5".to_owned());
+        }
+        read
+    }
+
+    /// Takes a time.
+    pub(super) fn time(&mut self, name: &'static str) -> Option<DateTime<Utc>> {
+        let read = read_time(&self.text(name)?);
+        read.map_err(|fault| self.fault(name, fault.to_owned()))
+            .ok()
+    }
+
     /// Takes a parameter as it is.
     pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
@@ -78,17 +112,19 @@ impl Params {
     /// Takes a switch: `?name`, `?name=true`, `?name=1`; `false` and `0` are off.
     pub(super) fn flag(&mut self, name: &'static str) -> bool {
         let given = self.pairs.iter().any(|(key, _)| key == name);
-        let text = self.text(name);
-        given && !matches!(text.as_deref(), Some("false" | "0"))
+        match self.text(name).as_deref() {
+            None | Some("true" | "1") => given,
+            Some("false" | "0") => false,
+            Some(_) => {
+                self.fault(name, "must be true or false".to_owned());
+                false
+            }
+        }
     }
 
     /// Takes `limit`, 1-500, 50 by default.
     pub(super) fn limit(&mut self) -> u32 {
-        let limit = self.take::<u32>("limit").unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            self.fault("limit", format!("must be 1-{MAX_LIMIT}"));
-        }
-        limit
+        self.whole("limit", 1..=MAX_LIMIT).unwrap_or(DEFAULT_LIMIT)
     }
 
     /// Takes `cursor`.
@@ -189,10 +225,31 @@ mod tests {
 
     #[test]
     fn every_fault_of_a_query_is_told_at_once() {
-        let mut query = params(&[("limit", "501"), ("n", "x"), ("typo", "1")]);
-        assert_eq!(query.limit(), 501);
-        assert_eq!(query.take::<u32>("n"), None);
-        assert_eq!(pointers(query.finish()), ["/limit", "/n", "/typo"]);
+        let mut query = params(&[
+            ("limit", "501"),
+            ("n", "x"),
+            ("typo", "1"),
+            ("end", "maybe"),
+        ]);
+        assert_eq!(query.limit(), DEFAULT_LIMIT);
+        assert_eq!(query.whole("n", 0..=9_u32), None);
+        assert!(!query.flag("end"));
+        assert_eq!(pointers(query.finish()), ["/limit", "/n", "/end", "/typo"]);
+    }
+
+    #[test]
+    fn a_switch_is_on_where_it_is_named_and_off_where_that_is_said() {
+        let given = [
+            ("a", ""),
+            ("b", "true"),
+            ("c", "1"),
+            ("d", "false"),
+            ("e", "0"),
+        ];
+        let mut query = params(&given);
+        assert!(query.flag("a") && query.flag("b") && query.flag("c"));
+        assert!(!query.flag("d") && !query.flag("e") && !query.flag("f"));
+        assert_eq!(pointers(query.finish()), [""; 0]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) struct RatingRequest {
     #[serde(default)]
     pub(super) comment: Option<String>,
     /// When it was given; left out: now.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::body::time")]
     pub(super) at: Option<DateTime<Utc>>,
 }
 

@@ -17,10 +17,10 @@ use super::batch_body::{check_budget, check_name};
 use super::batch_view::BatchView;
 use super::batches::accepted;
 use super::body::ApiJson;
+use super::criteria_named::whole;
 use super::idempotency::Effect;
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
-use super::scoring::check_hash;
 use crate::enqueue::{Rescore, RescorePlan};
 use crate::job::{Priority, Purpose};
 use crate::score::session::Rating;
@@ -69,8 +69,10 @@ pub(super) struct RescoreFilter {
     /// The alert type, whole.
     pub(super) alert_type: Option<String>,
     /// Completed (else first seen) at or after.
+    #[serde(default, deserialize_with = "super::body::time")]
     pub(super) from: Option<DateTime<Utc>>,
     /// Completed (else first seen) before.
+    #[serde(default, deserialize_with = "super::body::time")]
     pub(super) to: Option<DateTime<Utc>>,
     /// Only these; 1-100,000. Those that aren't stored are counted.
     pub(super) ids: Option<Vec<Uuid>>,
@@ -85,7 +87,7 @@ pub(super) struct RescoreRequest {
     /// Which sessions, of those stored by now; left out: all.
     #[serde(default)]
     pub(super) filter: RescoreFilter,
-    /// 64 hex digits of stored criteria for sessions; left out: the current ones.
+    /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
     pub(super) criteria_hash: Option<String>,
     /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over.
     #[serde(default)]
@@ -138,9 +140,12 @@ async fn post_rescore(
     caller: Caller,
     effect: Effect,
     params: Params,
-    ApiJson(body): ApiJson<RescoreRequest>,
+    ApiJson(mut body): ApiJson<RescoreRequest>,
 ) -> Result<Response, ApiError> {
     params.finish()?;
+    if let Some(text) = body.criteria_hash.take().filter(|text| text != "current") {
+        body.criteria_hash = Some(whole_hash(&state, text).await?);
+    }
     let dry_run = body.dry_run;
     let current = state.enqueue.current_criteria();
     let request = read(body, &current.hash.0, caller, effect)?;
@@ -154,7 +159,21 @@ async fn post_rescore(
     accepted(&state, batch).await
 }
 
-/// Checks a body; all of its faults at once, but for those of the name, the criteria and the budget.
+/// The hash that a body names, which may be its beginning.
+async fn whole_hash(state: &ApiState, text: String) -> Result<String, ApiError> {
+    let found = whole(state, "/criteria_hash", text).await;
+    found.map_err(|error| {
+        let ApiError::CriteriaNotFound(text) = &error else {
+            return error;
+        };
+        let message = format!(
+            "{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them"
+        );
+        ApiError::fault(Refusal::Unprocessable, "/criteria_hash", message)
+    })
+}
+
+/// Checks a body; all of its faults at once, but for those of the name and the budget.
 fn read(
     body: RescoreRequest,
     current: &str,
@@ -162,7 +181,6 @@ fn read(
     effect: Effect,
 ) -> Result<Rescore, ApiError> {
     check_name(body.name.as_deref())?;
-    check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
     check_budget(body.budget_usd)?;
     let mut faults = Faults(Vec::new());
     let purpose = body.purpose.unwrap_or(Purpose::Score);

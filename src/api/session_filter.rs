@@ -63,14 +63,14 @@ pub(super) fn session_filter(params: &mut Params, current_criteria: &str) -> Ses
             "rating",
             &RATINGS.map(|rating| (rating.as_str(), rating)),
         ),
-        min_score: percent(params, "min_score"),
-        max_score: percent(params, "max_score"),
+        min_score: params.whole("min_score", 0..=100),
+        max_score: params.whole("max_score", 0..=100),
         missing_tool: params.text("missing_tool"),
         tag: params.text("tag"),
         agent: params.text("agent"),
         alert_type: params.text("alert_type"),
-        from: params.take::<DateTime<Utc>>("from"),
-        to: params.take::<DateTime<Utc>>("to"),
+        from: params.time("from"),
+        to: params.time("to"),
         ids: ids(params),
         ..SessionFilter::default()
     };
@@ -111,14 +111,6 @@ fn choice<T: Copy>(params: &mut Params, name: &'static str, known: &[(&str, T)])
         params.fault(name, format!("must be one of {}", words.join(", ")));
     }
     found.map(|(_, value)| *value)
-}
-
-fn percent(params: &mut Params, name: &'static str) -> Option<u8> {
-    let value = params.take::<u8>(name)?;
-    if value > 100 {
-        params.fault(name, "must be 0-100".to_owned());
-    }
-    Some(value)
 }
 
 fn ids(params: &mut Params) -> Vec<Uuid> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::ApiState;
-use crate::store::{JudgeSpent, StoreError};
+use crate::store::{JudgeSpent, StoreError, known_usd};
 
 /// The most that may be spent, USD; `None`: no such cap.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -28,10 +28,12 @@ pub struct SpendingCaps {
 /// What was spent, as far as prices are known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
 pub(super) struct SpentView {
-    /// USD of today's calls, by UTC; null where this month's are all unpriced.
+    /// USD of today's calls, by UTC; null where there are some and none has a price.
     pub(super) today_usd: Option<f64>,
-    /// USD of this month's calls, today's included; null where they are all unpriced.
+    /// USD of this month's calls, today's included; null where there are some and none has a price.
     pub(super) month_usd: Option<f64>,
+    /// Today's calls whose price is unknown: what they cost comes on top.
+    pub(super) today_unpriced_calls: i64,
     /// This month's calls whose price is unknown: what they cost comes on top.
     pub(super) unpriced_calls: i64,
 }
@@ -91,17 +93,18 @@ impl Spending {
     }
 
     fn sum(&self, takes: impl Fn(&str) -> bool) -> SpentView {
-        let (mut today, mut month, mut unpriced_calls) = (0.0, 0.0, 0_i64);
+        let (mut today, mut month) = ((0.0, 0_i64), (0.0, 0_i64));
         for judge in self.spent.iter().filter(|spent| takes(&spent.judge)) {
-            today += judge.today_usd;
-            month += judge.month_usd;
-            unpriced_calls = unpriced_calls.saturating_add(judge.unpriced_calls);
+            today.0 += judge.today_usd;
+            today.1 = today.1.saturating_add(judge.today_unpriced_calls);
+            month.0 += judge.month_usd;
+            month.1 = month.1.saturating_add(judge.unpriced_calls);
         }
-        let known = unpriced_calls == 0 || month > 0.0;
         SpentView {
-            today_usd: known.then_some(today),
-            month_usd: known.then_some(month),
-            unpriced_calls,
+            today_usd: known_usd(today.0, today.1),
+            month_usd: known_usd(month.0, month.1),
+            today_unpriced_calls: today.1,
+            unpriced_calls: month.1,
         }
     }
 }
@@ -117,5 +120,33 @@ fn cap_view(entry: Option<String>, cap: SpendingCap, spent: SpentView) -> CapVie
         daily_cap_usd: cap.daily_usd,
         monthly_cap_usd: cap.monthly_usd,
         spent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_whose_calls_have_no_price_is_unknown_whatever_the_month_cost() {
+        let spent = |today_usd, today_unpriced_calls, unpriced_calls| JudgeSpent {
+            judge: "a".to_owned(),
+            today_usd,
+            month_usd: 2.5,
+            today_unpriced_calls,
+            unpriced_calls,
+        };
+        let today = |spent: JudgeSpent| {
+            let spending = Spending {
+                caps: SpendingCaps::default(),
+                spent: vec![spent],
+            };
+            let view = spending.of_judge("a");
+            assert_eq!(view.month_usd, Some(2.5));
+            (view.today_usd, view.today_unpriced_calls)
+        };
+        assert_eq!(today(spent(0.0, 3, 3)), (None, 3));
+        assert_eq!(today(spent(0.0, 0, 3)), (Some(0.0), 0));
+        assert_eq!(today(spent(0.5, 3, 3)), (Some(0.5), 3));
     }
 }

@@ -133,6 +133,7 @@ pub(super) fn judge_check(providers: Providers) -> JudgeCheck {
     Arc::new(move |name| {
         providers.check(name).map_err(|error| JudgeProblem {
             judge: name.to_owned(),
+            named: error.of_a_request(),
             remedy: error.to_string(),
         })
     })

@@ -59,7 +59,7 @@ enum What {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// Scores made with these criteria: any, current, or a hash
+    /// Scores made with these criteria: any, current, or a hash, at least its first 8 digits
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
     /// Of sessions that completed within so many days

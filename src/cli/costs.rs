@@ -105,6 +105,15 @@ pub(super) fn usd(amount: &Value) -> String {
         .map_or_else(|| "unknown".to_owned(), |usd| format!("{usd:.4}"))
 }
 
+/// How many calls an amount leaves out, behind it; empty for none.
+pub(super) fn without_price(calls: u64) -> String {
+    match calls {
+        0 => String::new(),
+        1 => " (1 call without a price)".to_owned(),
+        n => format!(" ({n} calls without a price)"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

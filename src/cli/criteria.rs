@@ -39,7 +39,7 @@ enum What {
     List(Common),
     /// Show one definition with its content
     Show {
-        /// Its hash
+        /// Its hash, at least the first 8 digits of it, or current
         hash: String,
         #[command(flatten)]
         common: Common,
@@ -152,17 +152,7 @@ impl CriteriaCommand {
             What::Check { file, json } => check(global, file, *json),
             What::Current { kind, common } => {
                 let command = async |reached: Reached<'_>| {
-                    let versions = reached.client.criteria_list().await?;
-                    let current = list(&versions, "/items").iter().find(|version| {
-                        version["is_current"] == json!(true) && version["kind"] == json!(kind)
-                    });
-                    let Some(current) = current else {
-                        return Err(CliError::incomplete(
-                            "the service names no current criteria",
-                        ));
-                    };
-                    let hash = cell(current, "/criteria_hash");
-                    let version = reached.client.criteria(&hash).await?;
+                    let version = reached.client.current_criteria(*kind).await?;
                     print_version(&version, common.json)
                 };
                 common.reach.run(global, Needs::Store, command).await

@@ -27,8 +27,8 @@ pub(super) struct Export {
 enum What {
     /// Sessions with good scores, a JSON object a line: {"session": .., "score": ..}
     #[command(
-        long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order in \
-                      which they were scored. Only current scores of real judges.\n\nExit codes: 0 all are written, 3 \
+        long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order of \
+                      their ids. Only scores of real judges that are current when the export begins.\n\nExit codes: 0 all are written, 3 \
                       the export broke off (a file is written whole or not at all), 4 there are none."
     )]
     Training(Training),
@@ -39,7 +39,7 @@ struct Training {
     /// Total at least, 0-100
     #[arg(long, default_value_t = 85, value_parser = clap::value_parser!(u8).range(0..=100))]
     min_score: u8,
-    /// Scores made with these criteria: current, or a hash [default: any]
+    /// Scores made with these criteria: current, or a hash, at least its first 8 digits [default: any]
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
     /// Of sessions that completed at or after, RFC 3339
@@ -123,7 +123,11 @@ async fn copy(
     mut write: impl FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<u64, CliError> {
     let mut lines = Lines::default();
-    while let Some(chunk) = export.chunk().await? {
+    while let Some(chunk) = export
+        .chunk()
+        .await
+        .map_err(|error| lines.broke_off(&format!(": {error}")))?
+    {
         for line in lines.cut(chunk) {
             write(&line)?;
         }
@@ -158,17 +162,22 @@ impl Lines {
     fn count(self) -> Result<u64, CliError> {
         let last: Option<Value> = self
             .held
-            .and_then(|line| serde_json::from_slice(&line).ok());
+            .as_ref()
+            .and_then(|line| serde_json::from_slice(line).ok());
         let told = last
             .filter(|last| last["end"] == true)
             .and_then(|last| last["count"].as_u64());
         match told {
             Some(count) if count == self.handed_on && self.rest.is_empty() => Ok(count),
-            Some(_) | None => Err(CliError::incomplete(format!(
-                "the export broke off after {} sessions; try again",
-                self.handed_on
-            ))),
+            Some(_) | None => Err(self.broke_off("")),
         }
+    }
+
+    fn broke_off(&self, why: &str) -> CliError {
+        let sessions = self.handed_on;
+        CliError::incomplete(format!(
+            "the export broke off after {sessions} sessions{why}; try again"
+        ))
     }
 }
 

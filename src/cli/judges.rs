@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::Global;
-use super::costs::usd;
+use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::reach::{Common, Needs, Reached};
@@ -140,12 +140,22 @@ fn spent(judge: &Value) -> String {
     if spent["month_usd"] == 0.0 && cap.is_null() {
         return String::new();
     }
-    let part = |period: &str, spent: &Value, cap: &Value| match cap.as_f64() {
-        Some(cap) => format!("{period} {} of {cap} USD", usd(spent)),
-        None => format!("{period} {}", usd(spent)),
+    let part = |period: &str, unpriced: &str, cap: &Value| {
+        let known = &spent[format!("{period}_usd")];
+        let unpriced = spent[unpriced].as_u64().unwrap_or(0);
+        let lacking = without_price(unpriced);
+        let least = if unpriced > 0 && known.is_number() {
+            "at least "
+        } else {
+            ""
+        };
+        let of = cap
+            .as_f64()
+            .map_or(String::new(), |usd| format!(" of {usd} USD"));
+        format!("{period} {least}{}{of}{lacking}", usd(known))
     };
-    let today = part("today", &spent["today_usd"], &cap["daily_cap_usd"]);
-    let month = part("month", &spent["month_usd"], &cap["monthly_cap_usd"]);
+    let today = part("today", "today_unpriced_calls", &cap["daily_cap_usd"]);
+    let month = part("month", "unpriced_calls", &cap["monthly_cap_usd"]);
     format!("{today}; {month}")
 }
 
@@ -201,6 +211,11 @@ mod tests {
         assert_eq!(spent(&free), "today 0.5000; month 1.0000");
         let unknown = json!({ "spent": { "today_usd": null, "month_usd": null }, "cap": null });
         assert_eq!(spent(&unknown), "today unknown; month unknown");
+        let lately = json!({ "spent": { "today_usd": null, "today_unpriced_calls": 3, "month_usd": 1.0, "unpriced_calls": 3 } });
+        assert_eq!(
+            spent(&lately),
+            "today unknown (3 calls without a price); month at least 1.0000 (3 calls without a price)"
+        );
         let unasked = json!({ "spent": { "today_usd": 0.0, "month_usd": 0.0 }, "cap": null });
         assert_eq!(spent(&unasked), "");
     }

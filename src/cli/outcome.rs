@@ -140,6 +140,7 @@ pub(super) fn exit_of(error: &ClientError) -> Exit {
     match error {
         ClientError::Address(_) => Exit::Usage,
         ClientError::Unreachable { .. }
+        | ClientError::BrokeOff { .. }
         | ClientError::Unexpected { .. }
         | ClientError::Away { .. } => Exit::Incomplete,
         ClientError::Refused(problem) => match problem.name() {

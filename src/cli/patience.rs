@@ -32,7 +32,9 @@ pub(super) async fn patiently<T>(
 /// Whether the same request may go well in a moment.
 fn is_passing(error: &ClientError) -> bool {
     match error {
-        ClientError::Unreachable { .. } | ClientError::Away { .. } => true,
+        ClientError::Unreachable { .. }
+        | ClientError::BrokeOff { .. }
+        | ClientError::Away { .. } => true,
         ClientError::Refused(problem) => match problem.name() {
             "judge-not-configured" | "scoring-disabled" => false,
             "idempotency-key-in-use" => true,

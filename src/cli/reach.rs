@@ -112,6 +112,22 @@ impl ReachArgs {
             .is_some_and(|server| !server.is_empty())
     }
 
+    /// What a further command says to reach the same service: nothing where the environment says it already.
+    pub(super) fn again(&self) -> String {
+        let flag = |flag: &str, variable: &str, value: &Option<String>| {
+            let value = value.as_deref().filter(|value| !value.is_empty());
+            match value {
+                Some(value) if std::env::var(variable).as_deref() != Ok(value) => {
+                    format!(" {flag} {value}")
+                }
+                Some(_) | None => String::new(),
+            }
+        };
+        let server = flag("--server", "GAVEL_SERVER", &self.server);
+        let folder = flag("--data-dir", "GAVEL_DATA_DIR", &self.data_dir);
+        server + &folder
+    }
+
     /// [`ReachArgs::run`], with settings that the command changes for the service that this process opens.
     pub(super) async fn run_with<T>(
         &self,

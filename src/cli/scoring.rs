@@ -194,6 +194,7 @@ pub(super) fn waiting(job: &Value) -> String {
         "queued" => "behind other jobs",
         "no_worker" => "no worker is alive",
         "paused" => "it is paused",
+        "budget" if !text(job, "/wait/message").is_empty() => "its judge is stopped by a cap",
         "budget" => "its batch has spent its budget",
         "breaker_open" => "its judge failed too often in a row",
         "throttled" => "its judge asks for patience",
@@ -206,6 +207,7 @@ pub(super) fn waiting(job: &Value) -> String {
     };
     let mut said = reason.to_owned();
     for (before, pointer) in [
+        (": ", "/wait/message"),
         (" until ", "/wait/until"),
         ("; it said last: ", "/wait/last_error"),
     ] {
@@ -215,4 +217,23 @@ pub(super) fn waiting(job: &Value) -> String {
         }
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cap_is_told_apart_from_a_batch_that_has_spent_its_budget() {
+        let job = |wait: Value| json!({ "wait": wait });
+        let capped = json!({
+            "reason": "budget", "message": "the daily cap of a, 2 USD, is reached", "until": "2026-01-02T00:00:00Z"
+        });
+        assert_eq!(
+            waiting(&job(capped)),
+            "its judge is stopped by a cap: the daily cap of a, 2 USD, is reached until 2026-01-02T00:00:00Z"
+        );
+        let spent = waiting(&job(json!({ "reason": "budget", "until": null })));
+        assert_eq!(spent, "its batch has spent its budget");
+    }
 }

@@ -7,7 +7,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Client, ClientError, Problem, escaped, foreign};
+use super::{Client, ClientError, Problem, escaped, foreign, list};
 use crate::outbound;
 
 /// How long a batch may take to be sent, checked and stored.
@@ -27,7 +27,7 @@ impl Download {
         let chunk = self.answer.chunk().await;
         chunk
             .map(|bytes| bytes.map(|bytes| bytes.to_vec()))
-            .map_err(|error| ClientError::Unreachable {
+            .map_err(|error| ClientError::BrokeOff {
                 base: self.base.clone(),
                 reason: outbound::chain(error),
             })
@@ -102,6 +102,25 @@ impl Client {
     /// Reads a batch.
     pub async fn batch(&self, id: Uuid) -> Result<Value, ClientError> {
         self.get(&format!("/api/v1/batches/{id}")).await
+    }
+
+    /// How far the scores of a batch of repeats or of a jury lie apart, with its sessions up to `limit`.
+    pub async fn spread(&self, id: Uuid, limit: usize) -> Result<Value, ClientError> {
+        let path =
+            |limit: usize| format!("/api/v1/batches/{id}/spread?limit={}", limit.clamp(1, 500));
+        let mut report = self.get(&path(limit)).await?;
+        let mut items = list(&report, "/items").to_vec();
+        while items.len() < limit {
+            let Some(cursor) = report["next_cursor"].as_str() else {
+                break;
+            };
+            let next = format!("{}&cursor={}", path(limit - items.len()), escaped(cursor));
+            report = self.get(&next).await?;
+            items.extend_from_slice(list(&report, "/items"));
+        }
+        items.truncate(limit);
+        report["items"] = Value::Array(items);
+        Ok(report)
     }
 
     /// Lists batches, newest first, up to `limit`.

@@ -20,6 +20,14 @@ pub enum ClientError {
         /// The transport's words.
         reason: String,
     },
+    /// Its answer began, and didn't come to its end.
+    #[error("the answer of {base} broke off: {reason}")]
+    BrokeOff {
+        /// The address.
+        base: String,
+        /// The transport's words.
+        reason: String,
+    },
     /// It answered with a problem.
     #[error("{0}")]
     Refused(Box<Problem>),
@@ -48,6 +56,7 @@ impl ClientError {
             Self::Refused(problem) => Some(problem.name()),
             Self::Address(_)
             | Self::Unreachable { .. }
+            | Self::BrokeOff { .. }
             | Self::Unexpected { .. }
             | Self::Away { .. } => None,
         }

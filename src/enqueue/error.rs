@@ -12,8 +12,10 @@ use crate::store::{SessionStatus, StoreError};
 pub struct JudgeProblem {
     /// The judge's name.
     pub judge: String,
-    /// What is wrong and what to do.
+    /// What is wrong and what to do, for whoever chose the criteria's judge.
     pub remedy: String,
+    /// The same, for whoever named the judge in a request.
+    pub named: String,
 }
 
 /// Why a request was not accepted.
@@ -88,7 +90,7 @@ pub enum EnqueueError {
     #[error("judge {:?}: {}", .0.judge, .0.remedy)]
     JudgeNotConfigured(JudgeProblem),
     /// A judge that the request names can't be asked.
-    #[error("judge {:?}: {}", problem.judge, problem.remedy)]
+    #[error("judge {:?}: {}", problem.judge, problem.named)]
     UnknownJudge {
         /// Its place in the list, from 0.
         place: usize,

@@ -2,10 +2,8 @@
 
 /// A text that names no variant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {text:?}; known: {known}")]
+#[error("{text:?} is not known; known: {known}")]
 pub struct UnknownText {
-    /// The enum's name.
-    pub what: &'static str,
     /// What was given.
     pub text: String,
     /// The names there are, separated by commas.
@@ -41,7 +39,6 @@ macro_rules! text_enum {
                 match text {
                     $($text => Ok(Self::$variant),)+
                     other => Err($crate::job::UnknownText {
-                        what: stringify!($name),
                         text: other.to_owned(),
                         known: [$($text),+].join(", "),
                     }),

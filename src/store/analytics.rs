@@ -194,15 +194,25 @@ impl Store {
 
 impl ScoreFilter {
     /// Joins sessions where their time is asked for, and narrows to current scores.
-    pub(super) fn push_to(&self, statement: &mut Sql) {
+    fn push_to(&self, statement: &mut Sql) {
+        self.push_join(statement);
+        self.push_where(statement);
+    }
+
+    /// Joins sessions where their time is asked for.
+    pub(super) fn push_join(&self, statement: &mut Sql) {
         if self.from.is_some() || self.to.is_some() {
             statement.push(" join alert_sessions a on a.session_id = s.session_id");
         }
-        self.push_where(statement);
     }
 
     fn push_where(&self, statement: &mut Sql) {
         statement.push(" where s.superseded_at is null and s.purpose = 'score'");
+        self.push_narrowed(statement);
+    }
+
+    /// What the filter asks for, behind other conditions.
+    pub(super) fn push_narrowed(&self, statement: &mut Sql) {
         if let Some(hash) = &self.criteria_hash {
             statement.push(" and s.criteria_hash = ").push_arg(hash);
         }

@@ -3,7 +3,7 @@
 //!
 //! Simulated scores are never mixed with real ones: where a real judge scored anything, they are left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -21,6 +21,9 @@ pub struct BatchFigures {
     pub cost_usd: Option<f64>,
     /// What its cases came to; `None`: none was evaluated.
     pub verdict: Option<Verdict>,
+    /// Which judges the items need that haven't ended; `None` among them: some need none. Of kept figures it is empty.
+    #[serde(skip)]
+    pub lanes: BTreeSet<Option<String>>,
 }
 
 /// What the cases of a batch came to.
@@ -112,11 +115,11 @@ impl Store {
                 cast(case when e.passed is null then -1 when e.passed then 1 else 0 end as bigint) as passed,
                 cast(case when e.total is not null or (e.passed is not null and j.state = 'succeeded') then 1 else 0 end as bigint)
                     as whole,
-                count(e.total) as totals, sum(e.total) as total
+                count(e.total) as totals, sum(e.total) as total, case when j.finished_at is null then j.judge end as judge
              from scoring_jobs j
              left join evaluation_scores e on e.job_id = j.job_id and j.state in ('succeeded', 'failed')
              where j.batch_id = $1
-             group by 1, 5, 6, 7, 8",
+             group by 1, 5, 6, 7, 8, 11",
             id
         );
         let rows = self.db.read(ATTEMPTED, &groups).await?;
@@ -140,6 +143,9 @@ impl BatchFigures {
         let state: JobState = row.text_enum("state")?;
         let items: i64 = row.get("items")?;
         *self.counts.entry(state).or_default() += items;
+        if !state.is_terminal() {
+            self.lanes.insert(row.get("judge")?);
+        }
         let unpriced: i64 = row.get("unpriced")?;
         let cost: Option<f64> = row.get("cost")?;
         self.cost_usd = self

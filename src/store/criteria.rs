@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::sql::{Row, decode, sql};
+use super::sql::{Row, Sql, decode, sql};
 use super::{Store, StoreError};
 use crate::job::Kind;
 use crate::score::Criteria;
@@ -27,32 +27,38 @@ pub struct CriteriaDefinition {
     pub first_scored_at: Option<DateTime<Utc>>,
 }
 
-macro_rules! select_definitions {
-    () => {
+/// Definitions with what was made with them, each table of scores looked at once; of one alone, if `hash` names it.
+fn select_definitions(hash: Option<&str>) -> Sql {
+    let mut statement = sql!(
         "select d.criteria_hash, d.kind, d.criteria_content, d.created_at,
-            case when d.kind = 'session' then
-                (select count(*) from session_scores s
-                 where s.criteria_hash = d.criteria_hash and s.purpose = 'score')
-            else
-                (select count(*) from evaluation_scores e
-                 where e.criteria_hash = d.criteria_hash and e.total is not null)
-            end as scores,
-            case when d.kind = 'session' then
-                (select cast(avg(s.total_score) as double precision) from session_scores s
-                 where s.criteria_hash = d.criteria_hash and s.purpose = 'score' and not s.simulated)
-            else
-                (select avg(e.total) from evaluation_scores e
-                 where e.criteria_hash = d.criteria_hash and not e.simulated)
-            end as mean_total,
-            case when d.kind = 'session' then
-                (select min(s.scored_at) from session_scores s
-                 where s.criteria_hash = d.criteria_hash and s.purpose = 'score')
-            else
-                (select min(e.scored_at) from evaluation_scores e
-                 where e.criteria_hash = d.criteria_hash and e.total is not null)
-            end as first_scored_at
-         from scoring_criteria_definitions d"
+            coalesce(case when d.kind = 'session' then s.scores else e.scores end, 0) as scores,
+            case when d.kind = 'session' then s.mean_total else e.mean_total end as mean_total,
+            case when d.kind = 'session' then s.first_scored_at else e.first_scored_at end as first_scored_at
+         from scoring_criteria_definitions d
+         left join (
+            select criteria_hash, count(*) as scores,
+                cast(avg(case when not simulated then total_score end) as double precision) as mean_total,
+                min(scored_at) as first_scored_at
+            from session_scores where purpose = 'score'"
+    );
+    let only = |statement: &mut Sql, before: &str| {
+        if let Some(hash) = hash {
+            statement.push(before).push_arg(hash);
+        }
     };
+    only(&mut statement, " and criteria_hash = ");
+    statement.push(
+        " group by criteria_hash
+         ) s on s.criteria_hash = d.criteria_hash
+         left join (
+            select criteria_hash, count(total) as scores, avg(case when not simulated then total end) as mean_total,
+                min(case when total is not null then scored_at end) as first_scored_at
+            from evaluation_scores",
+    );
+    only(&mut statement, " where criteria_hash = ");
+    statement.push(" group by criteria_hash) e on e.criteria_hash = d.criteria_hash");
+    only(&mut statement, " where d.criteria_hash = ");
+    statement
 }
 
 impl Store {
@@ -86,10 +92,7 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn criteria(&self, hash: &str) -> Result<Option<CriteriaDefinition>, StoreError> {
         const ATTEMPTED: &str = "reading a criteria definition";
-        let statement = sql!(
-            concat!(select_definitions!(), " where d.criteria_hash = $1"),
-            hash
-        );
+        let statement = select_definitions(Some(hash));
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         rows.first()
             .map(definition)
@@ -142,10 +145,8 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn criteria_list(&self) -> Result<Vec<CriteriaDefinition>, StoreError> {
         const ATTEMPTED: &str = "listing criteria definitions";
-        let statement = sql!(concat!(
-            select_definitions!(),
-            " order by d.created_at desc, d.criteria_hash limit 1000"
-        ));
+        let mut statement = select_definitions(None);
+        statement.push(" order by d.created_at desc, d.criteria_hash limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(definition)

@@ -55,19 +55,24 @@ pub struct Mover {
     pub b: u8,
 }
 
-/// Per session its newest total under `$1` and under `$2`, of judges that are simulated or not as `$3` says.
+/// Per session and whether the judge is simulated: its newest total under `$1` and under `$2`, and how many scores there are.
 macro_rules! sided {
-    () => {
-        "with ranked as (
-            select session_id, criteria_hash, total_score,
-                row_number() over (partition by session_id, criteria_hash order by scored_at desc, score_id desc) as place
-            from session_scores
-            where criteria_hash in ($1, $2) and purpose in ('score', 'preview') and simulated = $3
-         ), sided as (
-            select session_id, max(case when criteria_hash = $1 then total_score end) as a,
-                max(case when criteria_hash = $2 then total_score end) as b
-            from ranked where place = 1 group by session_id
-         ) "
+    ($which:literal) => {
+        concat!(
+            "with ranked as (
+                select session_id, criteria_hash, simulated, total_score,
+                    row_number() over (partition by session_id, criteria_hash, simulated
+                        order by scored_at desc, score_id desc) as place
+                from session_scores
+                where criteria_hash in ($1, $2) and purpose in ('score', 'preview')",
+            $which,
+            "), sided as (
+                select session_id, simulated, count(*) as scores,
+                    max(case when criteria_hash = $1 and place = 1 then total_score end) as a,
+                    max(case when criteria_hash = $2 and place = 1 then total_score end) as b
+                from ranked group by session_id, simulated
+             ) "
+        )
     };
 }
 
@@ -78,48 +83,40 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn criteria_pairs(&self, a: &str, b: &str) -> Result<CriteriaPairs, StoreError> {
         const ATTEMPTED: &str = "comparing criteria";
-        let kinds = sql!(
-            "select simulated, count(*) as n from session_scores
-             where criteria_hash in ($1, $2) and purpose in ('score', 'preview') group by simulated",
+        let statement = sql!(
+            concat!(
+                sided!(""),
+                "select simulated, a, b, count(*) as n, cast(sum(scores) as bigint) as scores from sided
+                 group by simulated, a, b order by a, b"
+            ),
             a,
             b
         );
-        let (mut real, mut made_up) = (0, 0);
-        for row in &self.db.read(ATTEMPTED, &kinds).await? {
-            let counted = row.get::<bool>("simulated").and_then(|simulated| {
-                let n: u64 = row.int("n")?;
-                *(if simulated { &mut made_up } else { &mut real }) = n;
-                Ok(())
+        let (mut real, mut made_up) = (CriteriaPairs::default(), CriteriaPairs::default());
+        let (mut real_scores, mut made_up_scores) = (0, 0);
+        for row in &self.db.read(ATTEMPTED, &statement).await? {
+            let added = row.get::<bool>("simulated").and_then(|simulated| {
+                let (found, scores) = if simulated {
+                    (&mut made_up, &mut made_up_scores)
+                } else {
+                    (&mut real, &mut real_scores)
+                };
+                *scores += row.int::<u64>("scores")?;
+                add(found, row)
             });
-            counted.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            added.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         }
-        let basis = if real == 0 && made_up > 0 {
-            Basis::Simulated
+        Ok(if real_scores == 0 && made_up_scores > 0 {
+            CriteriaPairs {
+                basis: Basis::Simulated,
+                ..made_up
+            }
         } else {
-            Basis::Real
-        };
-        let statement = sql!(
-            concat!(
-                sided!(),
-                "select a, b, count(*) as n from sided group by a, b order by a, b"
-            ),
-            a,
-            b,
-            basis.is_simulated()
-        );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        let mut found = CriteriaPairs {
-            basis,
-            simulated_left_out: match basis {
-                Basis::Real => made_up,
-                Basis::Simulated => 0,
-            },
-            ..CriteriaPairs::default()
-        };
-        for row in &rows {
-            add(&mut found, row).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        }
-        Ok(found)
+            CriteriaPairs {
+                simulated_left_out: made_up_scores,
+                ..real
+            }
+        })
     }
 
     /// The sessions whose totals lie furthest apart under two versions, those that don't differ left out. `limit` 0-500.
@@ -135,7 +132,7 @@ impl Store {
         const ATTEMPTED: &str = "looking for what moved between criteria";
         let statement = sql!(
             concat!(
-                sided!(),
+                sided!(" and simulated = $3"),
                 "select session_id, a, b from sided where a <> b order by abs(b - a) desc, session_id limit $4"
             ),
             a,

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::StoreError;
+use crate::clock::is_taken;
 
 /// An opaque position in a list, URL-safe text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +63,9 @@ impl Cursor {
     pub(super) fn time(&self, list: char) -> Result<(DateTime<Utc>, Uuid), StoreError> {
         let (time, id) = self.body(list, 48)?.split_at(16);
         let micros = u64::from_str_radix(time, 16).map_err(|_| self.bad())?;
-        let at = DateTime::from_timestamp_micros(micros.cast_signed()).ok_or_else(|| self.bad())?;
+        let at = DateTime::from_timestamp_micros(micros.cast_signed())
+            .filter(|at| is_taken(*at))
+            .ok_or_else(|| self.bad())?;
         Ok((at, Uuid::try_parse(id).map_err(|_| self.bad())?))
     }
 

@@ -24,39 +24,35 @@ pub struct AskedOfPanel {
 }
 
 /// How many items one statement reads.
-const READ: i64 = 20_000;
+const READ: i64 = 5_000;
 
 impl Store {
-    /// The items of a batch that belong to panels, session by session.
+    /// The next items of a batch that belong to panels, in the order of their sessions and jobs behind `after`; none: there are no
+    /// more.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn asked_of_panels(&self, batch_id: Uuid) -> Result<Vec<AskedOfPanel>, StoreError> {
+    pub async fn asked_of_panels(
+        &self,
+        batch_id: Uuid,
+        after: (Uuid, Uuid),
+    ) -> Result<Vec<AskedOfPanel>, StoreError> {
         const ATTEMPTED: &str = "reading the panels of a batch";
-        let mut found: Vec<AskedOfPanel> = Vec::new();
-        loop {
-            let last = found.last();
-            let after = last.map_or((Uuid::nil(), Uuid::nil()), |item| {
-                (item.session_id, item.job_id)
-            });
-            let statement = sql!(
-                "select j.subject_id, j.job_id, j.purpose, j.judge, s.total_score, coalesce(s.simulated, false) as made_up
-                 from scoring_jobs j left join session_scores s on s.job_id = j.job_id
-                 where j.batch_id = $1 and j.purpose in ('repeat', 'jury') and (j.subject_id, j.job_id) > ($2, $3)
-                 order by j.subject_id, j.job_id limit $4",
-                batch_id,
-                after.0,
-                after.1,
-                READ
-            );
-            let rows = self.db.read(ATTEMPTED, &statement).await?;
-            for row in &rows {
-                found.push(asked(row).map_err(|e| StoreError::of(ATTEMPTED, &e))?);
-            }
-            if (rows.len() as u64) < READ.unsigned_abs() {
-                return Ok(found);
-            }
-        }
+        let statement = sql!(
+            "select j.subject_id, j.job_id, j.purpose, j.judge, s.total_score, coalesce(s.simulated, false) as made_up
+             from scoring_jobs j left join session_scores s on s.job_id = j.job_id
+             where j.batch_id = $1 and j.purpose in ('repeat', 'jury') and (j.subject_id, j.job_id) > ($2, $3)
+             order by j.subject_id, j.job_id limit $4",
+            batch_id,
+            after.0,
+            after.1,
+            READ
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(asked)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 }
 

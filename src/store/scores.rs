@@ -52,6 +52,17 @@ pub struct SessionScoreRow {
     pub usage: Usage,
 }
 
+/// Which scores go out: those of real judges that are good enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoodScores {
+    /// Narrows further.
+    pub filter: ScoreFilter,
+    /// The lowest total, 0-100.
+    pub min_score: u8,
+    /// The moment at which they are or were their sessions' current ones.
+    pub at: DateTime<Utc>,
+}
+
 macro_rules! select_scores {
     () => {
         "select s.score_id, s.session_id, s.job_id, s.criteria_hash, s.purpose, s.total_score, s.score_breakdown, s.score_reasoning,
@@ -122,28 +133,36 @@ impl Store {
         self.scores_by(&statement).await
     }
 
-    /// Current scores of real judges with a total of at least `min_score`, in the order of their ids behind `after`; at most
-    /// `limit`.
+    /// The good scores that were current at a moment, in the order of their sessions' ids behind `after`; at most `limit`.
+    ///
+    /// A session has one score at a moment, and its place among the ids: read page by page, it comes once, however often it is
+    /// scored meanwhile.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn good_scores(
         &self,
-        filter: &ScoreFilter,
-        min_score: u8,
+        good: &GoodScores,
         after: Option<Uuid>,
         limit: u32,
     ) -> Result<Vec<SessionScoreRow>, StoreError> {
         let mut statement = sql!(select_scores!());
-        filter.push_to(&mut statement);
+        good.filter.push_join(&mut statement);
+        statement
+            .push(" where s.purpose = 'score' and s.scored_at <= ")
+            .push_arg(good.at)
+            .push(" and (s.superseded_at is null or s.superseded_at > ")
+            .push_arg(good.at)
+            .push(")");
+        good.filter.push_narrowed(&mut statement);
         statement
             .push(" and s.simulated = ")
             .push_arg(false)
             .push(" and s.total_score >= ")
-            .push_arg(i64::from(min_score))
-            .push(" and s.score_id > ")
+            .push_arg(i64::from(good.min_score))
+            .push(" and s.session_id > ")
             .push_arg(after.unwrap_or(Uuid::nil()))
-            .push(" order by s.score_id limit ")
+            .push(" order by s.session_id limit ")
             .push_arg(limit);
         self.scores_by(&statement).await
     }

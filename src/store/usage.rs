@@ -1,5 +1,5 @@
 //! `judge_usage_daily`: what judge calls came to, by day of UTC, judge and model. Counted as calls are logged, and never
-//! pruned.
+//! pruned: a row for each process that counts, and one for all of them when the day is over.
 //!
 //! A call that the log had to drop is in no sum; `gavel_judge_calls_dropped_total` says how many there were.
 
@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use chrono::{Datelike as _, NaiveDate};
 use uuid::Uuid;
 
+use super::db::twice;
 use super::sql::{Arg, Row, Sql, decode, sql, without_nul};
 use super::{Store, StoreError};
 use crate::job::text_enum;
@@ -69,7 +70,9 @@ pub struct JudgeSpent {
     pub today_usd: f64,
     /// USD of this month's calls, today's included, as far as their price is known.
     pub month_usd: f64,
-    /// This month's calls whose price is unknown.
+    /// Today's calls whose price is unknown.
+    pub today_unpriced_calls: i64,
+    /// This month's calls whose price is unknown, today's included.
     pub unpriced_calls: i64,
 }
 
@@ -100,8 +103,13 @@ impl UsageSum {
 
     /// USD, as far as it is known; `None` where calls are unpriced and nothing else cost anything: unknown is never 0.
     pub fn known_cost_usd(&self) -> Option<f64> {
-        (self.unpriced_calls == 0 || self.cost_usd > 0.0).then_some(self.cost_usd)
+        known_usd(self.cost_usd, self.unpriced_calls)
     }
+}
+
+/// USD of calls, as far as it is known; `None` where some have no price and the others cost nothing.
+pub fn known_usd(usd: f64, unpriced_calls: i64) -> Option<f64> {
+    (unpriced_calls == 0 || usd > 0.0).then_some(usd)
 }
 
 impl Store {
@@ -151,6 +159,7 @@ impl Store {
         const ATTEMPTED: &str = "summing up what judges cost";
         let statement = sql!(
             "select judge, sum(case when day = $1 then cost_usd else 0.0 end) as today_usd, sum(cost_usd) as month_usd,
+                cast(sum(case when day = $1 then unpriced_calls else 0 end) as bigint) as today_unpriced_calls,
                 cast(sum(unpriced_calls) as bigint) as unpriced_calls
              from judge_usage_daily where day >= $2 and day <= $1
              group by judge order by judge limit 10000",
@@ -164,6 +173,7 @@ impl Store {
                     judge: row.get("judge")?,
                     today_usd: row.get("today_usd")?,
                     month_usd: row.get("month_usd")?,
+                    today_unpriced_calls: row.get("today_unpriced_calls")?,
                     unpriced_calls: row.get("unpriced_calls")?,
                 })
             })
@@ -172,19 +182,82 @@ impl Store {
     }
 }
 
+/// Whose sums they are: those of a finished day, which no process adds to.
+const NOBODY: Uuid = Uuid::nil();
+/// Finished days that are folded at once.
+const DAYS: u32 = 100;
+/// What a row holds.
+const COLUMNS: &str = "day, judge, model, worker_id, calls, failed_calls, tokens_in, tokens_in_cached, tokens_out, \
+                       cost_usd, unpriced_calls";
+
+/// Sums by day, judge and model.
+type Sums = BTreeMap<(String, String, String), UsageSum>;
+
+impl Store {
+    /// Folds what each process counted into one row for each judge and model, of the days before yesterday: every start of a
+    /// process would be a row for ever. Any number of processes may do so at once; what is counted late is folded the next time.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away; a day is folded whole or not at all.
+    pub async fn fold_usage(&self, today: NaiveDate) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "folding the sums of judge calls";
+        let Some(yesterday) = today.pred_opt() else {
+            return Ok(());
+        };
+        let days = sql!(
+            "select distinct day from judge_usage_daily where day < $1 and worker_id <> $2 order by day limit $3",
+            yesterday.to_string(),
+            NOBODY,
+            DAYS
+        );
+        for row in &self.db.read(ATTEMPTED, &days).await? {
+            let day: String = row.get("day").map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            twice!(ATTEMPTED, self.fold_day(&day))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a day's rows out and puts their sums in, in one transaction: whoever adds up sees the ones or the others.
+    async fn fold_day(&self, day: &str) -> sqlx::Result<()> {
+        let mut conn = self.db.writer().await?;
+        let mut tx = conn.begin().await?;
+        let mut taken = sql!(
+            "delete from judge_usage_daily where day = $1 and worker_id <> $2 returning ",
+            day,
+            NOBODY
+        );
+        taken.push(COLUMNS);
+        let mut sums = Sums::new();
+        for row in &tx.fetch(&taken).await? {
+            let key = (row.get("day")?, row.get("judge")?, row.get("model")?);
+            sums.entry(key).or_default().add(&figures(row)?);
+        }
+        if let Some(add) = add_statement(sums, NOBODY) {
+            tx.execute(&add).await?;
+        }
+        tx.commit().await
+    }
+}
+
 /// Adds calls to the sums of their days, as the process `counter`; `None` for no calls.
 pub(super) fn count_statement<'a>(
     calls: impl Iterator<Item = &'a CallRecord>,
     counter: Uuid,
 ) -> Option<Sql> {
-    const COLUMNS: &str = "day, judge, model, worker_id, calls, failed_calls, tokens_in, tokens_in_cached, tokens_out, \
-                           cost_usd, unpriced_calls";
-    let mut sums: BTreeMap<(NaiveDate, _, _), UsageSum> = BTreeMap::new();
+    let mut sums = Sums::new();
     for call in calls {
-        let (judge, model) = (without_nul(&call.judge), without_nul(&call.model));
-        let key = (call.at.date_naive(), judge, model);
+        let key = (
+            call.at.date_naive().to_string(),
+            without_nul(&call.judge).into_owned(),
+            without_nul(&call.model).into_owned(),
+        );
         sums.entry(key).or_default().add_call(call);
     }
+    add_statement(sums, counter)
+}
+
+/// Adds sums to the rows of `counter`; `None` for none.
+fn add_statement(sums: Sums, counter: Uuid) -> Option<Sql> {
     if sums.is_empty() {
         return None;
     }
@@ -192,9 +265,9 @@ pub(super) fn count_statement<'a>(
         .into_iter()
         .map(|((day, judge, model), sum)| {
             vec![
-                Arg::from(day.to_string()),
-                judge.as_ref().into(),
-                model.as_ref().into(),
+                Arg::from(day),
+                judge.into(),
+                model.into(),
                 counter.into(),
                 sum.calls.into(),
                 sum.failed_calls.into(),
@@ -244,6 +317,13 @@ fn sum(row: &Row, by: UsageBy) -> sqlx::Result<UsageSum> {
         day,
         judge,
         model,
+        ..figures(row)?
+    })
+}
+
+/// What calls came to, whatever they are summed by.
+fn figures(row: &Row) -> sqlx::Result<UsageSum> {
+    Ok(UsageSum {
         calls: row.get("calls")?,
         failed_calls: row.get("failed_calls")?,
         tokens_in: row.get("tokens_in")?,
@@ -251,6 +331,7 @@ fn sum(row: &Row, by: UsageBy) -> sqlx::Result<UsageSum> {
         tokens_out: row.get("tokens_out")?,
         cost_usd: row.get("cost_usd")?,
         unpriced_calls: row.get("unpriced_calls")?,
+        ..UsageSum::default()
     })
 }
 

@@ -47,8 +47,8 @@ impl Default for Limits {
 pub struct Reading<'a> {
     /// What it is written in.
     pub format: Format,
-    /// Whose fields its columns are.
-    pub kind: Kind,
+    /// Whose fields its columns are; `None`: those of `also` are all there are.
+    pub kind: Option<Kind>,
     /// Columns beside those of the kind that the reader of the rows knows; of objects in JSON any field is taken.
     pub also: &'a [Field],
     /// How much is read.
@@ -60,7 +60,7 @@ impl Reading<'static> {
     pub fn of(format: Format, kind: Kind) -> Self {
         Self {
             format,
-            kind,
+            kind: Some(kind),
             also: &[],
             limits: Limits::default(),
         }

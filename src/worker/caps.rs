@@ -97,6 +97,7 @@ mod tests {
             judge: judge.to_owned(),
             today_usd,
             month_usd,
+            today_unpriced_calls: 0,
             unpriced_calls: 0,
         }
     }

@@ -1,6 +1,8 @@
 //! Keeps the database from growing for ever: expired replies, old judge calls, imports that ended long ago, workers that are
 //! long gone.
 //!
+//! What processes counted of finished days is folded into one row for each judge and model.
+//!
 //! Every worker prunes, once an hour; rows that another one took are no trouble. Jobs, sessions and scores are never
 //! deleted.
 
@@ -29,6 +31,9 @@ pub(super) async fn run(
             Ok(0) => {}
             Ok(rows) => tracing::info!(rows, "pruned what is past its time"),
             Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
+        }
+        if let Err(error) = store.fold_usage(now.date_naive()).await {
+            tracing::warn!(%error, "could not fold what calls came to; it tries again in an hour");
         }
         tokio::select! {
             () = tokio::time::sleep(PERIOD) => {}

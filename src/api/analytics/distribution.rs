@@ -41,7 +41,7 @@ impl From<Bucket> for BucketView {
 
 /// Scores with the same rating.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct RatingView {
+pub(in crate::api) struct RatingShare {
     /// The word.
     pub(in crate::api) rating: Rating,
     /// How many scores.
@@ -87,7 +87,7 @@ pub(in crate::api) struct Distribution {
     /// From 0 to 100, the empty buckets too.
     pub(in crate::api) histogram: Vec<BucketView>,
     /// By rating, the worst first.
-    pub(in crate::api) ratings: Vec<RatingView>,
+    pub(in crate::api) ratings: Vec<RatingShare>,
     /// How many of the sessions are counted.
     pub(in crate::api) coverage: CoverageView,
     /// Whether the scores are those of a simulated judge.
@@ -102,6 +102,7 @@ pub(in crate::api) struct Distribution {
     params(Selection, ("points" = Option<u8>, Query, description = "Totals a bucket of the histogram: 5 or 10; default 10")),
     responses(
         (status = 200, description = "The distribution", body = Distribution),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -109,13 +110,17 @@ async fn distribution(
     State(state): State<ApiState>,
     mut params: Params,
 ) -> Result<Json<Distribution>, ApiError> {
-    let current = state.enqueue.current_criteria();
-    let filter = selection(&mut params, &current.hash.0, Unnamed::Current);
-    let points = params.take::<u8>("points").unwrap_or(10);
-    if !matches!(points, 5 | 10) {
-        params.fault("points", "must be 5 or 10".to_owned());
-    }
+    let chosen = selection(&mut params, Unnamed::Current);
+    let points = match params.text("points").as_deref() {
+        None | Some("10") => 10,
+        Some("5") => 5,
+        Some(_) => {
+            params.fault("points", "must be 5 or 10".to_owned());
+            10
+        }
+    };
     params.finish()?;
+    let filter = chosen.filter(&state).await?;
     let totals = state.store.totals(&filter).await?;
     let sessions = state.store.sessions_in(&filter).await?;
     let counted = Counted::of(&totals);
@@ -130,7 +135,7 @@ async fn distribution(
     warnings.extend(counted.warning_of_mixed());
     // What was scored between the two questions is a session too.
     let sessions = u64::try_from(sessions).unwrap_or(0).max(counted.scores);
-    let rating = |rating: Rating| RatingView {
+    let rating = |rating: Rating| RatingShare {
         rating,
         scores: histogram.rated(rating),
         share: share(histogram.rated(rating), counted.scores),

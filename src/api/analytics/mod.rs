@@ -11,7 +11,9 @@ use chrono::{DateTime, Utc};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::ApiState;
+use super::criteria_named::{FORMS, is_name, whole};
 use super::params::Params;
+use super::problem::ApiError;
 use crate::store::{MadeBy, ScoreFilter, TotalCount};
 
 /// With fewer scores than this a figure says little.
@@ -30,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(super) struct Selection {
-    /// Criteria of the scores: `any`, `current`, or a hash of 64 hex digits.
+    /// Criteria of the scores: `any`, `current`, or a hash of 64 hex digits, at least its first 8.
     criteria: Option<String>,
     /// Of sessions that completed (else were first seen) at or after, RFC 3339.
     from: Option<DateTime<Utc>>,
@@ -47,42 +49,46 @@ pub(super) enum Unnamed {
     Current,
 }
 
+/// Which scores a query chooses.
+pub(super) struct Chosen {
+    /// What names their criteria; `None`: any.
+    criteria: Option<String>,
+    /// As in [`Selection`].
+    pub(super) from: Option<DateTime<Utc>>,
+    /// As in [`Selection`].
+    pub(super) to: Option<DateTime<Utc>>,
+}
+
 /// Takes the choice of scores out of a query; faults stay with the query.
-pub(super) fn selection(
-    params: &mut Params,
-    current_criteria: &str,
-    unnamed: Unnamed,
-) -> ScoreFilter {
-    let current = || Some(current_criteria.to_owned());
-    let criteria_hash = match params.text("criteria").as_deref() {
-        Some("any") => None,
-        Some("current") => current(),
-        Some(hash) if hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            Some(hash.to_ascii_lowercase())
-        }
-        Some(_) => {
-            let message = "must be any, current or a hash of 64 hex digits";
-            params.fault("criteria", message.to_owned());
-            None
-        }
-        None => match unnamed {
-            Unnamed::Any => None,
-            Unnamed::Current => current(),
-        },
+pub(super) fn selection(params: &mut Params, unnamed: Unnamed) -> Chosen {
+    let criteria = match (params.text("criteria"), unnamed) {
+        (None, Unnamed::Any) => None,
+        (None, Unnamed::Current) => Some("current".to_owned()),
+        (Some(text), _) if text == "any" => None,
+        (Some(text), _) => Some(text),
     };
-    let filter = ScoreFilter {
-        criteria_hash,
-        from: params.take::<DateTime<Utc>>("from"),
-        to: params.take::<DateTime<Utc>>("to"),
-    };
-    if filter
-        .from
-        .zip(filter.to)
-        .is_some_and(|(from, to)| from >= to)
-    {
+    if criteria.as_deref().is_some_and(|text| !is_name(text)) {
+        params.fault("criteria", format!("must be any, {FORMS}"));
+    }
+    let (from, to) = (params.time("from"), params.time("to"));
+    if from.zip(to).is_some_and(|(from, to)| from >= to) {
         params.fault("from", "is not before to".to_owned());
     }
-    filter
+    Chosen { criteria, from, to }
+}
+
+impl Chosen {
+    /// The scores, their criteria by their whole hash.
+    pub(super) async fn filter(self, state: &ApiState) -> Result<ScoreFilter, ApiError> {
+        Ok(ScoreFilter {
+            criteria_hash: match self.criteria {
+                Some(text) => Some(whole(state, "/criteria", text).await?),
+                None => None,
+            },
+            from: self.from,
+            to: self.to,
+        })
+    }
 }
 
 /// Whose scores are counted.

@@ -74,6 +74,7 @@ pub(in crate::api) struct NameList {
     params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
     responses(
         (status = 200, description = "The tools", body = NameList),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -90,6 +91,7 @@ async fn missing_tools(
     params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
     responses(
         (status = 200, description = "The approaches", body = NameList),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -105,10 +107,10 @@ async fn list(
     mut params: Params,
     named: Named,
 ) -> Result<Json<NameList>, ApiError> {
-    let current = state.enqueue.current_criteria();
-    let filter = selection(&mut params, &current.hash.0, Unnamed::Any);
+    let chosen = selection(&mut params, Unnamed::Any);
     let limit = params.limit();
     params.finish()?;
+    let filter = chosen.filter(state).await?;
     let counted = Counted::of(&state.store.totals(&filter).await?);
     let names = state
         .store

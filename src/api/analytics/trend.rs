@@ -68,16 +68,17 @@ pub(in crate::api) struct Trend {
     params(Selection, ("every" = Option<Period>, Query, description = "How long a period is; default day")),
     responses(
         (status = 200, description = "The trend", body = Trend),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json<Trend>, ApiError> {
-    let current = state.enqueue.current_criteria();
     let every = params.take::<Period>("every").unwrap_or(Period::Day);
-    let filter = selection(&mut params, &current.hash.0, Unnamed::Any);
-    let end = filter.to.unwrap_or_else(|| state.clock.now());
+    let chosen = selection(&mut params, Unnamed::Any);
+    let to = chosen.to;
+    let end = to.unwrap_or_else(|| state.clock.now());
     let first = every.back(end.date_naive(), PERIODS - 1);
-    let from = filter
+    let from = chosen
         .from
         .unwrap_or_else(|| first.and_time(NaiveTime::MIN).and_utc());
     let days = (end - from).num_days();
@@ -90,7 +91,7 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
     params.finish()?;
     let filter = ScoreFilter {
         from: Some(from),
-        ..filter
+        ..chosen.filter(&state).await?
     };
     let totals = state.store.totals_by_day(&filter).await?;
     let counted = Counted::of(&totals);
@@ -117,7 +118,7 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
     Ok(Json(Trend {
         every,
         from,
-        to: filter.to,
+        to,
         items: lines.into_iter().map(item).collect(),
         scores: counted.scores,
         simulated: counted.is_simulated(),

@@ -1,6 +1,7 @@
 //! `gavel batches`: list, show, move, pay for and watch what was asked for together.
 
 mod show;
+mod spread;
 mod watch;
 
 use clap::{Args, Subcommand};
@@ -16,6 +17,7 @@ use crate::job::Kind;
 use crate::store::BatchState;
 
 pub(super) use show::{dollars, duration, print_batch, skipped};
+pub(super) use spread::print_spread;
 pub(super) use watch::{exit_of, watch};
 
 /// List, show, pause, resume, cancel, retry and watch batches
@@ -80,6 +82,21 @@ enum What {
         /// USD, or none for no budget
         #[arg(value_name = "USD|none", value_parser = budget)]
         budget: Budget,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show how far the scores of a batch of repeats, or of a jury, lie apart
+    #[command(
+        long_about = "Show how far the scores of a batch of repeats (`gavel rescore --repeat`), or of a jury (`--judge` several \
+                      times), lie apart: all sessions together, each judge, and each session. May be asked while the batch \
+                      runs; docs/trust.md says how to read it.\n\nExit codes: 0 shown, 4 the batch asks nothing twice."
+    )]
+    Spread {
+        /// The batch's id
+        id: Uuid,
+        /// At most this many sessions
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
         #[command(flatten)]
         common: Common,
     },
@@ -155,6 +172,20 @@ impl Batches {
                 };
                 common.reach.run(global, Needs::Existing, command).await
             }
+            What::Spread { id, limit, common } => {
+                let command = async |reached: Reached<'_>| {
+                    let report = reached.client.spread(*id, *limit).await?;
+                    match common.json {
+                        true => output::json(&report)?,
+                        false => print_spread(&report)?,
+                    }
+                    Ok(match report["purpose"].is_null() {
+                        true => Exit::Nothing,
+                        false => Exit::Done,
+                    })
+                };
+                common.reach.run(global, Needs::Existing, command).await
+            }
             What::Watch { one } => one.watched(global).await,
         }
     }
@@ -222,12 +253,13 @@ impl One {
 
 /// What becomes of a batch that nobody watches any more.
 pub(super) fn goes_on(id: Uuid, reach: &ReachArgs) -> String {
+    let again = reach.again();
     if reach.is_remote() {
-        format!("batch {id} goes on; watch it again with: gavel batches watch {id}")
+        format!("batch {id} goes on; watch it again with: gavel batches watch {id}{again}")
     } else {
         format!(
             "batch {id} stays as it is, and goes on wherever workers run (`gavel up` for a data folder); watch it again \
-             with: gavel batches watch {id}"
+             with: gavel batches watch {id}{again}"
         )
     }
 }

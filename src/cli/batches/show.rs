@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::cli::costs::without_price;
 use crate::cli::outcome::CliError;
 use crate::cli::output::{self, cell};
 use crate::client::{list, text};
@@ -77,11 +78,24 @@ pub(in crate::cli) fn print_batch(batch: &Value) -> Result<(), CliError> {
 /// Where a batch stands, in words.
 pub(super) fn standing(batch: &Value) -> String {
     match (text(batch, "/state"), text(batch, "/origin")) {
+        ("running", _) | ("expanding", "rescore") if batch["stopped"].is_object() => stopped(batch),
         ("expanding", "rescore") => "running, and still collecting its sessions".to_owned(),
         ("expanding", _) => "its items are being stored".to_owned(),
         ("paused", _) => paused(batch),
         (state, _) => state.to_owned(),
     }
+}
+
+/// What stops the judges of a batch that isn't paused itself.
+fn stopped(batch: &Value) -> String {
+    let until = match text(batch, "/stopped/until") {
+        "" => String::new(),
+        until => format!("; it goes on at {until}"),
+    };
+    format!(
+        "running, but stopped: {}{until}",
+        text(batch, "/stopped/message")
+    )
 }
 
 fn paused(batch: &Value) -> String {
@@ -189,8 +203,9 @@ pub(super) fn money(batch: &Value) -> String {
     match (spent, unpriced) {
         (None, _) => format!("unknown, a model has no price{budget}"),
         (Some(spent), 0) => format!("{spent:.4} USD{budget}"),
+        (Some(spent), n) if spent <= 0.0 => format!("unknown{}{budget}", without_price(n)),
         (Some(spent), _) => {
-            format!("at least {spent:.4} USD, some calls have no price{budget}")
+            format!("at least {spent:.4} USD{budget}, some calls have no price")
         }
     }
 }
@@ -243,6 +258,10 @@ mod tests {
                 "paused by its budget: 1.01 of 1 USD are spent",
             ),
             (json!({"state": "paused", "paused": null}), "paused"),
+            (
+                json!({"state": "running", "stopped": {"message": "judge a is paused", "until": null}}),
+                "running, but stopped: judge a is paused",
+            ),
         ] {
             assert_eq!(standing(&batch), words);
         }
@@ -258,7 +277,11 @@ mod tests {
         );
         assert_eq!(
             money(json!({"spent_usd": 1.5, "budget_usd": 2.0, "unpriced_calls": 3})),
-            "at least 1.5000 USD, some calls have no price of 2 USD at most"
+            "at least 1.5000 USD of 2 USD at most, some calls have no price"
+        );
+        assert_eq!(
+            money(json!({"spent_usd": 0.0, "cost_usd": null, "unpriced_calls": 3})),
+            "unknown (3 calls without a price)"
         );
     }
 

@@ -36,7 +36,7 @@ fn has_ended(batch: &Value) -> bool {
 /// What stands beside the counts while a batch runs.
 fn beside(batch: &Value) -> String {
     let mut parts = vec![money(batch)];
-    if text(batch, "/state") == "expanding" {
+    if text(batch, "/state") == "expanding" || batch["stopped"].is_object() {
         parts.insert(0, standing(batch));
     }
     if let Some(eta) = batch.pointer("/progress/eta_s").and_then(Value::as_f64) {

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use chrono::DateTime;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::cli::outcome::CliError;
 use crate::client::{Client, Rated};
+use crate::clock::read_time;
 use crate::job::Kind;
 use crate::score::session::Rating;
 use crate::score::trust::Quality;
@@ -17,9 +18,11 @@ use crate::suite::{Format, Reading, Row, SuiteError, read};
 
 /// Faults that are told at once.
 const TOLD: usize = 20;
+/// How far the clock of whoever wrote the file may be ahead; the service takes as much.
+const AHEAD: TimeDelta = TimeDelta::minutes(5);
 
-/// The columns beside `session_id`.
-const COLUMNS: [Field; 7] = {
+/// The columns.
+const COLUMNS: [Field; 8] = {
     const fn text(name: &'static str) -> Field {
         Field {
             name,
@@ -27,6 +30,7 @@ const COLUMNS: [Field; 7] = {
         }
     }
     [
+        text("session_id"),
         text("score_id"),
         text("total"),
         text("rating"),
@@ -51,11 +55,11 @@ pub(super) struct FileRating {
 pub(super) struct Ratings(pub(super) Vec<FileRating>);
 
 impl Ratings {
-    /// Reads a file.
+    /// Reads a file, as of `now`.
     ///
     /// # Errors
     /// All its faults, the first 20 in words.
-    pub(super) fn read(path: &Path) -> Result<Self, CliError> {
+    pub(super) fn read(path: &Path, now: DateTime<Utc>) -> Result<Self, CliError> {
         let format = Format::of_path(path).ok_or_else(|| {
             CliError::usage(format!(
                 "{}: its name must end in .csv, .xlsx, .json or .jsonl",
@@ -65,8 +69,8 @@ impl Ratings {
         let file = std::fs::File::open(path).map_err(|error| {
             CliError::usage(format!("{}: can't be read: {error}", path.display()))
         })?;
-        // A session's payload has the column session_id, and one that no rating has, which is refused by row.
         let reading = Reading {
+            kind: None,
             also: &COLUMNS,
             ..Reading::of(format, Kind::Session)
         };
@@ -76,7 +80,10 @@ impl Ratings {
             Err(fault) => return Err(told(path, &[fault])),
         };
         for row in rows {
-            match row.map_err(|fault| vec![fault]).and_then(rating) {
+            match row
+                .map_err(|fault| vec![fault])
+                .and_then(|row| rating(row, now))
+            {
                 Ok(rating) => ratings.push(rating),
                 Err(found) => faults.extend(found),
             }
@@ -148,11 +155,11 @@ fn fault(line: u64, column: &str, message: impl Into<String>) -> SuiteError {
 }
 
 /// Reads one row; all its faults at once.
-fn rating(row: Row) -> Result<FileRating, Vec<SuiteError>> {
+fn rating(row: Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
     let mut faults = Vec::new();
     for name in row.fields.keys() {
-        let known = name == "session_id" || COLUMNS.iter().any(|column| column.name == name);
+        let known = COLUMNS.iter().any(|column| column.name == name);
         if !known {
             faults.push(fault(line, name, "is no column of ratings"));
         }
@@ -181,12 +188,11 @@ fn rating(row: Row) -> Result<FileRating, Vec<SuiteError>> {
         body.insert("comment".to_owned(), json!(comment));
     }
     if let Some(at) = cell("at") {
-        if DateTime::parse_from_rfc3339(&at).is_err() {
-            faults.push(fault(
-                line,
-                "at",
-                format!("is {at:?}; a time such as 2026-01-31T12:00:00Z is expected"),
-            ));
+        match read_time(&at) {
+            // What the service would refuse, when the rows before it are stored.
+            Ok(at) if at > now + AHEAD => faults.push(fault(line, "at", "lies in the future")),
+            Ok(_) => {}
+            Err(wrong) => faults.push(fault(line, "at", format!("{at:?} {wrong}"))),
         }
         body.insert("at".to_owned(), json!(at));
     }

@@ -13,6 +13,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, cell, rounded};
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::{Rated, RatingPut, list};
+use crate::clock::{Clock as _, SystemClock};
 use file::{FileRating, Ratings as RatingsFile};
 
 /// Import and list what people say of scores, and show how far they and the judge agree
@@ -117,7 +118,7 @@ impl Ratings {
 
 impl Import {
     async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let ratings = RatingsFile::read(&self.file)?;
+        let ratings = RatingsFile::read(&self.file, SystemClock.now())?;
         if ratings.0.is_empty() {
             let file = self.file.display();
             output::note(&format!("nothing to import: {file} holds no rating"));

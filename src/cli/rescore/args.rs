@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
 use crate::cli::batches::dollars;
 use crate::cli::reach::ReachArgs;
-use crate::clock::{Clock as _, SystemClock};
+use crate::clock::{Clock as _, SystemClock, is_taken};
 
 /// How many sessions a preview scores unless told otherwise.
 const PREVIEWED: u64 = 50;
@@ -27,10 +27,11 @@ const PREVIEWED: u64 = 50;
                   them.\n\nExit codes: 0 started (with --watch: everything is scored), 2 usage or settings, 3 the \
                   service is down (with --watch: something has no score, or the batch is paused), 4 nothing to score, or \
                   not wanted, 130 interrupted (a batch that was started goes on).",
-    after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20"
+    after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20",
+    group = ArgGroup::new("sampled").args(["sample", "preview"]).multiple(true)
 )]
 pub(in crate::cli) struct Rescore {
-    /// Judge by these stored criteria: a hash, or current [default: current]
+    /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
     #[arg(long, value_name = "HASH|current", help_heading = "What for")]
     pub(super) criteria: Option<String>,
     /// Try out a criteria file on a sample: stores the definition, and scores without replacing any score
@@ -109,7 +110,8 @@ pub(in crate::cli) struct Rescore {
         long,
         value_name = "S",
         help_heading = "Which sessions",
-        default_value_t = 1
+        default_value_t = 1,
+        requires = "sampled"
     )]
     pub(super) seed: u64,
 
@@ -171,6 +173,7 @@ fn time(text: &str) -> Result<DateTime<Utc>, String> {
         .map(|moment| moment.to_utc())
         .or_else(date)
         .or_else(age)
+        .filter(|moment| is_taken(*moment))
         .ok_or_else(|| {
             "give a time (2026-01-31T08:00:00Z), a date (2026-01-31) or an age (30d, 12h)"
                 .to_owned()
@@ -332,6 +335,7 @@ mod tests {
             ("--preview f --criteria abc", "cannot be used with"),
             ("--economy --budget 3", "cannot be used with"),
             ("--repeat 1", "2..=20"),
+            ("--seed 3", "--sample <N>"),
             ("--failed --unscored", "cannot be used with"),
             ("--min-score 101", "0..=100"),
             ("--budget free", "give an amount of USD"),

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::plan::to_score;
-use super::batches::{exit_of, goes_on, id_of, print_batch, watch};
+use super::batches::{exit_of, goes_on, id_of, print_batch, print_spread, watch};
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
-use crate::client::{Client, list, text};
+use crate::client::{Client, text};
 use crate::config::Settings;
 use crate::job::Kind;
 
@@ -153,32 +153,36 @@ impl Rescore {
         ))
     }
 
-    /// The closing words: where the batch is followed, and how a candidate is compared and made current.
+    /// The closing words: where the batch is followed, how far its scores lie apart, and how a candidate is compared and made
+    /// current.
     async fn say_how_to_go_on(&self, client: &Client, batch: &Value) -> Result<(), CliError> {
-        let id = text(batch, "/batch_id");
+        let (id, again) = (id_of(batch)?, self.reach.again());
         if !self.watch {
             output::note(&match self.reach.is_remote() {
-                true => format!("follow it with: gavel batches watch {id}"),
+                true => format!("follow it with: gavel batches watch {id}{again}"),
                 false => format!(
-                    "it runs wherever workers run; over a data folder that is `gavel up`, or: gavel batches watch {id}"
+                    "it runs wherever workers run; over a data folder that is `gavel up`, or: gavel batches watch \
+                     {id}{again}"
                 ),
             });
         }
-        let Some(file) = &self.preview else {
-            return Ok(());
-        };
-        let versions = client.criteria_list().await?;
-        let current = list(&versions, "/items").iter().find(|version| {
-            version["is_current"] == json!(true) && version["kind"] == json!(Kind::Session)
-        });
-        let current = current.map_or("CURRENT".to_owned(), |v| cell(v, "/criteria_hash"));
-        let candidate = text(batch, "/criteria_hash");
-        output::note(&format!(
-            "compare them: gavel criteria compare {current} {candidate}\n\
-             make it current: let GAVEL_SCORING_CONFIG of the API name {}, and send SIGHUP or restart; then: gavel rescore \
-             --not-current",
-            file.display()
-        ));
+        if self.repeat.is_some() || !self.judge.is_empty() {
+            if self.watch && !self.json {
+                print_spread(&client.spread(id, 0).await?)?;
+            }
+            output::note(&format!(
+                "how far its scores lie apart, session by session: gavel batches spread {id}{again}"
+            ));
+        }
+        if let Some(file) = &self.preview {
+            let candidate = text(batch, "/criteria_hash");
+            output::note(&format!(
+                "compare them: gavel criteria compare current {candidate}{again}\n\
+                 make it current: let GAVEL_SCORING_CONFIG of the API name {}, and send SIGHUP or restart; then: gavel \
+                 rescore --not-current{again}",
+                file.display()
+            ));
+        }
         Ok(())
     }
 }

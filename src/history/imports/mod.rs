@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 pub use self::moment::{EXPECTED, moment};
 use super::tarsy::{Address, Tarsy, TarsyOptions};
-use crate::clock::Clock;
+use crate::clock::{Clock, is_taken};
 use crate::store::{ImportRow, NewImport, SessionStatus, Store, StoreError};
 
 /// Imports that one process runs at once.
@@ -296,9 +296,8 @@ fn end(
     now: DateTime<Utc>,
 ) -> Result<Option<DateTime<Utc>>, StartError> {
     let read = |text| {
-        let in_range = |at: &DateTime<Utc>| (0..=9999).contains(&chrono::Datelike::year(at));
         moment(text, now)
-            .filter(in_range)
+            .filter(|at| is_taken(*at))
             .ok_or_else(|| invalid(field, format!("is no such moment; {EXPECTED}")))
     };
     text.map(read).transpose()

@@ -8,6 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::limits;
+use crate::clock::read_time;
 use crate::score::session::Message;
 use crate::store::{SessionRecord, SessionStatus};
 
@@ -334,13 +335,10 @@ impl Faults {
     }
 
     fn time(&mut self, pointer: &str, time: Option<&str>) -> Option<DateTime<Utc>> {
-        match DateTime::parse_from_rfc3339(time?) {
-            Ok(time) => Some(time.with_timezone(&Utc).trunc_subsecs(6)),
-            Err(_) => {
-                self.add(
-                    pointer,
-                    "is not a time; RFC 3339 is expected, for example 2026-03-02T10:00:00Z",
-                );
+        match read_time(time?) {
+            Ok(time) => Some(time.trunc_subsecs(6)),
+            Err(fault) => {
+                self.add(pointer, fault);
                 None
             }
         }

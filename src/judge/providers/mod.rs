@@ -56,6 +56,16 @@ pub enum NotConfigured {
     },
 }
 
+impl NotConfigured {
+    /// What is wrong, for whoever named the judge in a request and not in a setting.
+    pub fn of_a_request(&self) -> String {
+        match self {
+            Self::Unknown { known, .. } => format!("there is no such judge; known: {known}"),
+            Self::NoKey { .. } => self.to_string(),
+        }
+    }
+}
+
 /// One judge: an entry, checked, with its key resolved (the key is secret and never shown), and the model to ask.
 #[derive(Debug, Clone)]
 pub struct JudgeSpec {

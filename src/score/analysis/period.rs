@@ -69,7 +69,6 @@ impl FromStr for Period {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|period| period.as_str() == text);
         found.ok_or_else(|| UnknownText {
-            what: "period",
             text: text.to_owned(),
             known: Self::ALL.map(Self::as_str).join(", "),
         })

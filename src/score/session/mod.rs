@@ -207,7 +207,6 @@ impl std::str::FromStr for Rating {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|word| word.as_str() == text);
         found.ok_or_else(|| UnknownText {
-            what: "rating",
             text: text.to_owned(),
             known: Self::ALL.map(Self::as_str).join(", "),
         })

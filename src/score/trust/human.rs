@@ -76,7 +76,6 @@ impl FromStr for Quality {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|word| word.as_str() == text);
         found.ok_or_else(|| UnknownText {
-            what: "quality",
             text: text.to_owned(),
             known: Self::ALL.map(Self::as_str).join(", "),
         })

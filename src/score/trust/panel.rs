@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::score::session::Rating;
-use crate::score::statistics::{Spread, mean};
+use crate::score::statistics::Spread;
 
 /// Points that a panel's totals may lie apart before its members disagree. A rating is 15 points wide but for the outer two:
 /// totals further apart share no rating, and two ratings that aren't neighbours are always further apart.
@@ -88,11 +88,30 @@ pub struct Panels {
     sessions: usize,
     complete: usize,
     scores: usize,
-    sds: Vec<f64>,
+    sds: Sum,
     flips: usize,
     flippable: usize,
     disagreements: usize,
-    judges: BTreeMap<String, (Vec<f64>, Vec<f64>)>,
+    /// The totals of each, and how far they lie above the medians.
+    judges: BTreeMap<String, (Sum, Sum)>,
+}
+
+/// Figures that are added up, and how many they are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    n: usize,
+    sum: f64,
+}
+
+impl Sum {
+    fn add(&mut self, value: f64) {
+        self.n += 1;
+        self.sum += value;
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.n > 0).then(|| self.sum / self.n as f64)
+    }
 }
 
 impl Panels {
@@ -106,7 +125,7 @@ impl Panels {
         self.scores += votes.len();
         self.disagreements += usize::from(panel.disagrees);
         if let Some(sd) = panel.spread.sd {
-            self.sds.push(sd);
+            self.sds.add(sd);
             self.flips += panel.flips;
             self.flippable += votes.len();
         }
@@ -114,8 +133,8 @@ impl Panels {
             let total = f64::from(vote.total);
             let judge = self.judges.entry(vote.judge.as_ref().to_owned());
             let (totals, differences) = judge.or_default();
-            totals.push(total);
-            differences.push(total - panel.spread.median);
+            totals.add(total);
+            differences.add(total - panel.spread.median);
         }
     }
 
@@ -126,7 +145,7 @@ impl Panels {
             sessions: self.sessions,
             complete: self.complete,
             scores: self.scores,
-            mean_sd: mean(&self.sds),
+            mean_sd: self.sds.mean(),
             flip_share: (flippable > 0).then(|| self.flips as f64 / flippable as f64),
             disagreements: self.disagreements,
             judges: self.judges.iter().filter_map(judge_figures).collect(),
@@ -134,14 +153,12 @@ impl Panels {
     }
 }
 
-fn judge_figures(
-    (judge, (totals, differences)): (&String, &(Vec<f64>, Vec<f64>)),
-) -> Option<JudgeFigures> {
+fn judge_figures((judge, (totals, differences)): (&String, &(Sum, Sum))) -> Option<JudgeFigures> {
     Some(JudgeFigures {
         judge: judge.clone(),
-        scores: totals.len(),
-        mean: mean(totals)?,
-        mean_difference: mean(differences)?,
+        scores: totals.n,
+        mean: totals.mean()?,
+        mean_difference: differences.mean()?,
     })
 }
 

@@ -31,7 +31,9 @@ impl Header {
         line: u64,
         reading: &Reading<'_>,
     ) -> Result<Self, SuiteError> {
-        let known: Vec<Field> = fields(reading.kind)
+        let known: Vec<Field> = reading
+            .kind
+            .map_or(&[][..], fields)
             .iter()
             .chain(reading.also)
             .copied()
@@ -48,7 +50,8 @@ impl Header {
                 return Err(SuiteError::row(line, fault));
             }
             let also = || reading.also.iter().find(|field| field.name == name);
-            let Some(field) = field(reading.kind, name).or_else(|| also().copied()) else {
+            let own = reading.kind.and_then(|kind| field(kind, name));
+            let Some(field) = own.or_else(|| also().copied()) else {
                 return Err(unknown(name, names.len(), line, &known));
             };
             if columns.contains(&Some(field)) {

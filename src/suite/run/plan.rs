@@ -159,7 +159,7 @@ fn rows_with(path: &Path, kind: Kind, also: &[Field]) -> Result<Rows<BufReader<F
     })?;
     let reading = Reading {
         format,
-        kind,
+        kind: Some(kind),
         also,
         limits: Limits::default(),
     };

@@ -411,3 +411,91 @@ async fn an_answer_to_bad_input_quotes_little_of_it() {
     assert!(body.contains("/force_rescore"), "{body}");
     assert!(body.len() < 2_000, "{} bytes", body.len());
 }
+
+#[tokio::test]
+async fn a_time_that_no_database_keeps_is_refused_wherever_it_is_given() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let (session, _) = server.scored(50).await;
+        let far = [
+            "-9999-01-01T00:00:00Z",
+            "%2B10000-01-01T00:00:00Z",
+            "0000-06-01T00:00:00Z",
+        ];
+        for route in [
+            "sessions",
+            "analytics/missing-tools",
+            "analytics/approaches",
+            "analytics/distribution",
+            "analytics/trend",
+            "exports/training",
+        ] {
+            for (name, time) in far.iter().flat_map(|time| [("from", time), ("to", time)]) {
+                let asked = server.get(&format!("/api/v1/{route}?{name}={time}"));
+                let problem = problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;
+                assert_eq!(pointers(&problem), [format!("/{name}")], "{route} {time}");
+            }
+            let date = server.get(&format!("/api/v1/{route}?from=2026-01-31"));
+            let problem = problem_of(date.send().await.unwrap(), 422, "invalid-request").await;
+            let said = problem["errors"][0]["message"].as_str().unwrap();
+            assert!(said.contains("for example 2026-03-02T10:00:00Z"), "{said}");
+        }
+        let rating = format!("/api/v1/sessions/{session}/ratings");
+        for time in [
+            "-9999-01-01T00:00:00Z",
+            "0000-06-01T00:00:00Z",
+            "2026-01-31",
+        ] {
+            for (path, body, pointer) in [
+                (rating.as_str(), json!({ "total": 5, "at": time }), "/at"),
+                (
+                    "/api/v1/rescore",
+                    json!({ "filter": { "from": time } }),
+                    "/filter/from",
+                ),
+                (
+                    "/api/v1/rescore",
+                    json!({ "filter": { "to": time } }),
+                    "/filter/to",
+                ),
+            ] {
+                let sent = server.post(path).json(&body).send().await.unwrap();
+                let problem = problem_of(sent, 422, "invalid-request").await;
+                assert_eq!(pointers(&problem), [pointer], "{path} {time}");
+            }
+        }
+        let mut body = session_body();
+        body["started_at"] = json!("0000-06-01T00:00:00Z");
+        let sent = put(&server, &body).send().await.unwrap();
+        let problem = problem_of(sent, 422, "invalid-request").await;
+        assert_eq!(pointers(&problem), ["/started_at"]);
+        // A position that nobody was given.
+        let cursor = format!("s{:016x}{}", i64::MAX / 2, Uuid::nil().simple());
+        let asked = server.get(&format!("/api/v1/sessions?cursor={cursor}"));
+        problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_is_none_of_the_known_and_a_number_out_of_range_say_what_is_wanted() {
+    let server = Server::with(Setup::default()).await;
+    for (query, said) in [
+        ("exports/training?min_score=-1", "must be 0-100"),
+        ("exports/training?end=maybe", "must be true or false"),
+        ("sessions?max_score=1e2", "must be 0-100"),
+        (
+            "analytics/costs?by=x",
+            "\"x\" is not known; known: day, judge, model",
+        ),
+        (
+            "analytics/trend?every=x",
+            "\"x\" is not known; known: day, week, month",
+        ),
+        ("jobs?state=x", "\"x\" is not known; known: queued"),
+    ] {
+        let asked = server.get(&format!("/api/v1/{query}"));
+        let problem = problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;
+        let message = problem["errors"][0]["message"].as_str().unwrap();
+        assert!(message.starts_with(said), "{query}: {message}");
+    }
+}

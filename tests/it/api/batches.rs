@@ -405,3 +405,25 @@ async fn a_batch_needs_the_scope_enqueue_and_a_judge() {
     let body = json!({"kind": "session", "items": [{"session_id": session}]});
     problem_of(server.json_batch(&body).await, 503, "judge-not-configured").await;
 }
+
+#[tokio::test]
+async fn the_columns_of_a_file_of_sessions_are_those_that_a_fault_lists() {
+    let server = Server::with(Setup::default()).await;
+    let session = server.session().await;
+    let send = |text: String| {
+        let path = format!("{PATH}?kind=session");
+        let sent = server.post(&path).header("content-type", "text/csv");
+        sent.body(text).send()
+    };
+    let wrong = send(format!("session_id,zzz\n{session},1\n"))
+        .await
+        .unwrap();
+    let problem = problem_of(wrong, 422, "invalid-request").await;
+    let said = problem["errors"][0]["message"].as_str().unwrap();
+    assert!(
+        said.ends_with("there are [session_id, force_rescore]"),
+        "{said}"
+    );
+    let right = format!("session_id,force_rescore\n{session},true\n");
+    json_of(send(right).await.unwrap(), 202).await;
+}

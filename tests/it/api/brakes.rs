@@ -1,6 +1,6 @@
 //! Pausing and resuming judges and the queue; workers.
 
-use gavel::store::WorkerState;
+use gavel::store::{Brake, BrakeTarget, WorkerState};
 use serde_json::json;
 
 use super::*;
@@ -267,4 +267,66 @@ async fn a_judge_that_is_stopped_by_its_cap_is_not_resumed_and_says_why() {
     assert_eq!(held["state"], "queued");
     assert_eq!(held["wait"]["reason"], "budget");
     assert!(held["wait"]["until"].is_string(), "{held:#}");
+}
+
+#[tokio::test]
+async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let sessions = [server.session().await, server.session().await];
+        let items = sessions.map(|session| json!({ "session_id": session }));
+        let body = json!({ "kind": "session", "items": items });
+        let sent = server.post("/api/v1/batches").json(&body).send().await;
+        let batch = json_of(sent.unwrap(), 202).await;
+        assert_eq!(batch["stopped"], Value::Null);
+        let items = format!(
+            "/api/v1/jobs?batch_id={}",
+            batch["batch_id"].as_str().unwrap()
+        );
+        let items = server.json_of(&items).await;
+        let job = &items["items"][0];
+        let until = SystemClock.now() + chrono::Duration::hours(1);
+        let brake = Brake {
+            target: BrakeTarget::Judge(job["judge"].as_str().unwrap().to_owned()),
+            reason: WaitReason::Budget,
+            message: "the daily cap of judge-a, 2 USD, is reached".to_owned(),
+            set_by: "worker".to_owned(),
+            since: SystemClock.now(),
+            until: Some(until),
+        };
+        // So that there is a rate from which an end could be told.
+        let done: JobId = items["items"][1]["job_id"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let job_of = server.claim(done).await;
+        let failure = Failure {
+            class: FailureClass::Rejected,
+            message: "no".to_owned(),
+        };
+        server.record(&job_of, Ending::Failed(failure)).await;
+        let this = batch["links"]["self"].as_str().unwrap();
+        let going = server.json_of(this).await;
+        assert!(going["progress"]["eta_s"].is_number(), "{going:#}");
+
+        assert!(server.store().set_budget_brake(&brake).await.unwrap());
+        let stopped = server.json_of(this).await;
+        assert_eq!(stopped["progress"]["eta_s"], Value::Null);
+        assert_eq!(
+            (&stopped["state"], &stopped["stopped"]["reason"]),
+            (&json!("running"), &json!("budget"))
+        );
+        let said = stopped["stopped"]["message"].as_str().unwrap();
+        assert!(
+            said.ends_with("the daily cap of judge-a, 2 USD, is reached"),
+            "{said}"
+        );
+        assert!(stopped["stopped"]["until"].is_string(), "{stopped:#}");
+        let wait = &server.json_of(job["links"]["self"].as_str().unwrap()).await["wait"];
+        assert_eq!(
+            (&wait["reason"], &wait["message"]),
+            (&json!("budget"), &json!(brake.message))
+        );
+    }
 }

@@ -362,6 +362,49 @@ fn every_reference_of_the_document_is_there() {
 }
 
 #[test]
+fn no_two_types_share_the_name_of_a_schema() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let mut seen = std::collections::BTreeMap::new();
+    let mut folders = vec![std::path::PathBuf::from(source)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            // A closed enum has a schema too.
+            let schemas = text.split("ToSchema").skip(1);
+            for part in schemas.chain(text.split("text_enum! {").skip(1)) {
+                let declared = part.lines().map(str::trim).find_map(|line| {
+                    let (before, name) = line.split_once("struct ").or(line.split_once("enum "))?;
+                    let name = name.split([' ', '<', '(', ';']).next()?;
+                    (before.is_empty() || before.starts_with("pub")).then(|| name.to_owned())
+                });
+                let Some(name) = declared.filter(|name| !name.starts_with('$')) else {
+                    continue;
+                };
+                if let Some(other) = seen.insert(name.clone(), path.clone()) {
+                    panic!("{name} is in {} and {}", other.display(), path.display());
+                }
+            }
+        }
+    }
+    let document = document();
+    for name in document["components"]["schemas"]
+        .as_object()
+        .unwrap()
+        .keys()
+    {
+        assert!(
+            seen.contains_key(name),
+            "{name} is declared where this test doesn't look"
+        );
+    }
+}
+
+#[test]
 fn every_problem_in_the_document_is_in_the_table() {
     use gavel::api::problem::ALL;
     let slugs: BTreeSet<&str> = ALL.iter().map(|kind| kind.slug).collect();

@@ -111,6 +111,7 @@ fn judge_check() -> JudgeCheck {
             Err(JudgeProblem {
                 judge: name.to_owned(),
                 remedy: "set its key in llm_providers.yaml".to_owned(),
+                named: "set its key in llm_providers.yaml".to_owned(),
             })
         }
     })

@@ -191,6 +191,53 @@ async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
     world.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn repeats_end_with_how_far_their_scores_lie_apart() {
+    let world = World::start(Home::embedded(), Say::Score(70)).await;
+    sessions(&world, 2).await;
+    let base = world.api.base().to_owned();
+    let args = ["rescore", "--repeat", "3", "--watch", "--server", &base];
+    let done = run_in(Place::new(), &args).await.ends(0);
+    let done = done.prints("6 scores of 2 sessions, 2 of which have all of theirs");
+    let batch = id(&batches(&world).await[0]);
+    let spread = format!("gavel batches spread {batch} --server {base}");
+    drop(done.says(&spread));
+    let shown = run(&world, &["batches", "spread", &batch]).await.ends(0);
+    drop(
+        shown
+            .prints("70 70 70")
+            .prints("standard deviation 0.0 points"),
+    );
+    let one = ["batches", "spread", &batch, "--limit", "1", "--json"];
+    let one = run(&world, &one).await.ends(0).json();
+    assert_eq!(one["items"].as_array().unwrap().len(), 1, "{one:#}");
+    let links = &batches(&world).await[0]["links"];
+    assert_eq!(links["spread"], format!("/api/v1/batches/{batch}/spread"));
+
+    let args = ["rescore", "--watch", "--server", &base];
+    drop(run_in(Place::new(), &args).await.ends(0));
+    let plain = id(&batches(&world).await[0]);
+    assert_eq!(batches(&world).await[0]["links"].get("spread"), None);
+    let nothing = run(&world, &["batches", "spread", &plain]).await.ends(4);
+    drop(nothing.says("the batch asks nothing twice"));
+    let unknown = ["rescore", "--judge", "nobody", "--judge", JUDGE];
+    let unknown = run(&world, &unknown).await.ends(2);
+    let unknown = unknown.says("judge \"nobody\": there is no such judge; known: ");
+    assert!(
+        !unknown.err.contains("DEFAULT_LLM_PROVIDER"),
+        "{}",
+        unknown.err
+    );
+    let hash = ["rescore", "--criteria", "0123456789", "--dry-run"];
+    drop(
+        run(&world, &hash)
+            .await
+            .ends(2)
+            .says("the beginning of no stored criteria's hash"),
+    );
+    world.end().await;
+}
+
 #[test]
 fn over_a_data_folder_the_batch_runs_while_the_command_watches() {
     let (place, _simulator) = embedded::place_with_judge();

@@ -54,8 +54,8 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
         "faulty.csv: row 2: holds both session_id and score_id",
         "row 3, column total: is \"101\"",
         "row 4: holds neither session_id nor score_id",
-        "row 5, column quality: unknown quality \"good\"",
-        "row 6, column at: is \"soon\"",
+        "row 5, column quality: \"good\" is not known",
+        "row 6, column at: \"soon\" is not a time",
         "row 7, column session_id: is \"none\"",
     ];
     faults(place.run(&["ratings", "import", "faulty.csv"]), &told);
@@ -69,8 +69,20 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
     place.write("columns.csv", &format!("session_id,stars\n{id},5\n"));
     faults(
         place.run(&["ratings", "import", "columns.csv"]),
-        &["column stars: is no field"],
+        &[
+            "column stars: is no field; there are [session_id, score_id, total, rating, quality, by, comment, at]",
+        ],
     );
+    // What the service refuses of a time must not be met when the rows before it are stored.
+    place.write(
+        "times.csv",
+        &format!("session_id,total,at\n{id},5,\n{id},6,9999-01-01T00:00:00Z\n{id},7,0000-01-01T00:00:00Z\n"),
+    );
+    let told = [
+        "row 3, column at: lies in the future",
+        "row 4, column at: \"0000-01-01T00:00:00Z\" lies outside of the years 1 to 9999",
+    ];
+    faults(place.run(&["ratings", "import", "times.csv"]), &told);
     let listed = place.run(&["ratings", "list", &id.to_string(), "--json"]);
     assert_eq!(
         listed.ends(0).json()["items"],
@@ -170,6 +182,30 @@ fn criteria_are_compared_and_their_texts_too() {
         .run(&["criteria", "compare", "current", "00000000"])
         .ends(2)
         .says("not stored");
+    for name in [short, &hash[..8], &hash] {
+        let shown = place
+            .run(&["criteria", "show", name, "--json"])
+            .ends(0)
+            .json();
+        assert_eq!(shown["criteria_hash"], json!(hash), "{name}");
+    }
+    for of in ["session", "query"] {
+        let current = place
+            .run(&["criteria", "current", "--kind", of, "--json"])
+            .ends(0)
+            .json();
+        assert_eq!(
+            (&current["kind"], &current["is_current"]),
+            (&json!(of), &json!(true))
+        );
+    }
+    let exported = ["export", "training", "--criteria", short];
+    place.run(&exported).ends(4).says("nothing to export");
+    let trend = ["analytics", "trend", "--criteria", short, "--json"];
+    assert_eq!(
+        place.run(&trend).ends(0).json()["items"][0]["criteria_hash"],
+        json!(hash)
+    );
     let listed = place.run(&["criteria", "list"]).ends(0);
     // A hash stands in one line, to be copied.
     listed.prints("first score").prints(&hash);

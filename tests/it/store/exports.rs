@@ -1,10 +1,19 @@
 //! The scores that go out: good, current and real ones, page by page.
 
-use gavel::store::ScoreFilter;
+use gavel::store::{GoodScores, ScoreFilter};
 
 use super::analytics::{DAY, at, rescored, scored_at, simulated};
-use super::fixtures::{score_of, scored_session};
+use super::fixtures::{now, score_of, scored_session};
 use crate::support;
+
+/// What is good now, from this total on.
+fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
+    GoodScores {
+        filter,
+        min_score,
+        at: now(),
+    }
+}
 
 #[tokio::test]
 async fn good_scores_come_page_by_page_and_are_current_and_real() {
@@ -20,11 +29,12 @@ async fn good_scores_come_page_by_page_and_are_current_and_real() {
         scored_at(store, DAY, simulated(score_of(99)), 'a').await;
         let superseded = scored_at(store, DAY, score_of(99), 'a').await;
         rescored(store, superseded, score_of(20), 'a').await;
-        let (all, mut after, mut found) = (ScoreFilter::default(), None, Vec::new());
+        let all = good_now(ScoreFilter::default(), 85);
+        let (mut after, mut found) = (None, Vec::new());
         for expected in [3, 1, 0] {
-            let page = store.good_scores(&all, 85, after, 3).await.unwrap();
+            let page = store.good_scores(&all, after, 3).await.unwrap();
             assert_eq!(page.len(), expected);
-            after = page.last().map(|row| row.score_id).or(after);
+            after = page.last().map(|row| row.session_id).or(after);
             found.extend(page.into_iter().map(|row| row.session_id));
         }
         assert_eq!(found, good);
@@ -32,12 +42,32 @@ async fn good_scores_come_page_by_page_and_are_current_and_real() {
             to: Some(at(DAY)),
             ..ScoreFilter::default()
         };
-        assert!(
-            store
-                .good_scores(&late, 0, None, 3)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        let late = store.good_scores(&good_now(late, 0), None, 3).await;
+        assert!(late.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_scored_again_between_two_pages_comes_once_as_it_was() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let mut sessions = Vec::new();
+        for total in [90, 91, 92, 93] {
+            sessions.push(scored_session(store, total).await);
+        }
+        let good = good_now(ScoreFilter::default(), 85);
+        let mut found = store.good_scores(&good, None, 2).await.unwrap();
+        // One that was sent, one that is still to come, and one that came to be.
+        rescored(store, sessions[0], score_of(95), 'b').await;
+        rescored(store, sessions[3], score_of(20), 'b').await;
+        scored_session(store, 99).await;
+        let after = found.last().map(|row| row.session_id);
+        found.extend(store.good_scores(&good, after, 9).await.unwrap());
+        let came: Vec<_> = found
+            .iter()
+            .map(|row| (row.session_id, row.score.total_score))
+            .collect();
+        let as_it_was: Vec<_> = sessions.into_iter().zip([90, 91, 92, 93]).collect();
+        assert_eq!(came, as_it_was);
     }
 }

@@ -230,7 +230,13 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
             ..real(one, 'a', 64)
         };
         score_job(store, items[2].clone(), scored).await;
-        let found = store.asked_of_panels(batch_id).await.unwrap();
+        let found = store
+            .asked_of_panels(batch_id, (Uuid::nil(), Uuid::nil()))
+            .await
+            .unwrap();
+        let after = (found[0].session_id, found[0].job_id);
+        let rest = store.asked_of_panels(batch_id, after).await.unwrap();
+        assert_eq!(rest, found[1..]);
         let found: Vec<_> = found
             .iter()
             .map(|item| {
@@ -246,7 +252,10 @@ async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
                 (other, "x", None, false),
             ]
         );
-        let none = store.asked_of_panels(Uuid::now_v7()).await.unwrap();
+        let none = store
+            .asked_of_panels(Uuid::now_v7(), (Uuid::nil(), Uuid::nil()))
+            .await
+            .unwrap();
         assert!(none.is_empty());
     }
 }

@@ -4,6 +4,7 @@ use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use gavel::job::JobId;
 use gavel::judge::{CallLog as _, CallRecord, CallUsage, ErrorClass};
 use gavel::store::{Store, UsageBy, UsageSum};
+use sqlx::Connection as _;
 
 use super::judge_memory::call;
 use crate::support;
@@ -181,9 +182,11 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
         ] {
             test.store.log(call_of("a", sent));
         }
-        let mut unpriced = call_of("b", "2026-02-03T00:00:00Z");
-        unpriced.usage.cost_usd = None;
-        test.store.log(unpriced);
+        for sent in ["2026-02-03T00:00:00Z", "2026-02-10T00:00:00Z"] {
+            let mut unpriced = call_of("b", sent);
+            unpriced.usage.cost_usd = None;
+            test.store.log(unpriced);
+        }
         test.store.calls_of(JobId::new()).await.unwrap();
         let spent = test.store.spent(day("2026-02-10")).await.unwrap();
         let figures: Vec<_> = spent
@@ -193,11 +196,12 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
                     one.judge.as_str(),
                     one.today_usd,
                     one.month_usd,
-                    one.unpriced_calls,
+                    (one.today_unpriced_calls, one.unpriced_calls),
                 )
             })
             .collect();
-        assert_eq!(figures, [("a", 0.01, 0.02, 0), ("b", 0.0, 0.0, 1)]);
+        let expected = [("a", 0.01, 0.02, (0, 0)), ("b", 0.0, 0.0, (1, 2))];
+        assert_eq!(figures, expected);
         assert!(
             test.store
                 .spent(day("2026-03-01"))
@@ -205,5 +209,70 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
                 .unwrap()
                 .is_empty()
         );
+    }
+}
+
+/// How many rows the sums are kept in.
+async fn rows(url: &str) -> i64 {
+    const COUNT: &str = "select count(*) from judge_usage_daily";
+    if url.starts_with("postgres") {
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        sqlx::query_scalar(COUNT)
+            .fetch_one(&mut conn)
+            .await
+            .unwrap()
+    } else {
+        let mut conn = sqlx::SqliteConnection::connect(url).await.unwrap();
+        sqlx::query_scalar(COUNT)
+            .fetch_one(&mut conn)
+            .await
+            .unwrap()
+    }
+}
+
+#[tokio::test]
+async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
+    for test in support::stores().await {
+        let mut stores = vec![];
+        for _ in 0..4 {
+            let store = support::reopen(&test).await;
+            for sent in [
+                "2026-01-02T08:00:00Z",
+                "2026-01-03T08:00:00Z",
+                "2026-01-04T08:00:00Z",
+            ] {
+                store.log(call_of("a", sent));
+                store.log(call_of("b", sent));
+            }
+            store.calls_of(JobId::new()).await.unwrap();
+            stores.push(store);
+        }
+        assert_eq!(rows(&test.url).await, 4 * 3 * 2);
+        let before = january(&test.store, UsageBy::Model).await;
+        // The 4th is today: the 3rd may still get calls that are written late.
+        let folds = stores
+            .iter()
+            .map(|store| store.fold_usage(day("2026-01-04")));
+        for folded in futures::future::join_all(folds).await {
+            folded.unwrap();
+        }
+        assert_eq!(rows(&test.url).await, 2 + 2 * 4 * 2);
+        let calls = |sums: &[UsageSum]| -> Vec<(i64, i64)> {
+            sums.iter().map(|sum| (sum.calls, sum.tokens_in)).collect()
+        };
+        let after = january(&test.store, UsageBy::Model).await;
+        assert_eq!(calls(&after), calls(&before));
+        let spent = test.store.spent(day("2026-01-04")).await.unwrap();
+        assert!((spent[0].month_usd - 0.12).abs() < 1e-9, "{spent:?}");
+
+        // One that is written late is added, and folded the next time.
+        stores[0].log(call_of("a", "2026-01-02T23:00:00Z"));
+        stores[0].calls_of(JobId::new()).await.unwrap();
+        test.store.fold_usage(day("2026-01-04")).await.unwrap();
+        assert_eq!(rows(&test.url).await, 2 + 2 * 4 * 2);
+        assert_eq!(january(&test.store, UsageBy::Judge).await[0].calls, 13);
+        for store in stores {
+            store.close().await;
+        }
     }
 }
