@@ -155,10 +155,7 @@ fn usage_statement(answers: &[&ItemAnswer]) -> Sql {
         "update scoring_jobs set
             tokens_in = tokens_in + v_tokens_in,
             tokens_out = tokens_out + v_tokens_out,
-            cost_usd = case
-                when v_cost_usd is not null then cost_usd + v_cost_usd
-                when v_tokens_in = 0 and v_tokens_out = 0 then cost_usd
-            end
+            cost_usd = cost_usd + v_cost_usd
          from v where job_id = v_job_id",
     );
     statement
