@@ -65,6 +65,8 @@ async fn each_word_of_the_filter_narrows() {
             (json!({"min_score": 30, "max_score": 99}), 2),
             (json!({"criteria": "current"}), 2),
             (json!({"criteria": current}), 2),
+            (json!({"criteria": current.to_ascii_uppercase()}), 2),
+            (json!({"min_score": 40, "max_score": 40}), 1),
             (json!({"criteria": "not_current"}), 0),
             (json!({"tag": "staging"}), 1),
             (json!({"agent": "db-agent"}), 1),
@@ -249,6 +251,16 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
         of(json!({"ids": []}), "/filter/ids", "leave it out"),
         of(json!({"ids": ["x"]}), "/filter/ids/0", "UUID"),
         of(json!({"from": "soon"}), "/filter/from", ""),
+        of(
+            json!({"min_score": 60, "max_score": 50}),
+            "/filter/min_score",
+            "max_score",
+        ),
+        of(
+            json!({"from": "2026-02-02T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
+            "/filter/from",
+            "later than to",
+        ),
     ]
 }
 
