@@ -36,6 +36,7 @@ const COMMON: &[Version] = &[
     version!(11, "ratings", "0011_ratings"),
     version!(12, "usage", "0012_usage"),
     version!(13, "provider_batches", "0013_provider_batches"),
+    version!(15, "asked_keys", "0015_asked_keys"),
 ];
 
 const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];
