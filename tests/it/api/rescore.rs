@@ -186,6 +186,23 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
 }
 
 #[tokio::test]
+async fn a_plan_of_prompts_of_which_none_fits_knows_no_cost() {
+    let setup = Setup {
+        criteria: criteria(fakes::NARROW, "Judge it."),
+        ..Setup::default()
+    };
+    let server = Server::with(setup).await;
+    let nothing = server.plan(json!({})).await;
+    assert_eq!(nothing["cost_usd"]["expected"], 0.0, "{nothing:#}");
+    server.session().await;
+    let plan = server.plan(json!({})).await;
+    assert_eq!(plan["to_score"], 1, "{plan:#}");
+    assert_eq!(plan["cost_usd"], Value::Null, "{plan:#}");
+    let warnings = plan["warnings"].to_string();
+    assert!(warnings.contains("fits judge"), "{warnings}");
+}
+
+#[tokio::test]
 async fn a_sample_is_the_same_whenever_it_is_drawn() {
     let server = Server::with(Setup::default()).await;
     for _ in 0..12 {
