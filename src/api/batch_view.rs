@@ -278,7 +278,7 @@ impl BatchView {
             kind: batch.kind,
             origin: batch.origin,
             state: batch.state,
-            counts: counts(batch.total, figures),
+            counts: counts(figures),
             verdict: figures.verdict.map(VerdictView::from),
             purpose: batch.purpose,
             criteria_hash: batch.criteria_hash,
@@ -314,9 +314,10 @@ fn batch_path(id: Uuid) -> String {
     format!("/api/v1/batches/{id}")
 }
 
-fn counts(total: i64, figures: &BatchFigures) -> BatchCounts {
+/// Of one look, the total too: items may have come since the batch's row was read.
+fn counts(figures: &BatchFigures) -> BatchCounts {
     BatchCounts {
-        total,
+        total: figures.total(),
         queued: figures.count(JobState::Queued),
         running: figures.count(JobState::Running),
         waiting: figures.count(JobState::Waiting),
@@ -387,11 +388,11 @@ fn progress(
     let ended = [JobState::Succeeded, JobState::Failed, JobState::Cancelled];
     let done: i64 = ended.iter().map(|state| figures.count(*state)).sum();
     let rate = pace.map(|pace| pace.per_s);
-    let left = u32::try_from(batch.total - done).unwrap_or(u32::MAX);
+    let left = u32::try_from(figures.total() - done).unwrap_or(u32::MAX);
     let goes_on = batch.expanded && batch.state == BatchState::Running && stopped.is_none();
     ProgressView {
         done,
-        total: batch.total,
+        total: figures.total(),
         rate_per_s: rate,
         eta_s: rate
             .filter(|rate| goes_on && *rate > 0.0)

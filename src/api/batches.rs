@@ -309,7 +309,12 @@ async fn retry_errors(
     params: Params,
 ) -> Result<Json<BatchRetried>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
+    let before = state.store.batch(id).await?;
+    let was_completed = before.is_some_and(|batch| batch.state == BatchState::Completed);
     let (moved, queued_again) = state.enqueue.retry_batch(id).await?;
+    if let (true, Moved::Now(batch)) = (was_completed, &moved) {
+        state.enqueue.tell_batch(EventType::BatchResumed, batch);
+    }
     let batch = match moved {
         Moved::Now(batch) | Moved::Already(batch) => batch,
         Moved::Refused(batch) => return Err(conflict(&batch, "retry-errors")),
@@ -355,6 +360,15 @@ async fn change_budget(
     check_budget(body.budget_usd)?;
     let batch = state.store.batch(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
+    let economy = batch.plan.as_ref().is_some_and(|plan| plan.economy);
+    if economy && body.budget_usd.is_some() {
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/budget_usd",
+            "goes with no batch whose replies are fetched ahead (economy): thousands of questions are handed over at once, \
+             which no budget can stop; cancel the batch instead",
+        ));
+    }
     if body.budget_usd.is_some() {
         for judge in state.enqueue.judges_of(&batch).await? {
             state.enqueue.check_price(&judge).map_err(ApiError::from)?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::ApiState;
-use crate::job::{Job, JobState, Wait, WaitReason};
+use crate::job::{Job, JobState, Priority, Wait, WaitReason};
 use crate::store::{Brake, BrakeTarget, JudgeRow, PausedBy, StoreError};
 
 /// Why a job is not running yet.
@@ -15,7 +15,8 @@ use crate::store::{Brake, BrakeTarget, JudgeRow, PausedBy, StoreError};
 pub(super) struct WaitView {
     /// `queued` (others go first), `no_worker` (none is alive), or what closed its lane: `paused` (or its batch is), `budget` (its judge's cap
     /// is reached, or its batch's budget spent), `breaker_open`, `throttled`, `exhausted`, `misconfigured`, `storage`. `paced`: its judge's requests or tokens a minute are used up for
-    /// the moment (GET /api/v1/judges shows them), and it goes on by itself. `fallback`: its judge declined, and the judge
+    /// the moment (GET /api/v1/judges shows them), and it goes on by itself. `economy`: its batch's replies are being fetched by
+    /// the judge's batch endpoint, within a day; POST its session's score, and it is asked at once. `fallback`: its judge declined, and the judge
     /// that stands in can't be asked yet.
     pub(super) reason: String,
     /// Only with `fallback`: the judge that stands in. `GET /api/v1/judges` says what closed it.
@@ -72,6 +73,8 @@ pub(super) struct Lanes {
     fallbacks: HashMap<String, String>,
     /// Batches that are paused.
     paused: Vec<(Uuid, PausedBy)>,
+    /// Batches whose replies are being fetched ahead.
+    fetched: Vec<Uuid>,
     /// When they were read.
     now: DateTime<Utc>,
 }
@@ -81,6 +84,8 @@ pub(super) struct Lanes {
 enum Held {
     /// Its judge, its batch, a brake or the store.
     By(WaitReason),
+    /// Its judge's provider, which answers its batch within a day.
+    Economy,
     /// No worker is alive.
     WithoutWorker,
     /// Other jobs, which go first.
@@ -91,6 +96,7 @@ impl Held {
     fn as_str(self) -> &'static str {
         match self {
             Self::By(reason) => reason.as_str(),
+            Self::Economy => "economy",
             Self::WithoutWorker => "no_worker",
             Self::Behind => "queued",
         }
@@ -130,6 +136,7 @@ impl Lanes {
             now,
             fallbacks,
             paused: state.store.paused_batches(&batches).await?,
+            fetched: state.store.fetched_ahead(&batches).await?,
             brakes: state.store.brakes(now).await?,
             judges: state.store.judges(heard_since(state, now)).await?,
             worker_alive: state
@@ -157,6 +164,8 @@ impl Lanes {
                 PausedBy::Budget => WaitReason::Budget,
             };
             (Held::By(reason), None)
+        } else if self.is_fetched(job) {
+            (Held::Economy, None)
         } else if let Some(wait) = wait {
             (Held::By(wait.reason), wait.until)
         } else if !self.worker_alive {
@@ -174,7 +183,7 @@ impl Lanes {
         Some(WaitView {
             last_error: match reason {
                 Held::By(why) => self.last_error(asked, why),
-                Held::Behind | Held::WithoutWorker => None,
+                Held::Behind | Held::WithoutWorker | Held::Economy => None,
             },
             message: held
                 .map(|brake| brake.message.clone())
@@ -210,6 +219,12 @@ impl Lanes {
         let id = job.batch?.batch_id;
         let mut paused = self.paused.iter();
         paused.find(|(paused, _)| *paused == id).map(|(_, by)| *by)
+    }
+
+    /// Whether a job's reply is being fetched ahead. One that somebody waits for is asked at once.
+    fn is_fetched(&self, job: &Job) -> bool {
+        let batch = job.batch.map(|place| place.batch_id);
+        job.priority == Priority::Bulk && batch.is_some_and(|id| self.fetched.contains(&id))
     }
 
     /// The brake that stops a judge's lane: the queue's own, else the judge's.

@@ -302,6 +302,12 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFi
         let fits = score.is_none_or(|score| score <= 100);
         faults.check(fits, &format!("/filter/{name}"), "must be 0-100");
     }
+    let between = words.min_score.zip(words.max_score);
+    let fits = between.is_none_or(|(least, most)| least <= most);
+    faults.check(fits, "/filter/min_score", "must not be more than max_score");
+    let between = words.from.zip(words.to);
+    let fits = between.is_none_or(|(from, to)| from <= to);
+    faults.check(fits, "/filter/from", "must not be later than to");
     let criteria = text(words.criteria, "criteria", faults);
     let (criteria_hash, criteria_not) = match criteria.as_deref() {
         None => (None, None),
@@ -311,7 +317,7 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFi
             let fits = hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
             let message = "must be current, not_current or a hash of 64 hex digits";
             faults.check(fits, "/filter/criteria", message);
-            (Some(hash.to_owned()), None)
+            (Some(hash.to_ascii_lowercase()), None)
         }
     };
     SessionFilter {

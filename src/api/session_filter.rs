@@ -79,12 +79,20 @@ pub(super) fn session_filter(params: &mut Params, current_criteria: &str) -> Ses
         Some("current") => filter.criteria_hash = Some(current_criteria.to_owned()),
         Some("not_current") => filter.criteria_not = Some(current_criteria.to_owned()),
         Some(hash) if hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            filter.criteria_hash = Some(hash.to_owned());
+            filter.criteria_hash = Some(hash.to_ascii_lowercase());
         }
         Some(_) => {
             let message = "must be current, not_current or a hash of 64 hex digits";
             params.fault("criteria", message.to_owned());
         }
+    }
+    let scores = filter.min_score.zip(filter.max_score);
+    if scores.is_some_and(|(least, most)| least > most) {
+        params.fault("min_score", "must not be more than max_score".to_owned());
+    }
+    let times = filter.from.zip(filter.to);
+    if times.is_some_and(|(from, to)| from > to) {
+        params.fault("from", "must not be later than to".to_owned());
     }
     filter
 }

@@ -192,6 +192,7 @@ async fn wait(
 pub(super) fn waiting(job: &Value) -> String {
     let reason = match text(job, "/wait/reason") {
         "queued" => "behind other jobs",
+        "economy" => "its reply is fetched by its judge's batch endpoint, within a day",
         "no_worker" => "no worker is alive",
         "paused" => "it is paused",
         "budget" if !text(job, "/wait/message").is_empty() => "its judge is stopped by a cap",

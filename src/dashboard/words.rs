@@ -103,6 +103,7 @@ pub(super) fn waiting_for(reason: &str) -> &str {
         "exhausted" => "its judge's quota is used up",
         "misconfigured" => "its judge refuses the key, the model or the address",
         "storage" => "the database was away",
+        "economy" => "its batch's replies are fetched by the judge's batch endpoint, within a day",
         "fallback" => "its judge declined, and the one that stands in can't be asked yet",
         other => other,
     }

@@ -26,7 +26,7 @@ pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
-pub use provider::{Added, Found, Part, PartSize, Progress};
+pub use provider::{Added, Found, Part, PartSize, Progress, Uploaded};
 pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};

@@ -74,7 +74,7 @@ impl Store {
         if let Some(kept) = &batch.figures {
             return Ok(kept.clone());
         }
-        let figures = self.count_items(batch.batch_id, batch.total).await?;
+        let figures = self.count_items(batch.batch_id).await?;
         if batch.finished_at.is_some() && figures.unfinished() == 0 {
             self.keep_figures(batch, &figures).await?;
         }
@@ -103,7 +103,7 @@ impl Store {
             .map(drop)
     }
 
-    async fn count_items(&self, id: Uuid, total: i64) -> Result<BatchFigures, StoreError> {
+    async fn count_items(&self, id: Uuid) -> Result<BatchFigures, StoreError> {
         const ATTEMPTED: &str = "counting a batch's items";
         // One statement, so that the counts and the verdict are of one moment. A job that was queued again keeps its last score
         // until it has the next one: only ended jobs count. A case whose metrics all failed has no total, and is known to have failed.
@@ -133,6 +133,7 @@ impl Store {
             figures.add(row).map_err(read)?;
             groups.extend(group(row).map_err(read)?);
         }
+        let total = figures.total();
         figures.verdict = (!groups.is_empty()).then(|| verdict(&groups, total));
         Ok(figures)
     }
@@ -159,6 +160,11 @@ impl BatchFigures {
     pub fn unfinished(&self) -> i64 {
         let open = [JobState::Queued, JobState::Running, JobState::Waiting];
         open.iter().map(|state| self.count(*state)).sum()
+    }
+
+    /// All items that were counted.
+    pub fn total(&self) -> i64 {
+        self.counts.values().sum()
     }
 
     /// How many items stand there.

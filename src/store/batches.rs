@@ -19,12 +19,12 @@ use crate::job::{JobId, Kind, Purpose, text_enum};
 
 /// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped. Postgres reads
 /// the few that are stopped once for the statement, and not at all if no row has a batch. One whose replies are fetched ahead is
-/// stopped until they are here, whatever else lets it go on.
+/// stopped until they are here, whatever else lets it go on, but for items that somebody waits for: those are asked as ever.
 macro_rules! not_halted {
     () => {
-        "(batch_id is null or batch_id not in (
-            select b.batch_id from scoring_batches b where b.halted
-            union all select b.batch_id from scoring_batches b where b.economy = 'asked'))"
+        "(batch_id is null or (batch_id not in (select b.batch_id from scoring_batches b where b.halted)
+            and (priority = 'interactive'
+                or batch_id not in (select b.batch_id from scoring_batches b where b.economy = 'asked'))))"
     };
 }
 pub(super) use not_halted;
@@ -265,6 +265,21 @@ impl Store {
             .map(paused)
             .collect::<sqlx::Result<_>>()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Those of these batches whose replies are being fetched ahead.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn fetched_ahead(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+        const ATTEMPTED: &str = "reading which batches are fetched ahead";
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut statement =
+            sql!("select batch_id from scoring_batches where economy = 'asked' and batch_id in ");
+        statement.push_list(ids.iter().copied());
+        ids_of(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
     }
 
     /// Removes a batch of given items that is still `expanding`, whoever makes it, with its items. Its maker's next step finds it gone.

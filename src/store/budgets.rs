@@ -36,7 +36,7 @@ const SKIPS: i64 = 100;
 pub struct BatchUsage {
     /// USD of the calls with a price.
     pub spent_usd: f64,
-    /// Runs with calls that have none: what was spent is more.
+    /// Runs with calls that have none: what was spent is more. A judge that reports no usage leaves its tokens at 0.
     pub unpriced: i64,
     /// Tokens of prompts.
     pub tokens_in: i64,
@@ -219,7 +219,8 @@ pub(super) async fn add_usage(
     for (record, batch_id) in records {
         let usage = record.usage;
         let tokens = usage.tokens_in != 0 || usage.tokens_out != 0;
-        if !tokens && usage.cost_usd.unwrap_or(0.0) == 0.0 {
+        // A run without a call costs 0, one whose cost isn't known made some.
+        if !tokens && usage.cost_usd == Some(0.0) {
             continue;
         }
         let sum = used.entry((batch_id, record.fence.worker_id)).or_default();

@@ -37,6 +37,7 @@ const COMMON: &[Version] = &[
     version!(12, "usage", "0012_usage"),
     version!(13, "provider_batches", "0013_provider_batches"),
     version!(14, "indexes", "0014_indexes"),
+    version!(15, "asked_keys", "0015_asked_keys"),
 ];
 
 const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];

@@ -35,8 +35,9 @@ pub struct PastRun {
 pub struct RecentPace {
     /// How many.
     pub jobs: i64,
-    /// From the first to now, seconds; at least 1.
-    pub over_s: f64,
+    /// Jobs a second from the first end to the last, so that the time behind them, in which there was nothing to do, doesn't
+    /// count; `None`: there are no two.
+    pub per_s: Option<f64>,
 }
 
 impl Store {
@@ -74,7 +75,7 @@ impl Store {
     ) -> Result<RecentPace, StoreError> {
         const ATTEMPTED: &str = "reading how fast a judge's jobs ended";
         let statement = sql!(
-            "select count(*) as jobs, min(finished_at) as oldest from (
+            "select count(*) as jobs, min(finished_at) as oldest, max(finished_at) as newest from (
                 select finished_at from scoring_jobs
                 where finished_at >= $2 and kind = 'session' and judge = $1 and state = 'succeeded' and tokens_out > 0
                 order by finished_at desc limit $3) lately",
@@ -85,17 +86,22 @@ impl Store {
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         let pace = |row: &Row| {
             let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
-            let over = oldest.map_or(TimeDelta::zero(), |oldest| now - oldest);
+            let newest: Option<DateTime<Utc>> = row.get("newest")?;
+            let jobs = row.get("jobs")?;
             Ok(RecentPace {
-                jobs: row.get("jobs")?,
-                over_s: over.as_seconds_f64().max(1.0),
+                jobs,
+                per_s: oldest.zip(newest).and_then(|(oldest, newest)| {
+                    // The first end only says when the others began to count.
+                    let behind = u32::try_from(jobs - 1).ok().filter(|behind| *behind > 0)?;
+                    Some(f64::from(behind) / (newest - oldest).as_seconds_f64().max(1.0))
+                }),
             })
         };
         let found = rows.first().map(pace).transpose();
         let found: Option<RecentPace> = found.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         Ok(found.unwrap_or(RecentPace {
             jobs: 0,
-            over_s: 1.0,
+            per_s: None,
         }))
     }
 }

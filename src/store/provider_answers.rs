@@ -10,10 +10,9 @@ use uuid::Uuid;
 
 use super::budgets::{BatchUsage, spend};
 use super::db::{Conn, twice};
-use super::job_row::job_columns;
-use super::provider_parts::jobs;
+use super::job_row::{job, job_columns};
 use super::replies::{KeptReply, upsert_statement};
-use super::sql::{Arg, Sql, sql};
+use super::sql::{Arg, Row, Sql, sql};
 use super::{ProviderPart, Store, StoreError};
 use crate::job::{Job, JobId, Usage};
 use crate::judge::{CacheKey, CachedReply};
@@ -33,7 +32,8 @@ pub struct ItemAnswer {
 }
 
 impl Store {
-    /// Those of these jobs that are in the part and have no outcome yet.
+    /// Those of these jobs that are in the part and have no outcome yet, and the keys of their questions as they were handed
+    /// over; `None`: nobody noted it.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -41,7 +41,7 @@ impl Store {
         &self,
         tag: Uuid,
         ids: &[Uuid],
-    ) -> Result<Vec<Job>, StoreError> {
+    ) -> Result<Vec<(Job, Option<CacheKey>)>, StoreError> {
         const ATTEMPTED: &str = "reading items of a part";
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -50,13 +50,22 @@ impl Store {
             concat!(
                 "select ",
                 job_columns!(),
-                " from scoring_jobs where exists (select 1 from provider_batch_items i
+                ", (select i.cache_key from provider_batch_items i where i.job_id = scoring_jobs.job_id) as asked_key
+                 from scoring_jobs where exists (select 1 from provider_batch_items i
                     where i.job_id = scoring_jobs.job_id and i.tag = $1 and i.outcome is null) and job_id in "
             ),
             tag
         );
         statement.push_list(ids.iter().copied());
-        jobs(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let read = |row: &Row| {
+            let key: Option<String> = row.get("asked_key")?;
+            Ok((job(row)?, key.map(CacheKey)))
+        };
+        rows.iter()
+            .map(read)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
     /// Keeps what came of items: replies, what they used on the jobs and on their batch, and the outcomes; all or nothing, and
@@ -155,10 +164,7 @@ fn usage_statement(answers: &[&ItemAnswer]) -> Sql {
         "update scoring_jobs set
             tokens_in = tokens_in + v_tokens_in,
             tokens_out = tokens_out + v_tokens_out,
-            cost_usd = case
-                when v_cost_usd is not null then cost_usd + v_cost_usd
-                when v_tokens_in = 0 and v_tokens_out = 0 then cost_usd
-            end
+            cost_usd = cost_usd + v_cost_usd
          from v where job_id = v_job_id",
     );
     statement

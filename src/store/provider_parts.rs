@@ -10,6 +10,7 @@ use super::job_row::{job, job_columns};
 use super::sql::{Arg, Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::{Job, JobId, text_enum};
+use crate::judge::CacheKey;
 
 text_enum! {
     /// Where a part stands.
@@ -59,8 +60,10 @@ pub struct NewPart {
     pub batch_id: Uuid,
     /// Whose provider.
     pub judge: String,
-    /// The items in it.
-    pub items: Vec<JobId>,
+    /// The worker that looks after the batch.
+    pub owner: Uuid,
+    /// The items in it, and the keys of their questions.
+    pub items: Vec<(JobId, CacheKey)>,
     /// Items of which no question could be made, and why: they run as ever, and fail as ever.
     pub left_out: Vec<(JobId, String)>,
     /// When.
@@ -70,6 +73,16 @@ pub struct NewPart {
 macro_rules! part_columns {
     () => {
         "tag, batch_id, judge, provider_id, state, requests, done, made_at, submitted_at, error"
+    };
+}
+
+/// What a statement says of a batch of which parts may go out now, by this owner.
+macro_rules! handing_over {
+    ($owner:literal) => {
+        concat!(
+            "economy = 'asked' and state = 'running' and economy_owner = ",
+            $owner
+        )
     };
 }
 
@@ -85,6 +98,11 @@ impl ProviderPart {
     /// Whether its provider had no room for it, so that its items went into others.
     pub fn was_turned_away(&self) -> bool {
         self.state == PartState::Failed && self.requests == 0 && self.provider_id.is_some()
+    }
+
+    /// Whether it may have gone out without anybody hearing of it, so that its items went into others.
+    pub fn is_lost(&self) -> bool {
+        self.state == PartState::Failed && self.requests == 0 && self.provider_id.is_none()
     }
 }
 
@@ -110,7 +128,7 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Items of a batch that haven't ended and are in no part, behind the place `after`, in their order. `limit` 1-500.
+    /// Items of a batch that haven't ended, are in no part and wait for one, behind the place `after`, in their order. `limit` 1-500.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -126,7 +144,7 @@ impl Store {
                 "select ",
                 job_columns!(),
                 " from scoring_jobs where batch_id = $1 and item_no > $2 and finished_at is null
-                   and not exists (select 1 from provider_batch_items i where i.job_id = scoring_jobs.job_id)
+                   and priority = 'bulk' and not exists (select 1 from provider_batch_items i where i.job_id = scoring_jobs.job_id)
                  order by item_no limit $3"
             ),
             id,
@@ -136,11 +154,12 @@ impl Store {
         jobs(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
     }
 
-    /// Notes a part before it is handed over. An item that is in another part already makes all of it fail.
+    /// Notes a part before it is handed over; false: its batch doesn't run now, or somebody else looks after it, and nothing is
+    /// noted. An item that is in another part already makes all of it fail.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn make_part(&self, new: &NewPart) -> Result<(), StoreError> {
+    pub async fn make_part(&self, new: &NewPart) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "noting a part of a batch";
         let (state, error) = match new.items.is_empty() {
             true => (
@@ -161,24 +180,86 @@ impl Store {
             new.at,
             error
         );
-        let placed = new.items.iter().map(|id| (*id, None));
-        let left_out = new
-            .left_out
-            .iter()
-            .map(|(id, why)| (*id, Some(why.as_str())));
-        let items: Vec<(JobId, Option<&str>)> = placed.chain(left_out).collect();
+        // Held by this, the batch can't be paused before the part is noted.
+        let hold = sql!(
+            concat!(
+                "update scoring_batches set halted = halted where batch_id = $1 and ",
+                handing_over!("$2"),
+                " returning batch_id"
+            ),
+            new.batch_id,
+            new.owner
+        );
+        let placed = new.items.iter().map(|(id, key)| Placed {
+            id: *id,
+            key: Some(key.0.as_str()),
+            error: None,
+        });
+        let left_out = new.left_out.iter().map(|(id, why)| Placed {
+            id: *id,
+            key: None,
+            error: Some(why),
+        });
+        let items: Vec<Placed<'_>> = placed.chain(left_out).collect();
         twice!(ATTEMPTED, async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
+            if tx.fetch(&hold).await?.is_empty() {
+                return Ok(false);
+            }
             tx.execute(&part).await?;
             for items in items.chunks(1_000) {
                 tx.execute(&items_statement(new.tag, items)).await?;
+            }
+            tx.commit().await?;
+            Ok(true)
+        })
+    }
+
+    /// Whether a part that is being handed over may go to its provider now: its batch runs, and `owner` looks after it.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn may_hand_over(&self, tag: Uuid, owner: Uuid) -> Result<bool, StoreError> {
+        const ATTEMPTED: &str = "looking whether a part may go";
+        let statement = sql!(
+            concat!(
+                "select p.tag from provider_batches p where p.tag = $1 and p.state = 'making' and p.batch_id in (
+                    select batch_id from scoring_batches where ",
+                handing_over!("$2"),
+                ")"
+            ),
+            tag,
+            owner
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        Ok(!rows.is_empty())
+    }
+
+    /// A part that `owner` was about to hand over never went out: there is none, and its items are in no part.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn forget_part(&self, tag: Uuid, owner: Uuid) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "forgetting a part that never went out";
+        let part = sql!(
+            "delete from provider_batches where tag = $1 and state = 'making'
+               and batch_id in (select batch_id from scoring_batches where economy_owner = $2)",
+            tag,
+            owner
+        );
+        let items = sql!("delete from provider_batch_items where tag = $1", tag);
+        twice!(ATTEMPTED, async {
+            let mut conn: Conn = self.db.writer().await?;
+            let mut tx = conn.begin().await?;
+            if tx.execute(&part).await? > 0 {
+                tx.execute(&items).await?;
             }
             tx.commit().await
         })
     }
 
-    /// A part has arrived.
+    /// A part has arrived under this name; false: it isn't being handed over any more, and has no such name.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -187,7 +268,8 @@ impl Store {
         tag: Uuid,
         provider_id: &str,
         now: DateTime<Utc>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        const ATTEMPTED: &str = "noting that a part has arrived";
         let statement = sql!(
             "update provider_batches set state = 'submitted', provider_id = $2, submitted_at = $3
              where tag = $1 and state = 'making'",
@@ -195,10 +277,16 @@ impl Store {
             provider_id,
             now
         );
-        self.db
-            .execute("noting that a part has arrived", &statement)
-            .await
-            .map(drop)
+        if self.db.execute(ATTEMPTED, &statement).await? > 0 {
+            return Ok(true);
+        }
+        // Somebody has found it meanwhile, or an earlier try was committed.
+        let known = sql!(
+            "select tag from provider_batches where tag = $1 and provider_id = $2",
+            tag,
+            provider_id
+        );
+        Ok(!self.db.read(ATTEMPTED, &known).await?.is_empty())
     }
 
     /// A part never arrived, as far as can be known, or was turned away: its items go into another one.
@@ -279,27 +367,35 @@ impl Store {
     }
 }
 
-fn items_statement(tag: Uuid, items: &[(JobId, Option<&str>)]) -> Sql {
+/// An item as it is put into a part, or left out.
+struct Placed<'a> {
+    id: JobId,
+    key: Option<&'a str>,
+    error: Option<&'a str>,
+}
+
+fn items_statement(tag: Uuid, items: &[Placed<'_>]) -> Sql {
     let rows = items
         .iter()
-        .map(|(id, error)| {
+        .map(|item| {
             vec![
-                Arg::from(id.0),
+                Arg::from(item.id.0),
                 tag.into(),
-                error.map(|_| "failed").into(),
-                (*error).into(),
+                item.error.map(|_| "failed").into(),
+                item.error.into(),
+                item.key.into(),
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows("v_job_id, v_tag, v_outcome, v_error", rows);
+    let mut statement = Sql::of_rows("v_job_id, v_tag, v_outcome, v_error, v_cache_key", rows);
     statement.push(
-        "insert into provider_batch_items (job_id, tag, outcome, error)
-         select v_job_id, v_tag, v_outcome, v_error from v where v_job_id is not null",
+        "insert into provider_batch_items (job_id, tag, outcome, error, cache_key)
+         select v_job_id, v_tag, v_outcome, v_error, v_cache_key from v where v_job_id is not null",
     );
     statement
 }
 
-pub(super) fn jobs(attempted: &'static str, rows: &[Row]) -> Result<Vec<Job>, StoreError> {
+fn jobs(attempted: &'static str, rows: &[Row]) -> Result<Vec<Job>, StoreError> {
     rows.iter()
         .map(job)
         .collect::<sqlx::Result<_>>()

@@ -392,10 +392,7 @@ fn update_statement(records: &[Record]) -> Sql {
             retries = v_retries,
             tokens_in = tokens_in + v_tokens_in,
             tokens_out = tokens_out + v_tokens_out,
-            cost_usd = case
-                when v_cost_usd is not null then cost_usd + v_cost_usd
-                when v_tokens_in = 0 and v_tokens_out = 0 then cost_usd
-            end,
+            cost_usd = cost_usd + v_cost_usd,
             finished_at = v_finished_at,
             due_at = coalesce(v_due_at, due_at),
             worker_id = case when v_finished_at is not null then worker_id end,

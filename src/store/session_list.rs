@@ -246,7 +246,7 @@ impl SessionFilter {
         }
         if let Some(tool) = &self.missing_tool {
             statement
-                .push(" and c.score_id in (select t.score_id from score_missing_tools t where t.tool_key = ")
+                .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")
                 // A name without a key is nobody's, as null is.
                 .push_arg(key_of(tool))
                 .push(")");
@@ -260,8 +260,8 @@ impl Scored {
             Self::Yes => " and c.score_id is not null",
             Self::No => " and c.score_id is null",
             Self::Running => {
-                " and s.session_id in (select r.subject_id from scoring_jobs r
-                       where r.kind = 'session' and r.finished_at is null and r.purpose = 'score')"
+                " and exists (select 1 from scoring_jobs r where r.kind = 'session' and r.subject_id = s.session_id
+                       and r.finished_at is null and r.purpose = 'score')"
             }
             Self::Failed => {
                 " and (select j.state from scoring_jobs j

@@ -4,6 +4,8 @@
 //! tried, so that a step may be cut off anywhere: what was handed over is looked for, what was collected is counted once. It
 //! never scores: the pipeline does, with the replies that it finds.
 
+mod answers;
+mod on_its_way;
 mod parts;
 
 use std::collections::HashMap;
@@ -15,16 +17,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub(super) use self::on_its_way::Way;
 use super::process::Pipeline;
 use crate::clock::Clock;
-use crate::job::{Job, JobId, Usage};
-use crate::judge::{
-    CallUsage, CollectedAnswer, Economy, ErrorClass, Found, HandedOver, JudgeError, Judges,
-    Progress,
-};
-use crate::store::{
-    BatchRow, BatchState, Ending, ItemAnswer, PartState, ProviderPart, Store, StoreError,
-};
+use crate::job::Job;
+use crate::judge::{Economy, ErrorClass, Found, JudgeError, Judges, Progress, Question};
+use crate::store::{BatchRow, BatchState, Ending, PartState, ProviderPart, Store, StoreError};
 
 /// A part that the provider hasn't ended after this long is cancelled: its items are asked as ever.
 const LONGEST: TimeDelta = TimeDelta::hours(25);
@@ -32,10 +30,10 @@ const LONGEST: TimeDelta = TimeDelta::hours(25);
 const GIVEN_UP: TimeDelta = TimeDelta::hours(30);
 /// A provider that has turned away so many parts, each half as large as the one before, won't take any.
 const MOST_TURNED_AWAY: u32 = 16;
+/// Of so many parts of a batch that may have been handed over it is kept that nobody heard of them; further ones are forgotten.
+const MOST_LOST: u32 = 16;
 /// The longest time that a batch is left alone, unless its provider asks for more.
 const LONGEST_REST: Duration = Duration::from_secs(600);
-/// Answers kept at once.
-const KEPT_AT_ONCE: usize = 100;
 
 /// How replies are fetched ahead.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +56,8 @@ pub(super) struct EconomyLane {
     pub(super) silent: Duration,
     /// Batches whose provider is in trouble.
     pub(super) rests: Rests,
+    /// Whether a part is being handed over.
+    pub(super) way: Way,
 }
 
 /// Batches that are left alone until then, and how often in a row their provider was in trouble: a part of many MB isn't handed
@@ -72,6 +72,8 @@ enum Trouble {
     Store(StoreError),
     /// The run of an item would rest now, since something that it needs is away.
     Rests,
+    /// Nobody may ask the judge now: why.
+    Stopped(String),
 }
 
 impl From<JudgeError> for Trouble {
@@ -87,9 +89,18 @@ impl From<StoreError> for Trouble {
 }
 
 impl EconomyLane {
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    /// Works until `stop`, and on until a part that is on its way then has arrived; at `hard` it ends at once.
+    pub(super) async fn run(mut self, stop: CancellationToken, hard: CancellationToken) {
         let poll = self.options.poll;
         loop {
+            let clear = self.way.clear();
+            let cut = async {
+                stop.cancelled().await;
+                tokio::select! {
+                    () = clear => {}
+                    () = hard.cancelled() => {}
+                }
+            };
             let round = async {
                 if let Err(error) = self.round().await {
                     tracing::warn!(%error, "economy batches could not be looked after; it tries again");
@@ -98,7 +109,7 @@ impl EconomyLane {
             };
             tokio::select! {
                 () = round => {}
-                () = stop.cancelled() => return,
+                () = cut => return,
             }
         }
     }
@@ -114,9 +125,13 @@ impl EconomyLane {
             if !held.await? {
                 continue;
             }
+            let lost = async {
+                self.hold_on(id).await;
+                self.way.clear().await;
+            };
             let done = tokio::select! {
                 done = self.look_after(id) => done,
-                () = self.hold_on(id) => {
+                () = lost => {
                     tracing::warn!(batch_id = %id, "another worker looks after an economy batch now");
                     continue;
                 }
@@ -131,6 +146,7 @@ impl EconomyLane {
                     self.rests.insert(id, (until, tries.saturating_add(1)));
                     Some(error.message)
                 }
+                Err(Trouble::Stopped(why)) => Some(why),
                 Err(Trouble::Rests) => Some("something that its items need is away".to_owned()),
                 Err(Trouble::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
                 Err(Trouble::Store(error)) => {
@@ -177,9 +193,10 @@ impl EconomyLane {
         let mut trouble = None;
         let parts = self.store.provider_parts(id).await?;
         let turned_away = count(&parts, ProviderPart::was_turned_away);
+        let lost = count(&parts, ProviderPart::is_lost);
         for part in parts {
             let done = match part.state {
-                PartState::Making => self.resolve(&part).await,
+                PartState::Making => self.resolve(&part, lost).await,
                 PartState::Submitted => self.follow(&batch, &part, turned_away).await,
                 PartState::Collected | PartState::Failed => Ok(()),
             };
@@ -207,7 +224,7 @@ impl EconomyLane {
     }
 
     /// A part that may have been handed over: it is found, or made anew. Where the provider can't tell it may be paid twice.
-    async fn resolve(&self, part: &ProviderPart) -> Result<(), Trouble> {
+    async fn resolve(&self, part: &ProviderPart, lost: u32) -> Result<(), Trouble> {
         let Some(economy) = self.economy(part).await? else {
             return Ok(());
         };
@@ -215,6 +232,10 @@ impl EconomyLane {
             Found::As(batch) => {
                 let now = self.clock.now();
                 self.store.part_submitted(part.tag, &batch, now).await?;
+            }
+            // A provider that is away for long doesn't fill the list of parts.
+            Found::Nowhere | Found::CantTell if lost >= MOST_LOST => {
+                self.store.forget_part(part.tag, self.worker_id).await?;
             }
             Found::Nowhere => self.store.unmake_part(part.tag, "it never arrived").await?,
             Found::CantTell => {
@@ -270,64 +291,8 @@ impl EconomyLane {
             .await?)
     }
 
-    /// Keeps every answer of a part that has ended; what has none is asked as ever.
-    async fn collect(
-        &self,
-        economy: &Economy,
-        part: &ProviderPart,
-        theirs: &str,
-    ) -> Result<(), Trouble> {
-        let mut answers = economy.collect(theirs).await?;
-        let mut waiting = Vec::with_capacity(KEPT_AT_ONCE);
-        while let Some(answer) = answers.next().await? {
-            waiting.push(answer);
-            if waiting.len() >= KEPT_AT_ONCE {
-                self.keep(economy, part, theirs, std::mem::take(&mut waiting))
-                    .await?;
-            }
-        }
-        self.keep(economy, part, theirs, waiting).await?;
-        let ended = self.store.end_part(part.tag, PartState::Collected, None);
-        Ok(ended.await?)
-    }
-
-    async fn keep(
-        &self,
-        economy: &Economy,
-        part: &ProviderPart,
-        theirs: &str,
-        answers: Vec<CollectedAnswer>,
-    ) -> Result<(), Trouble> {
-        let handed_over = HandedOver {
-            batch: theirs,
-            at: part.submitted_at.unwrap_or_else(|| self.clock.now()),
-        };
-        let ids: Vec<Uuid> = answers.iter().map(|answer| answer.asked_for).collect();
-        let jobs = self.store.unanswered_of_part(part.tag, &ids).await?;
-        let mut kept: Vec<ItemAnswer> = Vec::with_capacity(jobs.len());
-        for answer in answers {
-            let id = JobId(answer.asked_for);
-            let known = kept.iter().any(|one| one.job_id == id);
-            let job = jobs.iter().find(|job| job.job_id == id && !known);
-            // Somebody else's line, or one that was kept before.
-            let Some(job) = job else { continue };
-            let Some(question) = self.question(job).await? else {
-                continue;
-            };
-            let accepted = economy.accept(handed_over, &question, answer);
-            kept.push(ItemAnswer {
-                job_id: id,
-                reply: accepted.reply.map_err(|error| error.message),
-                usage: usage(accepted.usage),
-            });
-        }
-        let now = self.clock.now();
-        let kept = self.store.keep_answers(part, self.worker_id, &kept, now);
-        Ok(kept.await?)
-    }
-
     /// The question of an item, as its run asks it; `None`: its run fails.
-    async fn question(&self, job: &Job) -> Result<Option<crate::judge::Question>, Trouble> {
+    async fn question(&self, job: &Job) -> Result<Option<Question>, Trouble> {
         match self.pipeline.question(job).await {
             Ok(question) => Ok(Some(question)),
             Err(Ending::Failed(_)) => Ok(None),
@@ -384,13 +349,5 @@ fn trouble(class: ErrorClass, message: String) -> JudgeError {
         status: None,
         retry_after: None,
         raw_reply: None,
-    }
-}
-
-fn usage(used: CallUsage) -> Usage {
-    Usage {
-        tokens_in: used.tokens_in,
-        tokens_out: used.tokens_out,
-        cost_usd: used.cost_usd,
     }
 }

@@ -30,8 +30,8 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
-use self::economy::EconomyLane;
 pub use self::economy::EconomyOptions;
+use self::economy::{EconomyLane, Way};
 use self::expand::Expansion;
 use self::handle::Handler;
 use self::heartbeat::Heartbeat;
@@ -131,7 +131,6 @@ pub async fn run(
     let draining = soft.child_token();
     around.spawn(rescue(&parts, &options, brakes.clone()).run(draining.clone()));
     around.spawn(expansion(&parts).run(draining.clone()));
-    around.spawn(economy(&parts, &options, worker_id).run(draining.clone()));
     around.spawn(prune::run(
         parts.store.clone(),
         parts.clock.clone(),
@@ -147,6 +146,8 @@ pub async fn run(
 
     tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
     let settling = TaskTracker::new();
+    // A part that is on its way has the drain's time, as a run has.
+    settling.spawn(economy(&parts, &options, worker_id).run(draining.clone(), hard.clone()));
     let handler = Arc::new(Handler {
         pipeline: Pipeline::new(
             parts.store.clone(),
@@ -179,6 +180,7 @@ pub async fn run(
     );
     let worked = async {
         let ran = running.await;
+        draining.cancel();
         settling.close();
         settling.wait().await;
         ran
@@ -281,6 +283,7 @@ fn economy(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Eco
         options: options.economy,
         silent: parts.queue.lease(),
         rests: HashMap::new(),
+        way: Way::default(),
     }
 }
 

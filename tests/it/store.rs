@@ -15,6 +15,7 @@ mod jobs;
 mod judge_memory;
 mod migrations;
 mod outage;
+mod past_runs;
 mod ratings;
 mod record;
 mod rescue;

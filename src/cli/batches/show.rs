@@ -56,10 +56,14 @@ pub(in crate::cli) fn print_batch(batch: &Value) -> Result<(), CliError> {
         ("verdict", verdict(batch)),
         ("spent", money(batch)),
         ("left", left(batch)),
+        ("economy", economy(batch)),
     ] {
         if !words.is_empty() {
             output::line(&output::clean(&format!("{name:8}  {words}")))?;
         }
+    }
+    for part in list(batch, "/economy/parts") {
+        output::line(&output::clean(&format!("          {}", part_words(part))))?;
     }
     let busy = list(batch, "/in_progress");
     for session in busy.iter().take(NAMED) {
@@ -222,6 +226,47 @@ fn left(batch: &Value) -> String {
     format!("about {}{rate}", duration(eta))
 }
 
+/// How its replies are fetched ahead, and what that waits for.
+fn economy(batch: &Value) -> String {
+    let count = |name: &str| batch["economy"][name].as_u64().unwrap_or(0);
+    let mut words = match text(batch, "/economy/state") {
+        "" => return String::new(),
+        "asked" => "its replies are being fetched".to_owned(),
+        "collected" => "its replies are here".to_owned(),
+        other => other.to_owned(),
+    };
+    let (replied, failed) = (count("replied"), count("failed"));
+    if replied + failed > 0 {
+        words = format!("{words}: {replied} fetched, {failed} to be asked at the full price");
+    }
+    match text(batch, "/economy/waits_for") {
+        "" => words,
+        reason => format!("{words}; it waits: {reason}"),
+    }
+}
+
+/// One of the provider's batches.
+fn part_words(part: &Value) -> String {
+    let name = match text(part, "/provider_id") {
+        "" => "a part".to_owned(),
+        id => format!("part {id}"),
+    };
+    let count = |name: &str| part[name].as_u64().unwrap_or(0);
+    let mut words = format!(
+        "{name}: {}, {} of {} answered",
+        text(part, "/state"),
+        count("done"),
+        count("requests")
+    );
+    if !text(part, "/submitted_at").is_empty() {
+        words = format!("{words}, handed over {}", text(part, "/submitted_at"));
+    }
+    match text(part, "/error") {
+        "" => words,
+        why => format!("{words}: {why}"),
+    }
+}
+
 /// Seconds as people say them.
 pub(in crate::cli) fn duration(seconds: f64) -> String {
     match seconds {
@@ -294,6 +339,24 @@ mod tests {
         assert_eq!(items(&batch), "7 of 9 done: 6 scored, 1 failed, 2 queued");
         assert_eq!(skipped(&batch), "3 scored by these criteria already");
         assert_eq!(items(&json!({"counts": {"total": 0}})), "0 of 0 done");
+    }
+
+    #[test]
+    fn how_replies_are_fetched_is_told_with_what_it_waits_for_and_its_parts() {
+        let batch = json!({"economy": {"state": "asked", "replied": 3, "failed": 1, "waits_for": "the queue is stopped (paused)"}});
+        assert_eq!(
+            economy(&batch),
+            "its replies are being fetched: 3 fetched, 1 to be asked at the full price; it waits: the queue is stopped (paused)"
+        );
+        assert_eq!(economy(&json!({"economy": null})), "");
+        let part = json!({"state": "submitted", "provider_id": "batch_7", "requests": 9, "done": 4,
+            "submitted_at": "2026-01-01T00:00:00Z", "error": null});
+        assert_eq!(
+            part_words(&part),
+            "part batch_7: submitted, 4 of 9 answered, handed over 2026-01-01T00:00:00Z"
+        );
+        let part = json!({"state": "failed", "provider_id": null, "requests": 2, "done": 0, "error": "no"});
+        assert_eq!(part_words(&part), "a part: failed, 0 of 2 answered: no");
     }
 
     #[test]

@@ -139,8 +139,12 @@ impl Enqueue {
         tokens_out: Range,
     ) -> Option<Range> {
         let jobs = load.all * load.times;
-        if counted.is_empty() || jobs <= 0.0 {
+        if jobs <= 0.0 {
             return load.terms.priced.then(Range::default);
+        }
+        // None of the prompts that were looked at fits, which says nothing of the others.
+        if counted.is_empty() {
+            return None;
         }
         let sum = |tokens: f64, replies: f64| -> Option<f64> {
             let factor = tokens / tokens_in.expected.max(1.0);
@@ -218,9 +222,9 @@ impl Enqueue {
         now: DateTime<Utc>,
     ) -> Result<Option<Pace>, EnqueueError> {
         let lately = self.store.recent_pace(load.judge, now).await?;
-        if lately.jobs >= ENDS {
+        if let (true, Some(jobs_per_s)) = (lately.jobs >= ENDS, lately.per_s) {
             return Ok(Some(Pace {
-                jobs_per_s: float(lately.jobs.unsigned_abs()) / lately.over_s,
+                jobs_per_s,
                 of: PaceOf::Lately,
             }));
         }
@@ -300,6 +304,11 @@ impl Estimated {
         if !terms.priced {
             self.warnings.push(format!(
                 "judge {judge:?} has no price: what it costs isn't known, and no budget holds it (prices in llm_providers.yaml)"
+            ));
+        }
+        if terms.priced && part.cost_usd.is_none() {
+            self.warnings.push(format!(
+                "none of the sessions that were looked at fits judge {judge:?}: what the others cost isn't known"
             ));
         }
         if terms.simulated {

@@ -16,7 +16,7 @@ use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::judge::call_log::{CallRecord, CallUsage};
 use crate::judge::provider::{
-    Added, Batches, Collected, Found, Part, PartSize, Progress, ProviderReply, Results,
+    Added, Batches, Collected, Found, Part, PartSize, Progress, ProviderReply, Results, Uploaded,
 };
 use crate::judge::{CacheKey, CachedReply, JudgeError, Question, Reply};
 
@@ -95,11 +95,19 @@ impl Economy {
         self.batches()?.add(part, asked_for, &call)
     }
 
+    /// Brings a part's calls to the provider, where it takes them beforehand. Nothing of it is answered or billed yet.
+    ///
+    /// # Errors
+    /// Of one try.
+    pub async fn upload(&self, part: Part) -> Result<Uploaded, JudgeError> {
+        self.batches()?.upload(part).await
+    }
+
     /// Hands a part over; the provider's name for it. After an error it may have arrived all the same: [`Self::find`] tells.
     ///
     /// # Errors
     /// Of one try.
-    pub async fn submit(&self, part: Part) -> Result<String, JudgeError> {
+    pub async fn submit(&self, part: Uploaded) -> Result<String, JudgeError> {
         self.batches()?.submit(part).await
     }
 
@@ -135,6 +143,22 @@ impl Economy {
         self.batches()?.cancel(batch).await
     }
 
+    /// The key under which a reply to this question is kept for `asked_for`.
+    pub fn key(&self, asked_for: Uuid, question: &Question) -> CacheKey {
+        CacheKey::of_collected(&self.inner.spec, question, asked_for)
+    }
+
+    /// Logs the call of an answer that nobody has a use for any more, and says what it used.
+    pub fn bill(&self, part: HandedOver<'_>, answer: CollectedAnswer) -> CallUsage {
+        let mut record = self.record(part, &answer);
+        if let Err(error) = &answer.ended {
+            record.failed(error);
+        }
+        let usage = record.usage;
+        self.inner.wiring.log.log(record);
+        usage
+    }
+
     /// Checks an answer against its question as that of a call is checked, and logs the call: once, however often it is
     /// collected.
     pub fn accept(
@@ -145,23 +169,7 @@ impl Economy {
     ) -> Accepted {
         let judge = &*self.inner;
         let spec = &judge.spec;
-        let mut record = CallRecord {
-            call_id: call_id(part.batch, answer.asked_for),
-            asked_for: answer.asked_for,
-            judge: spec.name().to_owned(),
-            model: spec.model().to_owned(),
-            at: part.at,
-            // Nobody waited for it, and nobody knows how long it took.
-            latency: Duration::ZERO,
-            error: None,
-            message: None,
-            status: None,
-            usage: usage::nothing(),
-            reply: None,
-        };
-        if let Ok(reply) = &answer.ended {
-            record.replied(reply, self.usage(reply));
-        }
+        let mut record = self.record(part, &answer);
         let usage = record.usage;
         let read = answer.ended.map_err(Failed::from).and_then(|reply| {
             let cap = spec.limits().max_output_tokens;
@@ -179,6 +187,28 @@ impl Economy {
         }
     }
 
+    fn record(&self, part: HandedOver<'_>, answer: &CollectedAnswer) -> CallRecord {
+        let spec = &self.inner.spec;
+        let mut record = CallRecord {
+            call_id: call_id(part.batch, answer.asked_for),
+            asked_for: answer.asked_for,
+            judge: spec.name().to_owned(),
+            model: spec.model().to_owned(),
+            at: part.at,
+            // Nobody waited for it, and nobody knows how long it took.
+            latency: Duration::ZERO,
+            error: None,
+            message: None,
+            status: None,
+            usage: usage::nothing(),
+            reply: None,
+        };
+        if let Ok(reply) = &answer.ended {
+            record.replied(reply, self.usage(reply));
+        }
+        record
+    }
+
     /// What is to be kept of a reply that stands for a collected one.
     pub fn kept(
         &self,
@@ -186,8 +216,7 @@ impl Economy {
         question: &Question,
         reply: &Reply,
     ) -> (CacheKey, CachedReply) {
-        let key = CacheKey::of_collected(&self.inner.spec, question, asked_for);
-        (key, kept(reply))
+        (self.key(asked_for, question), kept(reply))
     }
 
     fn usage(&self, reply: &ProviderReply) -> CallUsage {

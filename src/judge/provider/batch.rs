@@ -19,8 +19,11 @@ pub(in crate::judge) trait Batches: Send + Sync {
     /// Adds a call under an id of its own; `Full` leaves the part as it was.
     fn add(&self, part: &mut Part, id: Uuid, request: &CallRequest) -> Result<Added, JudgeError>;
 
+    /// Brings the part's calls to the provider, as far as it takes them beforehand; nothing is answered or billed yet.
+    async fn upload(&self, part: Part) -> Result<Uploaded, JudgeError>;
+
     /// Hands the part over; the provider's own name for it.
-    async fn submit(&self, part: Part) -> Result<String, JudgeError>;
+    async fn submit(&self, part: Uploaded) -> Result<String, JudgeError>;
 
     /// Looks for a part that may have been handed over.
     async fn find(&self, tag: Uuid) -> Result<Found, JudgeError>;
@@ -71,6 +74,20 @@ impl Part {
     pub fn calls(&self) -> usize {
         self.calls
     }
+}
+
+/// A part that only needs to be handed over.
+pub struct Uploaded {
+    pub(super) tag: Uuid,
+    pub(super) content: Sent,
+}
+
+/// What the provider has of a part by then.
+pub(super) enum Sent {
+    /// All of it, under this name.
+    Whole(String),
+    /// Nothing: its text goes out with the request.
+    Nothing(Vec<u8>),
 }
 
 /// What a provider knows of a part that may have been handed over.

@@ -136,21 +136,23 @@ impl<A: Admit> Fetcher<A> {
                 }
             }
         }
-        let wait = if memory.outage.is_some() || left.all == 0 {
-            Wait::No
-        } else {
-            Wait::Ids {
-                or_slot: shares.bounded || (free.bulk < free.all && left.bulk == 0),
-                at_most: look_in.unwrap_or(POLL).min(POLL),
-            }
-        };
+        let claimed = ids.len();
         let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
         match self.start(leases).await {
-            Admitted::Yes => {
-                memory.refusals.reset();
-                wait
-            }
             Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
+            Admitted::These(admitted) => {
+                memory.refusals.reset();
+                // Ids of rows that can't run took the places of others, and no slot will tell. They have left the queue, so
+                // this comes to an end.
+                if memory.outage.is_some() || left.all == 0 || admitted < claimed {
+                    Wait::No
+                } else {
+                    Wait::Ids {
+                        or_slot: shares.bounded || (free.bulk < free.all && left.bulk == 0),
+                        at_most: look_in.unwrap_or(POLL).min(POLL),
+                    }
+                }
+            }
         }
     }
 
@@ -168,7 +170,7 @@ impl<A: Admit> Fetcher<A> {
     /// the queue if the store can't be asked.
     async fn start(&self, leases: Vec<Lease>) -> Admitted {
         if leases.is_empty() {
-            return Admitted::Yes;
+            return Admitted::These(0);
         }
         let ids: Vec<Claimed> = leases.iter().map(|lease| lease.claimed().clone()).collect();
         let admitted = match self.admit.admit(ids).await {
@@ -185,6 +187,7 @@ impl<A: Admit> Fetcher<A> {
             .into_iter()
             .map(|lease| (lease.claimed().id, lease))
             .collect();
+        let count = admitted.len();
         for (claimed, item) in admitted {
             match by_id.remove(&claimed.id) {
                 Some(lease)
@@ -199,7 +202,7 @@ impl<A: Admit> Fetcher<A> {
         for lease in by_id.into_values() {
             lease.ack();
         }
-        Admitted::Yes
+        Admitted::These(count)
     }
 
     async fn deliver(&self, claimed: Claimed, item: A::Item, lease: Lease) {
@@ -356,7 +359,8 @@ fn back(memory: &mut Memory) {
 }
 
 enum Admitted {
-    Yes,
+    /// So many.
+    These(usize),
     Refused,
 }
 

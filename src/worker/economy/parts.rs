@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{EconomyLane, Trouble, count, no_endpoint};
 use crate::job::Job;
 use crate::judge::{Added, Economy, ErrorClass, JudgeError, Part, PartSize};
-use crate::store::{BatchRow, NewPart, PartState, ProviderPart};
+use crate::store::{BatchRow, Brake, BrakeTarget, NewPart, PartState, ProviderPart};
 
 /// Items read at once.
 const PAGE: u32 = 100;
@@ -37,28 +37,73 @@ impl EconomyLane {
             let Some((economy, filled)) = self.fill(batch.batch_id, size).await? else {
                 return Ok(true);
             };
-            let tag = filled.new.tag;
-            self.store.make_part(&filled.new).await?;
-            if filled.new.items.is_empty() {
-                continue;
+            let _way = self.way.begin();
+            if !self.store.make_part(&filled.new).await? {
+                return Ok(false);
             }
-            let calls = filled.part.calls();
-            match economy.submit(filled.part).await {
-                Ok(theirs) => {
-                    let now = self.clock.now();
-                    self.store.part_submitted(tag, &theirs, now).await?;
-                    tracing::info!(batch_id = %batch.batch_id, %tag, calls, "handed a part over");
-                }
-                Err(error) if is_final(&error) => {
-                    let ended = self
-                        .store
-                        .end_part(tag, PartState::Failed, Some(&error.message));
-                    ended.await?;
-                    tracing::warn!(%tag, %error, "a provider refused a part; its items are asked one by one, at the full price");
-                }
-                // It may have arrived: the next look finds out.
-                Err(error) => return Err(error.into()),
+            if !filled.new.items.is_empty() && !self.send(&economy, filled).await? {
+                return Ok(false);
             }
+        }
+    }
+
+    /// Hands a part over that was noted; false: its batch was stopped, or is somebody else's, meanwhile.
+    async fn send(&self, economy: &Economy, filled: Filled) -> Result<bool, Trouble> {
+        let (tag, calls) = (filled.new.tag, filled.part.calls());
+        let uploaded = match economy.upload(filled.part).await {
+            Ok(uploaded) => uploaded,
+            Err(error) => return self.not_sent(tag, error, Arrived::No).await,
+        };
+        if !self.store.may_hand_over(tag, self.worker_id).await? {
+            self.store.forget_part(tag, self.worker_id).await?;
+            return Ok(false);
+        }
+        let theirs = match economy.submit(uploaded).await {
+            Ok(theirs) => theirs,
+            Err(error) => return self.not_sent(tag, error, Arrived::Perhaps).await,
+        };
+        let now = self.clock.now();
+        if !self.store.part_submitted(tag, &theirs, now).await? {
+            tracing::warn!(%tag, "a part arrived after it was given up; it is cancelled");
+            economy.cancel(&theirs).await?;
+            return Ok(false);
+        }
+        tracing::info!(batch_id = %filled.new.batch_id, %tag, calls, "handed a part over");
+        Ok(true)
+    }
+
+    /// A part that met an error: its end, or another try later.
+    async fn not_sent(
+        &self,
+        tag: Uuid,
+        error: JudgeError,
+        arrived: Arrived,
+    ) -> Result<bool, Trouble> {
+        if is_final(&error) {
+            let ended = self
+                .store
+                .end_part(tag, PartState::Failed, Some(&error.message));
+            ended.await?;
+            tracing::warn!(%tag, %error, "a provider refused a part; its items are asked one by one, at the full price");
+            return Ok(true);
+        }
+        // Else it may have arrived: the next look finds out.
+        if arrived == Arrived::No || says_no(&error) {
+            self.store.forget_part(tag, self.worker_id).await?;
+        }
+        Err(error.into())
+    }
+
+    /// Nothing goes out while the queue or the judge is stopped, by whomever.
+    async fn check_brakes(&self, judge: &str) -> Result<(), Trouble> {
+        let brakes = self.store.brakes(self.clock.now()).await?;
+        let stops = |brake: &&Brake| match &brake.target {
+            BrakeTarget::Queue => true,
+            BrakeTarget::Judge(name) => name == judge,
+        };
+        match brakes.iter().find(stops) {
+            Some(brake) => Err(Trouble::Stopped(words_of(brake))),
+            None => Ok(()),
         }
     }
 
@@ -73,11 +118,13 @@ impl EconomyLane {
             return Ok(None);
         };
         let judge = first.judge.clone().unwrap_or_default();
+        self.check_brakes(&judge).await?;
         let tag = Uuid::now_v7();
         let mut new = NewPart {
             tag,
             batch_id,
             judge: judge.clone(),
+            owner: self.worker_id,
             items: Vec::new(),
             left_out: Vec::new(),
             at: self.clock.now(),
@@ -123,7 +170,8 @@ impl EconomyLane {
         let left_out = match self.question(job).await? {
             Some(question) => match economy.add(part, job.job_id.0, &question) {
                 Ok(Added::In) => {
-                    new.items.push(job.job_id);
+                    let key = economy.key(job.job_id.0, &question);
+                    new.items.push((job.job_id, key));
                     return Ok(Added::In);
                 }
                 Ok(Added::Full) => return Ok(Added::Full),
@@ -133,6 +181,33 @@ impl EconomyLane {
         };
         new.left_out.push((job.job_id, left_out));
         Ok(Added::In)
+    }
+}
+
+/// Whether a part that met an error is at its provider all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arrived {
+    No,
+    Perhaps,
+}
+
+/// Whether the provider has said that it didn't take a part: the key, the quota or its load, and nothing that got lost on the way.
+fn says_no(error: &JudgeError) -> bool {
+    matches!(error.status, Some(401 | 402 | 403 | 429 | 529))
+}
+
+fn words_of(brake: &Brake) -> String {
+    let what = match &brake.target {
+        BrakeTarget::Queue => "the queue is stopped".to_owned(),
+        BrakeTarget::Judge(judge) => format!("judge {judge:?} is stopped"),
+    };
+    let mut words = format!("{what} ({})", brake.reason);
+    if !brake.message.is_empty() {
+        words = format!("{words}: {}", brake.message);
+    }
+    match brake.until {
+        Some(until) => format!("{words}; until {}", until.format("%Y-%m-%dT%H:%M:%SZ")),
+        None => words,
     }
 }
 

@@ -15,8 +15,11 @@ use gavel::score::{Criteria, Request};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// `judge-a` has a price and limits, the others have none; each prompt is 1,000 tokens.
+/// `judge-a` has a price and limits, [`NARROW`] a price, the others have none; each prompt is 1,000 tokens.
 pub(super) struct Priced;
+
+/// A judge whom no prompt fits.
+pub(super) const NARROW: &str = "anything:narrow";
 
 impl JudgeTerms for Priced {
     fn terms(&self, judge: &str) -> Option<Terms> {
@@ -24,7 +27,7 @@ impl JudgeTerms for Priced {
         Some(Terms {
             simulated: false,
             batch_price_factor: None,
-            priced: known,
+            priced: known || judge == NARROW,
             requests_per_minute: known.then_some(120),
             tokens_per_minute: None,
             reply_tokens: (100.0, 50.0, 200.0),
@@ -32,8 +35,8 @@ impl JudgeTerms for Priced {
         })
     }
 
-    fn prompt_tokens(&self, _: &str, _: &dyn Request, _: &Criteria) -> Option<u64> {
-        Some(1_000)
+    fn prompt_tokens(&self, judge: &str, _: &dyn Request, _: &Criteria) -> Option<u64> {
+        (judge != NARROW).then_some(1_000)
     }
 
     fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64> {

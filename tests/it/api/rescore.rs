@@ -65,6 +65,8 @@ async fn each_word_of_the_filter_narrows() {
             (json!({"min_score": 30, "max_score": 99}), 2),
             (json!({"criteria": "current"}), 2),
             (json!({"criteria": current}), 2),
+            (json!({"criteria": current.to_ascii_uppercase()}), 2),
+            (json!({"min_score": 40, "max_score": 40}), 1),
             (json!({"criteria": "not_current"}), 0),
             (json!({"tag": "staging"}), 1),
             (json!({"agent": "db-agent"}), 1),
@@ -184,6 +186,23 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
 }
 
 #[tokio::test]
+async fn a_plan_of_prompts_of_which_none_fits_knows_no_cost() {
+    let setup = Setup {
+        criteria: criteria(fakes::NARROW, "Judge it."),
+        ..Setup::default()
+    };
+    let server = Server::with(setup).await;
+    let nothing = server.plan(json!({})).await;
+    assert_eq!(nothing["cost_usd"]["expected"], 0.0, "{nothing:#}");
+    server.session().await;
+    let plan = server.plan(json!({})).await;
+    assert_eq!(plan["to_score"], 1, "{plan:#}");
+    assert_eq!(plan["cost_usd"], Value::Null, "{plan:#}");
+    let warnings = plan["warnings"].to_string();
+    assert!(warnings.contains("fits judge"), "{warnings}");
+}
+
+#[tokio::test]
 async fn a_sample_is_the_same_whenever_it_is_drawn() {
     let server = Server::with(Setup::default()).await;
     for _ in 0..12 {
@@ -249,6 +268,16 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
         of(json!({"ids": []}), "/filter/ids", "leave it out"),
         of(json!({"ids": ["x"]}), "/filter/ids/0", "UUID"),
         of(json!({"from": "soon"}), "/filter/from", ""),
+        of(
+            json!({"min_score": 60, "max_score": 50}),
+            "/filter/min_score",
+            "max_score",
+        ),
+        of(
+            json!({"from": "2026-02-02T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
+            "/filter/from",
+            "later than to",
+        ),
     ]
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::fleet::end;
 use super::{DEADLINE, all_scored_once, number, shared};
+use crate::support::batch_server::{BatchServer, Fate};
 use crate::support::execute;
 use crate::support::judge_server::{JudgeServer, Say};
 use crate::support::process::{Fleet, Process, gavel};
@@ -74,5 +75,61 @@ async fn a_backlog_survives_the_death_of_its_api_and_its_workers_and_scores_each
     for worker in &mut others {
         worker.stop().await;
     }
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_killed_with_a_providers_batch_open_leaves_it_to_another_and_nothing_is_paid_twice()
+ {
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    let server = BatchServer::start(Fate::Score(70)).await;
+    home.judge_of(
+        "openai",
+        &server.url("openai"),
+        "  batch_price_factor: 0.5\n",
+    );
+    home.set("GAVEL_WORKER_ECONOMY_POLL_S", 0.1);
+    home.set("GAVEL_WORKER_ECONOMY_PART", 2);
+    home.set("GAVEL_WORKER_LEASE_S", 2);
+    let fleet = Fleet::start(home).await;
+    for _ in 0..5 {
+        fleet.api.put(session()).await;
+    }
+    let economy = json!({ "economy": true });
+    let made = fleet
+        .api
+        .send("POST", "/api/v1/rescore", Some(economy), &[]);
+    let made = made.await.expect(202);
+    let worker =
+        |name| Process::spawn(name, fleet.home.dir(), gavel(fleet.home.env(), &["worker"]));
+
+    // The second part is on its way when it dies, and nobody hears what became of it.
+    let permits = server.holds("POST /v1/batches");
+    let mut killed = worker("killed");
+    permits.add_permits(1);
+    eventually(DEADLINE, "the second part is on its way", || async {
+        let seen = server.seen();
+        let parts = seen.iter().filter(|seen| *seen == "POST /v1/batches");
+        (parts.count() == 2).then_some(())
+    })
+    .await;
+    killed.kill();
+    killed.exit_code().await;
+    permits.add_permits(100);
+    let mut other = worker("other");
+    server.finishes_at_once();
+    all_scored_once(&fleet.home, 5).await;
+    let path = made["links"]["self"].as_str().unwrap();
+    let done = eventually(DEADLINE, "the batch is completed", || async {
+        let found = fleet.api.get(path).await.expect(200);
+        (found["state"] == "completed").then_some(found)
+    })
+    .await;
+    assert_eq!(done["economy"]["replied"], 5, "{done:#}");
+    let handed_over: usize = server.batches().iter().map(|part| part.calls.len()).sum();
+    assert_eq!((handed_over, server.asked().len()), (5, 0), "{done:#}");
+    other.stop().await;
     end(fleet).await;
 }

@@ -115,6 +115,7 @@ async fn what_failed_is_retried_together(home: Home) {
     let done = completed(&world, &at).await;
     assert_eq!(done["counts"]["failed"], 3);
     world.judge.says(Say::Score(81));
+    let mut events = world.api.events("", None).await;
     let again = world
         .api
         .post(&format!("{at}/retry-errors"))
@@ -122,6 +123,7 @@ async fn what_failed_is_retried_together(home: Home) {
         .expect(200);
     assert_eq!(again["queued_again"], 3);
     assert_eq!(again["batch"]["state"], "running");
+    while events.next().await.event != "batch.resumed" {}
     let done = until(&world, &at, "all are scored", |found| {
         found["state"] == "completed" && found["counts"]["succeeded"] == 3
     })

@@ -26,12 +26,12 @@ on_every_setup!(
 );
 
 /// What a call costs: USD 1 and 2 for a million tokens.
-fn full() -> f64 {
+pub(super) fn full() -> f64 {
     let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
     f64::from(tokens) / 1e6
 }
 
-async fn provider(home: &mut Home, family: &str) -> BatchServer {
+pub(super) async fn provider(home: &mut Home, family: &str) -> BatchServer {
     let server = BatchServer::start(Fate::Score(70)).await;
     home.judge_of(family, &server.url(family), "  batch_price_factor: 0.5\n");
     home.set("GAVEL_WORKER_ECONOMY_POLL_S", 0.1);
@@ -39,7 +39,7 @@ async fn provider(home: &mut Home, family: &str) -> BatchServer {
 }
 
 /// Sessions whose prompts hold the markers 0, 1, 2 ..
-async fn put(world: &World, n: usize) -> Vec<Uuid> {
+pub(super) async fn put(world: &World, n: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     for n in 0..n {
         let about = format!("{}{n}-", Uuid::now_v7());
@@ -53,7 +53,7 @@ async fn put(world: &World, n: usize) -> Vec<Uuid> {
     ids
 }
 
-async fn rescore(world: &World, more: Value) -> String {
+pub(super) async fn rescore(world: &World, more: Value) -> String {
     let mut body = json!({ "economy": true });
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
@@ -64,7 +64,12 @@ async fn rescore(world: &World, more: Value) -> String {
     made["links"]["self"].as_str().unwrap().to_owned()
 }
 
-async fn until(world: &World, batch: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(
+    world: &World,
+    batch: &str,
+    what: &str,
+    is: impl Fn(&Value) -> bool,
+) -> Value {
     eventually(PATIENCE, what, || async {
         let found = world.api.get(batch).await.expect(200);
         is(&found).then_some(found)
@@ -72,13 +77,13 @@ async fn until(world: &World, batch: &str, what: &str, is: impl Fn(&Value) -> bo
     .await
 }
 
-async fn completed(world: &World, batch: &str) -> Value {
+pub(super) async fn completed(world: &World, batch: &str) -> Value {
     let done =
         |found: &Value| found["state"] == "completed" && found["economy"]["state"] == "collected";
     until(world, batch, "the batch is completed", done).await
 }
 
-async fn handed_over(world: &World, batch: &str, requests: i64) -> Value {
+pub(super) async fn handed_over(world: &World, batch: &str, requests: i64) -> Value {
     until(world, batch, "everything is handed over", |found| {
         let parts = found["economy"]["parts"].as_array().unwrap();
         let there = parts.iter().filter(|part| part["state"] == "submitted");
@@ -90,7 +95,7 @@ async fn handed_over(world: &World, batch: &str, requests: i64) -> Value {
     .await
 }
 
-fn spent(batch: &Value, expected: f64) {
+pub(super) fn spent(batch: &Value, expected: f64) {
     let spent = batch["spent_usd"].as_f64().unwrap();
     assert!(
         (spent - expected).abs() < 1e-9,
@@ -267,6 +272,17 @@ async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(mut home
     let batch = rescore(&world, json!({})).await;
     handed_over(&world, &batch, 3).await;
     world.api.post(&format!("{batch}/pause")).await.expect(200);
+    let path = format!("{batch}/budget");
+    let budget = json!({ "budget_usd": 5 });
+    let refused = world.api.send("POST", &path, Some(budget), &[]).await;
+    let problem = refused.expect(422);
+    assert_eq!(
+        problem["errors"][0]["pointer"], "/budget_usd",
+        "{problem:#}"
+    );
+    let none = json!({ "budget_usd": null });
+    let none = world.api.send("POST", &path, Some(none), &[]).await;
+    none.expect(200);
     server.finish();
     let replied = |found: &Value| found["economy"]["replied"] == 3;
     let found = until(&world, &batch, "the replies are here", replied).await;

@@ -11,6 +11,7 @@ mod cancelling;
 mod caps;
 mod draining;
 mod economy;
+mod economy_stops;
 mod evaluate;
 mod events;
 mod exports;

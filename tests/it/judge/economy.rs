@@ -64,7 +64,8 @@ impl Lane {
             assert_eq!(added, Added::In);
         }
         assert_eq!(part.calls(), askers.len());
-        economy.submit(part).await
+        let uploaded = economy.upload(part).await?;
+        economy.submit(uploaded).await
     }
 
     /// Collects and accepts everything, by asker.
@@ -337,7 +338,8 @@ async fn a_part_that_is_full_stays_as_it_is_and_goes_out() {
             let added = [1, 2, 3, 4].map(|n| economy.add(&mut part, id(n), &about(n)).unwrap());
             assert_eq!(added.last(), Some(&Added::Full), "{family}");
             let calls = part.calls();
-            economy.submit(part).await.unwrap();
+            let uploaded = economy.upload(part).await.unwrap();
+            economy.submit(uploaded).await.unwrap();
             let held = lane.server.batches();
             assert_eq!(held.last().unwrap().calls.len(), calls, "{family}");
         }

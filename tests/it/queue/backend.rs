@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::toy::{Flaky, Log, Toy, Worker, eventually};
-use super::{TestQueue, bulk, from, ids, interactive, lane, push};
+use super::{TestQueue, bulk, from, ids, interactive, lane, on_both, push};
 
 const LEASE: Duration = Duration::from_secs(5);
 
@@ -200,6 +200,31 @@ async fn ids_that_are_not_admitted_leave_the_queue() {
     worker.stop().await;
     assert_eq!(log.started(), [pushes[0].id, pushes[4].id]);
     assert!(left_the_queue(&queue, &pushes).await);
+}
+
+#[tokio::test]
+async fn ids_that_cant_run_hold_up_nobody_behind_them() {
+    on_both(LEASE, async |test| {
+        let (queue, toy, log) = (&test.queue, Toy::with_lanes(&["a"]), Log::new());
+        let (dead, live) = (bulk(1_000, "a"), bulk(5, "a"));
+        toy.gone.lock().unwrap().extend(ids(&dead));
+        queue.push(&dead).await.unwrap();
+        queue.push(&live).await.unwrap();
+        // With 20 slots, of which 2 are kept, they are 56 handfuls: at a poll for each that would be a minute.
+        let start = Instant::now();
+        let worker = Worker::start(queue, &toy, 20, log.handler());
+        eventually(async || log.started().len() == 5).await;
+        assert!(start.elapsed() < LEASE, "{:?}", start.elapsed());
+        assert_eq!(log.started(), ids(&live));
+        // Nothing is left, and nothing is looked for any faster than before.
+        let asked = toy.asked.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let more = toy.asked.load(Ordering::SeqCst) - asked;
+        assert!(more < 10, "{more} rounds");
+        log.gate.add_permits(5);
+        worker.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,6 +106,22 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
 }
 
 #[tokio::test]
+async fn runs_whose_judge_reports_no_usage_are_counted_and_runs_without_a_call_are_not() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 2, Some(1.0)).await;
+        for (item, cost_usd) in items.iter().zip([None, Some(0.0)]) {
+            let run = claim(store, *item, Uuid::now_v7()).await;
+            let mut end = record_of(&run, failed());
+            end.usage.cost_usd = cost_usd;
+            assert_eq!(recorded(store, end).await, Recorded::Applied);
+        }
+        let usage = store.batch_usage(id).await.unwrap();
+        assert_eq!((usage.spent_usd, usage.unpriced), (0.0, 1));
+    }
+}
+
+#[tokio::test]
 async fn an_operators_pause_stays_whatever_the_budget() {
     for test in support::stores().await {
         let store = &test.store;
@@ -157,7 +173,7 @@ async fn what_has_no_price_is_counted_and_never_free() {
         // A run that was answered from the cache used nothing, and is no run without a price.
         let run = claim(store, items[2], Uuid::now_v7()).await;
         let mut end = record_of(&run, failed());
-        end.usage = Usage::default();
+        end.usage.cost_usd = Some(0.0);
         recorded(store, end).await;
         assert_eq!(store.batch_usage(id).await.unwrap(), usage);
     }

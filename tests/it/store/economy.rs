@@ -5,8 +5,8 @@ use std::time::Duration;
 use gavel::job::{JobId, Usage};
 use gavel::judge::{CacheKey, CachedReply, ReplyCache as _};
 use gavel::store::{
-    BacklogPlan, EconomyState, ItemAnswer, Moved, NewBacklog, NewPart, PartState, ProviderPart,
-    Store,
+    BacklogPlan, EconomyState, Force, ItemAnswer, Moved, NewBacklog, NewPart, PartState,
+    ProviderPart, Store,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -16,6 +16,7 @@ use super::fixtures::{claim, job, minutes, now};
 use crate::support;
 
 const SILENT: Duration = Duration::from_secs(60);
+const OWNER: Uuid = Uuid::from_u128(77);
 
 /// A batch with so many items, all there, whose replies are being fetched.
 async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
@@ -33,16 +34,24 @@ async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
     (id, store.item_ids(id, 0).await.unwrap())
 }
 
-async fn part_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ProviderPart {
-    let new = NewPart {
+fn new_part(batch_id: Uuid, items: &[JobId]) -> NewPart {
+    let keyed = |id: &JobId| (*id, CacheKey(format!("asked-{id}")));
+    NewPart {
         tag: Uuid::now_v7(),
         batch_id,
         judge: "main".to_owned(),
-        items: items.to_vec(),
+        owner: OWNER,
+        items: items.iter().map(keyed).collect(),
         left_out: Vec::new(),
         at: now(),
-    };
-    store.make_part(&new).await.unwrap();
+    }
+}
+
+/// A part, made by who looks after the batch.
+async fn part_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ProviderPart {
+    let new = new_part(batch_id, items);
+    assert!(store.hold_economy(batch_id, OWNER, SILENT).await.unwrap());
+    assert!(store.make_part(&new).await.unwrap());
     let parts = store.provider_parts(batch_id).await.unwrap();
     parts.into_iter().find(|part| part.tag == new.tag).unwrap()
 }
@@ -139,14 +148,7 @@ async fn an_item_is_in_one_part_until_that_is_known_not_to_have_arrived() {
             left.iter().map(|job| job.job_id).collect::<Vec<_>>(),
             items[2..]
         );
-        let again = NewPart {
-            tag: Uuid::now_v7(),
-            batch_id: id,
-            judge: "main".to_owned(),
-            items: items[1..].to_vec(),
-            left_out: Vec::new(),
-            at: now(),
-        };
+        let again = new_part(id, &items[1..]);
         store.make_part(&again).await.unwrap_err();
         assert_eq!(store.provider_parts(id).await.unwrap().len(), 1);
 
@@ -188,6 +190,10 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         let ids: Vec<Uuid> = items.iter().map(|item| item.0).collect();
         let waiting = store.unanswered_of_part(part.tag, &ids).await.unwrap();
         assert_eq!(waiting.len(), 3);
+        for (job, asked) in &waiting {
+            let noted = CacheKey(format!("asked-{}", job.job_id));
+            assert_eq!(asked.as_ref(), Some(&noted));
+        }
         let key = format!("key-{id}");
         let unusable = ItemAnswer {
             reply: Err("not JSON".to_owned()),
@@ -224,5 +230,81 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         let part = &economy.parts[0];
         assert_eq!((part.state, part.done), (PartState::Collected, 3));
         assert_eq!(part.provider_id.as_deref(), Some("batch_1"));
+    }
+}
+
+#[tokio::test]
+async fn a_part_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = asked(store, 2).await;
+        let new = new_part(id, &items);
+        assert!(!store.make_part(&new).await.unwrap(), "nobody holds it");
+        assert!(store.hold_economy(id, OWNER, SILENT).await.unwrap());
+        store.pause_batch(id).await.unwrap();
+        assert!(!store.make_part(&new).await.unwrap(), "it is paused");
+        assert!(store.provider_parts(id).await.unwrap().is_empty());
+        store.resume_batch(id, now()).await.unwrap();
+        assert!(store.make_part(&new).await.unwrap());
+        assert!(store.may_hand_over(new.tag, OWNER).await.unwrap());
+        let other = Uuid::now_v7();
+        assert!(!store.may_hand_over(new.tag, other).await.unwrap());
+        store.pause_batch(id).await.unwrap();
+        assert!(!store.may_hand_over(new.tag, OWNER).await.unwrap());
+        store.forget_part(new.tag, other).await.unwrap();
+        assert_eq!(store.provider_parts(id).await.unwrap().len(), 1);
+        store.forget_part(new.tag, OWNER).await.unwrap();
+        assert!(store.provider_parts(id).await.unwrap().is_empty());
+        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        assert_eq!(left.len(), 2, "its items go into another one");
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_was_given_up_has_not_arrived_whoever_says_so() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = asked(store, 2).await;
+        let part = part_of(store, id, &items[..1]).await;
+        for _ in 0..2 {
+            let arrived = store.part_submitted(part.tag, "batch_1", now());
+            assert!(
+                arrived.await.unwrap(),
+                "by the same name as often as you like"
+            );
+        }
+        assert!(
+            !store
+                .part_submitted(part.tag, "batch_2", now())
+                .await
+                .unwrap()
+        );
+        let lost = part_of(store, id, &items[1..]).await;
+        store
+            .unmake_part(lost.tag, "it never arrived")
+            .await
+            .unwrap();
+        assert!(
+            !store
+                .part_submitted(lost.tag, "batch_3", now())
+                .await
+                .unwrap()
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_item_that_somebody_waits_for_runs_while_the_others_replies_are_fetched() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = asked(store, 2).await;
+        store.raise(items[0], Force::AsIs).await.unwrap().unwrap();
+        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        assert_eq!(left.len(), 1, "it isn't handed over any more");
+        store.pause_batch(id).await.unwrap();
+        assert_eq!(claimable(store, &items).await, 0);
+        store.resume_batch(id, now()).await.unwrap();
+        assert_eq!(claimable(store, &items).await, 1);
+        assert_eq!(store.fetched_ahead(&[id]).await.unwrap(), [id]);
     }
 }

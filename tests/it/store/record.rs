@@ -200,10 +200,9 @@ async fn a_cost_that_is_unknown_once_stays_unknown_and_a_run_without_calls_chang
             vec![usage(10, Some(0.5)), usage(0, Some(0.0))],
             usage(10, Some(0.5)),
         ),
-        (
-            vec![usage(10, Some(0.5)), usage(0, None)],
-            usage(10, Some(0.5)),
-        ),
+        // A judge that reports no usage was asked all the same.
+        (vec![usage(10, Some(0.5)), usage(0, None)], usage(10, None)),
+        (vec![usage(0, None)], usage(0, None)),
         (
             vec![usage(10, None), usage(20, Some(0.25))],
             usage(30, None),

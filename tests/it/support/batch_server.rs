@@ -17,6 +17,7 @@ use axum::http::{HeaderMap, Request, Response, StatusCode};
 use axum::middleware::{self, Next};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::judge_server::{TOKENS_IN, TOKENS_OUT, good_reply};
@@ -87,6 +88,8 @@ struct Inner {
     lost: Option<String>,
     /// Answers break off after so many bytes, once.
     cut: Option<usize>,
+    /// What this method and path ask for isn't done before there is a permit.
+    held: Option<(String, Arc<Semaphore>)>,
 }
 
 #[derive(Clone)]
@@ -126,6 +129,7 @@ impl BatchServer {
             results_at: None,
             lost: None,
             cut: None,
+            held: None,
         })));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -207,6 +211,13 @@ impl BatchServer {
         self.shared.lock().lost = Some(request.to_owned());
     }
 
+    /// From now on what this method and path ask for is done when there is a permit, one for each.
+    pub(crate) fn holds(&self, request: &str) -> Arc<Semaphore> {
+        let permits = Arc::new(Semaphore::new(0));
+        self.shared.lock().held = Some((request.to_owned(), permits.clone()));
+        permits
+    }
+
     /// The next answers break off after so many bytes.
     pub(crate) fn cuts_after(&self, bytes: usize) {
         self.shared.lock().cut = Some(bytes);
@@ -258,14 +269,19 @@ async fn watched(
     next: Next,
 ) -> Response<Body> {
     let seen = format!("{} {}", request.method(), request.uri().path());
-    let (trouble, lost) = {
+    let (trouble, lost, held) = {
         let mut inner = shared.lock();
+        let held = inner.held.as_ref().filter(|(held, _)| *held == seen);
+        let held = held.map(|(_, permits)| permits.clone());
         let lost = inner.lost.take_if(|lost| *lost == seen).is_some();
         let trouble = inner.trouble.iter().find(|(at, _)| seen.starts_with(at));
         let trouble = trouble.map(|(_, status)| *status);
         inner.seen.push(seen);
-        (trouble, lost)
+        (trouble, lost, held)
     };
+    if let Some(held) = held {
+        held.acquire().await.unwrap().forget();
+    }
     if lost {
         next.run(request).await;
         return fault(503, "the test's provider lost its answer");

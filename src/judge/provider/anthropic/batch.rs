@@ -9,8 +9,10 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::judge::JudgeError;
+use crate::judge::error::ErrorClass;
+use crate::judge::provider::batch::Sent;
 use crate::judge::provider::endpoint::{BatchDialect, Content, Line, LineSays, Wire};
-use crate::judge::provider::{Found, Part, PartSize, Progress};
+use crate::judge::provider::{Found, Part, PartSize, Progress, Uploaded};
 
 /// What a batch's text begins with.
 const OPENING: &[u8] = b"{\"requests\":[";
@@ -70,9 +72,17 @@ impl BatchDialect for Batches {
         part.body.push(b'}');
     }
 
-    async fn submit(&self, wire: &Wire<'_>, part: Part) -> Result<String, JudgeError> {
-        let Part { mut body, .. } = part;
+    async fn upload(&self, _wire: &Wire<'_>, part: Part) -> Result<Uploaded, JudgeError> {
+        let Part { tag, mut body, .. } = part;
         body.extend_from_slice(b"]}");
+        let content = Sent::Nothing(body);
+        Ok(Uploaded { tag, content })
+    }
+
+    async fn submit(&self, wire: &Wire<'_>, part: Uploaded) -> Result<String, JudgeError> {
+        let Sent::Nothing(body) = part.content else {
+            return Err(wire.error(ErrorClass::Rejected, "takes no files"));
+        };
         let content = Content {
             kind: "application/json".to_owned(),
             body,

@@ -15,7 +15,7 @@ use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::http::{Exchange, read_whole};
 use crate::judge::provider::{
-    Added, Batches, CallRequest, Found, Part, PartSize, Progress, ProviderReply,
+    Added, Batches, CallRequest, Found, Part, PartSize, Progress, ProviderReply, Uploaded,
 };
 use crate::judge::providers::JudgeSpec;
 
@@ -36,8 +36,11 @@ pub(in crate::judge::provider) trait BatchDialect: Send + Sync {
     /// Adds one call, whose body is JSON without line breaks.
     fn add(&self, part: &mut Part, id: Uuid, body: &[u8]);
 
-    /// Ends the text and hands it over; the provider's name for the part.
-    async fn submit(&self, wire: &Wire<'_>, part: Part) -> Result<String, JudgeError>;
+    /// Ends the text, and sends it where the family takes it beforehand.
+    async fn upload(&self, wire: &Wire<'_>, part: Part) -> Result<Uploaded, JudgeError>;
+
+    /// Hands the part over; the provider's name for it.
+    async fn submit(&self, wire: &Wire<'_>, part: Uploaded) -> Result<String, JudgeError>;
 
     /// Looks for a part by its tag.
     async fn find(&self, wire: &Wire<'_>, tag: Uuid) -> Result<Found, JudgeError>;
@@ -253,7 +256,11 @@ impl Batches for Endpoint {
         Ok(Added::In)
     }
 
-    async fn submit(&self, part: Part) -> Result<String, JudgeError> {
+    async fn upload(&self, part: Part) -> Result<Uploaded, JudgeError> {
+        self.words()?.upload(&Wire(self), part).await
+    }
+
+    async fn submit(&self, part: Uploaded) -> Result<String, JudgeError> {
         self.words()?.submit(&Wire(self), part).await
     }
 

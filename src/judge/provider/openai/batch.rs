@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
+use crate::judge::provider::batch::Sent;
 use crate::judge::provider::endpoint::{BatchDialect, Content, Line, LineSays, Wire};
-use crate::judge::provider::{Found, Part, PartSize, Progress};
+use crate::judge::provider::{Found, Part, PartSize, Progress, Uploaded};
 
 /// Where a batch's calls go, whatever the server's own address is.
 const ENDPOINT: &str = "/v1/chat/completions";
@@ -129,7 +130,7 @@ impl BatchDialect for Batches {
         part.body.extend_from_slice(b"}\n");
     }
 
-    async fn submit(&self, wire: &Wire<'_>, part: Part) -> Result<String, JudgeError> {
+    async fn upload(&self, wire: &Wire<'_>, part: Part) -> Result<Uploaded, JudgeError> {
         let Part { tag, mut body, .. } = part;
         let boundary = boundary(tag);
         body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
@@ -137,11 +138,19 @@ impl BatchDialect for Batches {
         let file: File = wire
             .post(&wire.address("files"), Content { kind, body })
             .await?;
+        let content = Sent::Whole(file.id);
+        Ok(Uploaded { tag, content })
+    }
+
+    async fn submit(&self, wire: &Wire<'_>, part: Uploaded) -> Result<String, JudgeError> {
+        let Sent::Whole(file) = part.content else {
+            return Err(wire.error(ErrorClass::Rejected, "takes calls as files alone"));
+        };
         let wanted = json!({
-            "input_file_id": file.id,
+            "input_file_id": file,
             "endpoint": ENDPOINT,
             "completion_window": WINDOW,
-            "metadata": { TAG: tag.to_string() },
+            "metadata": { TAG: part.tag.to_string() },
         });
         let batch: Batch = wire
             .post(&wire.address("batches"), Content::json(&wanted))

@@ -1,0 +1,1 @@
+alter table provider_batch_items drop column cache_key;

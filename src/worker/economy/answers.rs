@@ -1,0 +1,103 @@
+//! The answers of a part that has ended: each is paid for, and kept if its item still asks that question.
+
+use uuid::Uuid;
+
+use super::{EconomyLane, Trouble, trouble};
+use crate::job::{Job, JobId, JobState, Usage};
+use crate::judge::{
+    Accepted, CacheKey, CallUsage, CollectedAnswer, Economy, ErrorClass, HandedOver, Question,
+};
+use crate::store::{ItemAnswer, PartState, ProviderPart};
+
+/// Answers kept at once.
+const KEPT_AT_ONCE: usize = 100;
+
+impl EconomyLane {
+    /// Keeps every answer of a part that has ended; what has none is asked as ever.
+    pub(super) async fn collect(
+        &self,
+        economy: &Economy,
+        part: &ProviderPart,
+        theirs: &str,
+    ) -> Result<(), Trouble> {
+        let mut answers = economy.collect(theirs).await?;
+        let mut waiting = Vec::with_capacity(KEPT_AT_ONCE);
+        while let Some(answer) = answers.next().await? {
+            waiting.push(answer);
+            if waiting.len() >= KEPT_AT_ONCE {
+                self.keep(economy, part, theirs, std::mem::take(&mut waiting))
+                    .await?;
+            }
+        }
+        self.keep(economy, part, theirs, waiting).await?;
+        let ended = self.store.end_part(part.tag, PartState::Collected, None);
+        Ok(ended.await?)
+    }
+
+    async fn keep(
+        &self,
+        economy: &Economy,
+        part: &ProviderPart,
+        theirs: &str,
+        answers: Vec<CollectedAnswer>,
+    ) -> Result<(), Trouble> {
+        let handed_over = HandedOver {
+            batch: theirs,
+            at: part.submitted_at.unwrap_or_else(|| self.clock.now()),
+        };
+        let ids: Vec<Uuid> = answers.iter().map(|answer| answer.asked_for).collect();
+        let jobs = self.store.unanswered_of_part(part.tag, &ids).await?;
+        let mut kept: Vec<ItemAnswer> = Vec::with_capacity(jobs.len());
+        for answer in answers {
+            let id = JobId(answer.asked_for);
+            let known = kept.iter().any(|one| one.job_id == id);
+            let item = jobs.iter().find(|(job, _)| job.job_id == id && !known);
+            // Somebody else's line, or one that was kept before.
+            let Some((job, asked)) = item else { continue };
+            let accepted = match self.asked_of(economy, job, asked.as_ref()).await? {
+                Ok(question) => economy.accept(handed_over, &question, answer),
+                // It is paid all the same.
+                Err(why) => Accepted {
+                    usage: economy.bill(handed_over, answer),
+                    reply: Err(trouble(ErrorClass::Rejected, why.to_owned())),
+                },
+            };
+            kept.push(ItemAnswer {
+                job_id: id,
+                reply: accepted.reply.map_err(|error| error.message),
+                usage: usage(accepted.usage),
+            });
+        }
+        let now = self.clock.now();
+        let kept = self.store.keep_answers(part, self.worker_id, &kept, now);
+        Ok(kept.await?)
+    }
+
+    /// The question that an answer answers, if its item still asks it; else why not.
+    async fn asked_of(
+        &self,
+        economy: &Economy,
+        job: &Job,
+        asked: Option<&CacheKey>,
+    ) -> Result<Result<Question, &'static str>, Trouble> {
+        if matches!(job.state, JobState::Succeeded | JobState::Failed) {
+            return Ok(Err("it had ended by the time that its reply came"));
+        }
+        let Some(question) = self.question(job).await? else {
+            return Ok(Err("no question can be made of it any more"));
+        };
+        let same = asked.is_none_or(|key| *key == economy.key(job.job_id.0, &question));
+        Ok(match same {
+            true => Ok(question),
+            false => Err("its session was changed after it was handed over"),
+        })
+    }
+}
+
+fn usage(used: CallUsage) -> Usage {
+    Usage {
+        tokens_in: used.tokens_in,
+        tokens_out: used.tokens_out,
+        cost_usd: used.cost_usd,
+    }
+}
