@@ -275,8 +275,13 @@ async fn history(State(site): State<Site>, visitor: Visitor, Path(id): Path<Stri
 
 /// Where scoring stands, for pages that stay open.
 async fn state(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    let session = read(&site, &visitor, &id).await?;
-    html(&Standing::read(&site, &visitor, &session).await?)
+    standing(&site, &visitor, &id).await
+}
+
+/// The piece that says where a session's scoring stands.
+pub(super) async fn standing(site: &Site, visitor: &Visitor, id: &str) -> Page {
+    let session = read(site, visitor, id).await?;
+    html(&Standing::read(site, visitor, &session).await?)
 }
 
 async fn page(site: &Site, visitor: Visitor, id: &str, side: Side) -> Page {

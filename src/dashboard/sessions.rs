@@ -270,8 +270,10 @@ async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form)
     let body = serde_json::json!({"force_rescore": form.ticked("force")});
     let caller = &form.visitor.caller;
     site.door.post(caller, &path, form.key(), &body).await?;
-    if form.visitor.piece && form.text("piece") == Some("row") {
-        return row(State(site), form.visitor, Path(id)).await;
+    match form.text("piece").filter(|_| form.visitor.piece) {
+        Some("row") => return row(State(site), form.visitor, Path(id)).await,
+        Some("state") => return super::session::standing(&site, &form.visitor, &id).await,
+        Some(_) | None => {}
     }
     let session = format!("/sessions/{}", segment(&id));
     go(form.visitor.piece, form.back().unwrap_or(&session))

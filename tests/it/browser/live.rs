@@ -49,6 +49,9 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
         .await;
     site.driver.accept_alert().await.unwrap();
     site.shows("#strip", "simulated: paused").await;
+    site.open("/sessions?q=unexpected").await;
+    site.click("tbody form[data-score] button").await;
+    site.shows("tbody .state", "queued").await;
     site.open("/sessions?q=crypto").await;
     site.click("tbody form[data-score] button").await;
     site.shows("tbody .state", "queued").await;

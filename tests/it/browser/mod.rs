@@ -153,7 +153,7 @@ impl Site {
 
     /// Ends the browser. Without this it would outlive its driver.
     async fn close(self) {
-        self.driver.quit().await.unwrap();
+        self.driver.clone().quit().await.unwrap();
     }
 }
 
