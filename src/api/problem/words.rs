@@ -18,6 +18,7 @@ impl ApiError {
             Self::ScoreNotFound(_) => "score-not-found",
             Self::JobNotFound(_) => "job-not-found",
             Self::BatchNotFound(_) => "batch-not-found",
+            Self::BatchItemNotFound(..) => "batch-item-not-found",
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
@@ -79,6 +80,7 @@ impl ApiError {
             Self::ScoreNotFound(id) => format!("score {id} is not known"),
             Self::JobNotFound(id) => format!("job {id} is not known"),
             Self::BatchNotFound(id) => format!("batch {id} is not known"),
+            Self::BatchItemNotFound(id, place) => format!("batch {id} has no item {place}"),
             Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
             Self::JudgeNotFound { name, known } => {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))

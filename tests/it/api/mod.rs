@@ -4,6 +4,7 @@ mod analytics;
 mod answers;
 mod auth;
 mod bad_input;
+mod batch_items;
 mod batch_reports;
 mod batches;
 mod brakes;
