@@ -2,6 +2,10 @@
 
 use super::{ApiError, Fault};
 
+/// What is said of a key whose first request goes on.
+const KEY_IN_USE: &str =
+    "a request with this Idempotency-Key is under way; try again to get its answer";
+
 impl ApiError {
     /// The type's name.
     pub(super) fn slug(&self) -> &'static str {
@@ -112,10 +116,7 @@ impl ApiError {
             ),
             Self::BatchMediaType(declared) => batch_media_type(declared.as_deref()),
             Self::BatchGivenUp(why) => (*why).to_owned(),
-            Self::KeyInUse => {
-                "a request with this Idempotency-Key is under way; try again to get its answer"
-                    .to_owned()
-            }
+            Self::KeyInUse => KEY_IN_USE.to_owned(),
             Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
                 send the same request, or a new key"
                 .to_owned(),

@@ -11,6 +11,8 @@ mod brakes;
 mod calibration;
 mod costs;
 mod criteria_compare;
+#[path = "../dashboard/mod.rs"]
+mod dashboard;
 mod document;
 mod events;
 mod exports;
