@@ -29,19 +29,24 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(super) fn routes(turns: Turns) -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(batch_report))
-        .layer(Extension(Turns(Arc::new(Semaphore::new(AT_ONCE)))))
+        .layer(Extension(turns))
 }
 
-/// Whose turn it is to make a report.
+/// Whose turn it is to read a whole batch, for a report or a comparison.
 #[derive(Clone)]
-struct Turns(Arc<Semaphore>);
+pub(super) struct Turns(Arc<Semaphore>);
 
 impl Turns {
+    /// As many turns as there are at once.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+
     /// Waits for a turn, which lasts as long as the permit is held.
-    async fn take(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+    pub(super) async fn take(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let turn = tokio::time::timeout(PATIENCE, self.0.clone().acquire_owned()).await;
         match turn {
             Ok(Ok(turn)) => Ok(turn),
@@ -172,7 +177,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_report_beyond_those_at_once_waits_its_turn_and_not_for_ever() {
-        let turns = Turns(Arc::new(Semaphore::new(AT_ONCE)));
+        let turns = Turns::new();
         let mut held = Vec::new();
         for _ in 0..AT_ONCE {
             held.push(turns.take().await.unwrap());

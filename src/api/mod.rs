@@ -12,6 +12,8 @@ mod agreement;
 mod analytics;
 mod auth;
 mod batch_body;
+mod batch_compare;
+mod batch_items;
 mod batch_reports;
 mod batch_view;
 mod batches;

@@ -14,9 +14,9 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, agreement, analytics, batch_reports, batches, calibration, costs, criteria,
-    criteria_compare, criteria_diff, events, exports, imports, jobs, judges, new_job, operate,
-    panels, queue, ratings, rescore, score_query, scoring, sessions,
+    ApiState, agreement, analytics, batch_compare, batch_items, batch_reports, batches,
+    calibration, costs, criteria, criteria_compare, criteria_diff, events, exports, imports, jobs,
+    judges, new_job, operate, panels, queue, ratings, rescore, score_query, scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -32,6 +32,7 @@ pub(super) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
 /// Every documented route.
 pub(super) fn documented() -> OpenApiRouter<ApiState> {
+    let turns = batch_reports::Turns::new();
     let mut routes = OpenApiRouter::with_openapi(frame())
         .merge(scoring::routes())
         .merge(sessions::routes())
@@ -46,8 +47,10 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(new_job::routes())
         .merge(score_query::routes())
         .merge(calibration::routes())
-        .merge(batch_reports::routes())
+        .merge(batch_reports::routes(turns.clone()))
         .merge(batches::routes())
+        .merge(batch_items::routes())
+        .merge(batch_compare::routes(turns))
         .merge(rescore::routes())
         .merge(judges::routes())
         .merge(queue::routes())

@@ -61,6 +61,18 @@ impl Frame {
         }
     }
 
+    /// A frame around a sample.
+    #[cfg(test)]
+    pub(super) fn bare() -> Self {
+        Self {
+            title: String::new(),
+            part: "",
+            strip: Strip::default(),
+            visitor: Visitor::nobody(),
+            again_s: None,
+        }
+    }
+
     /// Says that something on the page moves.
     pub(super) fn moving(mut self, moves: bool) -> Self {
         self.again_s = moves.then_some(5);

@@ -56,7 +56,8 @@ fn opening<'a>(to: &CowStr<'_>) -> Event<'a> {
     Event::InlineHtml(tag.into())
 }
 
-fn escaped(text: &str) -> String {
+/// A text whose characters stand for themselves in HTML, within attributes too.
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -10,12 +10,19 @@
 //! that an event is about again.
 
 mod assets;
+mod batch;
+mod batch_item;
+mod batch_items;
+mod batches;
 mod chart;
+mod compare;
 mod criteria;
 mod figures;
 mod form;
 mod frame;
 mod insights;
+mod item_diff;
+mod item_rows;
 mod markdown;
 mod overview;
 mod page;
@@ -26,7 +33,9 @@ mod session;
 mod sessions;
 mod sign_in;
 mod site;
+mod suite_templates;
 mod system;
+mod upload;
 mod visitor;
 mod words;
 
@@ -58,6 +67,12 @@ fn routes(door: Door, about: About) -> Router {
         .merge(criteria::routes())
         .merge(queue::routes())
         .merge(system::routes())
+        .merge(batches::routes())
+        .merge(upload::routes())
+        .merge(suite_templates::routes())
+        .merge(batch::routes())
+        .merge(batch_item::routes())
+        .merge(compare::routes())
         .merge(sign_in::routes())
         .merge(frame::routes())
         .layer(from_fn(visitor::visit))

@@ -27,6 +27,16 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
+    /// Who may do nothing.
+    #[cfg(test)]
+    pub(super) fn nobody() -> Self {
+        Self {
+            caller: Caller::default(),
+            form_token: String::new(),
+            piece: false,
+        }
+    }
+
     /// Whether they may ask for scores, upload, cancel and rate.
     pub(super) fn may_enqueue(&self) -> bool {
         self.caller.may(Scope::Enqueue)

@@ -74,6 +74,31 @@ fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     }
 }
 
+/// How long something lasts: `2 min`.
+pub(super) fn span(seconds: f64) -> String {
+    match seconds {
+        s if s < 60.0 => format!("{s:.0} s"),
+        s if s < 3_600.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} d", s / 86_400.0),
+    }
+}
+
+/// A share of 0-1 as a percentage with at most one decimal: `92.5%`.
+pub(super) fn percent(share: f64) -> String {
+    format!("{}%", (share * 1000.0).round() / 10.0)
+}
+
+/// A difference with its sign, in points of a hundred: `+2.5`.
+pub(super) fn points(difference: f64) -> String {
+    let points = (difference * 10.0).round() / 10.0;
+    match points {
+        p if p > 0.0 => format!("+{p}"),
+        p if p < 0.0 => format!("−{}", p.abs()),
+        _ => "0".to_owned(),
+    }
+}
+
 /// The first digits of a hash, by which people know it.
 pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
@@ -133,6 +158,23 @@ mod tests {
         assert_eq!(usd(Some(0.0)), "0.00 USD");
         assert_eq!(usd(Some(0.012_34)), "0.0123 USD");
         assert_eq!(usd(Some(12.345)), "12.35 USD");
+    }
+
+    #[test]
+    fn shares_spans_and_differences_are_short() {
+        assert_eq!(percent(0.9254), "92.5%");
+        assert_eq!(percent(1.0), "100%");
+        for (seconds, text) in [
+            (12.4, "12 s"),
+            (600.0, "10 min"),
+            (5_400.0, "1.5 h"),
+            (259_200.0, "3.0 d"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+        for (difference, text) in [(2.54, "+2.5"), (-2.0, "−2"), (0.01, "0")] {
+            assert_eq!(points(difference), text);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Item, ItemError, Lines, Outcome, ReportError, line};
 use crate::job::{Job, JobState, Kind};
-use crate::store::{BatchItem, Store};
+use crate::store::{BatchItem, ItemOutcome, Store};
 
 /// The first page; the next ones are as long as their items are short.
 const FIRST_PAGE: u32 = 16;
@@ -37,14 +37,14 @@ impl Batch {
         let mut spool = tokio::fs::File::from_std(file);
         let (mut after, mut limit, mut unfinished) = (None, FIRST_PAGE, 0);
         loop {
-            let page = store.batch_items(id, after, limit).await?;
+            let page = store.batch_items(id, None, after, limit).await?;
             let Some(last) = page.last() else { break };
             after = last.job.batch.map(|place| place.item_no);
             let mut lines = String::new();
             for row in page {
-                match item(row) {
-                    Some(item) => {
-                        lines.push_str(&line::write(&item));
+                match outcome(&row) {
+                    Some(outcome) => {
+                        lines.push_str(&line::write(&item(row, outcome)));
                         lines.push('\n');
                     }
                     None => unfinished += 1,
@@ -77,26 +77,31 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
     }
 }
 
-/// What an item came to; none while it hasn't ended.
-fn item(row: BatchItem) -> Option<Item> {
-    let BatchItem { job, .. } = &row;
-    let outcome = match job.state {
-        JobState::Queued | JobState::Running | JobState::Waiting => return None,
-        JobState::Cancelled => Outcome::Failed,
-        JobState::Failed if job.kind != Kind::Session && job.result.is_some() => {
+impl From<BatchItem> for Item {
+    /// An item as it stands: one that hasn't ended is incomplete.
+    fn from(row: BatchItem) -> Self {
+        let outcome = outcome(&row).unwrap_or(Outcome::Incomplete);
+        item(row, outcome)
+    }
+}
+
+/// How an item ended; none while it hasn't.
+fn outcome(row: &BatchItem) -> Option<Outcome> {
+    Some(match ItemOutcome::of(row) {
+        ItemOutcome::Open => return None,
+        ItemOutcome::Passed | ItemOutcome::Missed | ItemOutcome::Scored => Outcome::Scored,
+        ItemOutcome::Cancelled => Outcome::Failed,
+        ItemOutcome::Unscored if row.job.state == JobState::Succeeded => Outcome::Incomplete,
+        ItemOutcome::Unscored if row.job.kind != Kind::Session && row.job.result.is_some() => {
             Outcome::Incomplete
         }
-        JobState::Failed => Outcome::Failed,
-        // A case whose metrics all failed has no total, and is known to have failed.
-        JobState::Succeeded
-            if job.kind == Kind::Session || row.total.is_some() || row.passed.is_some() =>
-        {
-            Outcome::Scored
-        }
-        JobState::Succeeded => Outcome::Incomplete,
-    };
-    let error = error(job);
-    let item_no = job.batch.map_or(0, |place| place.item_no);
+        ItemOutcome::Unscored => Outcome::Failed,
+    })
+}
+
+fn item(row: BatchItem, outcome: Outcome) -> Item {
+    let error = error(&row.job);
+    let item_no = row.job.batch.map_or(0, |place| place.item_no);
     let BatchItem {
         job,
         total,
@@ -104,7 +109,7 @@ fn item(row: BatchItem) -> Option<Item> {
         reasoning,
     } = row;
     let id = id_of(job.kind, &job.payload);
-    Some(Item {
+    Item {
         item_no: u64::try_from(item_no).unwrap_or_default(),
         kind: job.kind,
         id,
@@ -120,7 +125,7 @@ fn item(row: BatchItem) -> Option<Item> {
         simulated: job.simulated,
         usage: job.usage,
         job_id: Some(job.job_id.0),
-    })
+    }
 }
 
 /// What a case calls itself, without reading it whole: it was checked when it was taken.

@@ -19,6 +19,7 @@ pub mod live;
 mod markdown;
 mod overview;
 mod plain;
+pub mod shown;
 mod source;
 pub mod summary;
 mod write;

@@ -1,12 +1,30 @@
-//! A batch's items with what they came to, a page at a time: what reports are made of.
+//! A batch's items with what they came to, a page at a time: what reports and lists of items are made of.
 
 use uuid::Uuid;
 
 use super::job_row::{job, job_columns};
 use super::page::bounded;
-use super::sql::{Row, sql};
+use super::sql::{Row, Sql, sql};
 use super::{Store, StoreError};
-use crate::job::Job;
+use crate::job::{Job, JobState, Kind, text_enum};
+
+text_enum! {
+    /// How an item of a batch stands.
+    pub enum ItemOutcome {
+        /// It has a whole score and passed.
+        Passed = "passed",
+        /// It has a whole score and didn't pass.
+        Missed = "missed",
+        /// It has a score that nothing is held against.
+        Scored = "scored",
+        /// It ended without a whole score: its judge failed or wasn't asked.
+        Unscored = "unscored",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+        /// It hasn't ended.
+        Open = "open",
+    }
+}
 
 /// An item of a batch, and what it came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,33 +39,110 @@ pub struct BatchItem {
     pub reasoning: Option<String>,
 }
 
+impl ItemOutcome {
+    /// How an item stands.
+    pub fn of(item: &BatchItem) -> Self {
+        match (item.job.state, item.passed) {
+            (JobState::Queued | JobState::Running | JobState::Waiting, _) => Self::Open,
+            (JobState::Cancelled, _) => Self::Cancelled,
+            (JobState::Failed, _) => Self::Unscored,
+            (JobState::Succeeded, Some(true)) => Self::Passed,
+            (JobState::Succeeded, Some(false)) => Self::Missed,
+            (JobState::Succeeded, None) => match item.job.kind {
+                Kind::Session => Self::Scored,
+                Kind::Query | Kind::Qas | Kind::SqlMetrics if item.total.is_some() => Self::Scored,
+                Kind::Query | Kind::Qas | Kind::SqlMetrics => Self::Unscored,
+            },
+        }
+    }
+
+    /// The same as a condition on rows of `scoring_jobs`; `case` stands for the job's row of `evaluation_scores`.
+    fn condition(self) -> &'static str {
+        macro_rules! case {
+            ($condition:literal) => {
+                concat!(
+                    "exists (select 1 from evaluation_scores e where e.job_id = scoring_jobs.job_id and ",
+                    $condition,
+                    ")"
+                )
+            };
+        }
+        match self {
+            Self::Passed => concat!(" and state = 'succeeded' and ", case!("e.passed")),
+            Self::Missed => concat!(" and state = 'succeeded' and ", case!("not e.passed")),
+            Self::Scored => concat!(
+                " and state = 'succeeded' and (kind = 'session' or ",
+                case!("e.passed is null and e.total is not null"),
+                ")"
+            ),
+            Self::Unscored => concat!(
+                " and (state = 'failed' or (state = 'succeeded' and kind <> 'session' and not ",
+                case!("(e.passed is not null or e.total is not null)"),
+                "))"
+            ),
+            Self::Cancelled => " and state = 'cancelled'",
+            Self::Open => " and finished_at is null",
+        }
+    }
+}
+
+/// Subqueries by unique index: a join would have to rename most columns.
+macro_rules! item_columns {
+    () => {
+        concat!(
+            "select ",
+            job_columns!(),
+            ", (select e.total from evaluation_scores e where e.job_id = scoring_jobs.job_id) as case_total,
+               (select e.passed from evaluation_scores e where e.job_id = scoring_jobs.job_id) as case_passed,
+               (select s.score_reasoning from session_scores s where s.job_id = scoring_jobs.job_id) as reasoning
+             from scoring_jobs where batch_id = $1"
+        )
+    };
+}
+
 impl Store {
-    /// The items of a batch behind the place `after` (`None`: from the first on), in their order. `limit` 1-500.
+    /// The items of a batch behind the place `after` (`None`: from the first on), in their order; all, or those that stand so.
+    /// `limit` 1-500.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn batch_items(
         &self,
         id: Uuid,
+        outcome: Option<ItemOutcome>,
         after: Option<i64>,
         limit: u32,
     ) -> Result<Vec<BatchItem>, StoreError> {
-        const ATTEMPTED: &str = "reading the items of a batch";
-        // Subqueries by unique index: a join would have to rename most columns.
-        let statement = sql!(
-            concat!(
-                "select ",
-                job_columns!(),
-                ", (select e.total from evaluation_scores e where e.job_id = scoring_jobs.job_id) as case_total,
-                   (select e.passed from evaluation_scores e where e.job_id = scoring_jobs.job_id) as case_passed,
-                   (select s.score_reasoning from session_scores s where s.job_id = scoring_jobs.job_id) as reasoning
-                 from scoring_jobs where batch_id = $1 and item_no > $2 order by item_no limit $3"
-            ),
+        let mut statement = sql!(
+            concat!(item_columns!(), " and item_no > $2"),
             id,
-            after.unwrap_or(-1),
-            bounded(limit)
+            after.unwrap_or(-1)
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        if let Some(outcome) = outcome {
+            statement.push(outcome.condition());
+        }
+        statement
+            .push(" order by item_no limit ")
+            .push_arg(bounded(limit));
+        self.items(&statement).await
+    }
+
+    /// One item of a batch; `None`: it has none at that place.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batch_item(
+        &self,
+        id: Uuid,
+        item_no: i64,
+    ) -> Result<Option<BatchItem>, StoreError> {
+        let statement = sql!(concat!(item_columns!(), " and item_no = $2"), id, item_no);
+        Ok(self.items(&statement).await?.into_iter().next())
+    }
+
+    async fn items(&self, statement: &Sql) -> Result<Vec<BatchItem>, StoreError> {
+        const ATTEMPTED: &str = "reading the items of a batch";
+        let rows = self.db.read(ATTEMPTED, statement).await?;
         rows.iter()
             .map(item)
             .collect::<sqlx::Result<_>>()

@@ -62,7 +62,7 @@ pub use analytics::{MadeBy, NameCount, Named, ScoreFilter, TotalCount};
 pub use backlog_steps::Expanded;
 pub use backlogs::{BacklogPlan, NewBacklog, Sample, Skipped};
 pub use batch_figures::{BatchFigures, Verdict};
-pub use batch_items::BatchItem;
+pub use batch_items::{BatchItem, ItemOutcome};
 pub use batch_moves::{Added, Moved};
 pub use batches::{BatchFilter, BatchOrigin, BatchRow, BatchState, NewBatch, PausedBy};
 pub use brakes::{Brake, BrakeTarget};

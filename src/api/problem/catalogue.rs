@@ -44,6 +44,7 @@ pub const ALL: &[ProblemType] = &[
     row("score-not-found", &[404], "The score is not known", "Check the id; GET /api/v1/scoring/sessions/{session_id}/scores lists those of a session."),
     row("job-not-found", &[404], "The job is not known", "Check the id."),
     row("batch-not-found", &[404], "The batch is not known", "Check the id; GET /api/v1/batches lists those there are."),
+    row("batch-item-not-found", &[404], "The batch has no such item", "GET /api/v1/batches/{batch_id}/items lists its items, the first of which is 0."),
     row("criteria-not-found", &[404], "The criteria are not stored", "GET /api/v1/scoring/criteria lists what is stored."),
     row("judge-not-found", &[404], "The judge is not known", "`detail` lists the judges there are."),
     row("method-not-allowed", &[405], "The route does not take this method", "The header Allow lists those that it takes."),

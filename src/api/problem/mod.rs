@@ -154,6 +154,8 @@ pub(super) enum ApiError {
     JobNotFound(JobId),
     /// 404.
     BatchNotFound(Uuid),
+    /// 404: the batch, and the place.
+    BatchItemNotFound(Uuid, u32),
     /// 404.
     CriteriaNotFound(String),
     /// 404.

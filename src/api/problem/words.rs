@@ -2,6 +2,10 @@
 
 use super::{ApiError, Fault};
 
+/// What is said of a key whose first request goes on.
+const KEY_IN_USE: &str =
+    "a request with this Idempotency-Key is under way; try again to get its answer";
+
 impl ApiError {
     /// The type's name.
     pub(super) fn slug(&self) -> &'static str {
@@ -18,6 +22,7 @@ impl ApiError {
             Self::ScoreNotFound(_) => "score-not-found",
             Self::JobNotFound(_) => "job-not-found",
             Self::BatchNotFound(_) => "batch-not-found",
+            Self::BatchItemNotFound(..) => "batch-item-not-found",
             Self::CriteriaNotFound(_) => "criteria-not-found",
             Self::JudgeNotFound { .. } => "judge-not-found",
             Self::ImportNotFound(_) => "import-not-found",
@@ -79,6 +84,7 @@ impl ApiError {
             Self::ScoreNotFound(id) => format!("score {id} is not known"),
             Self::JobNotFound(id) => format!("job {id} is not known"),
             Self::BatchNotFound(id) => format!("batch {id} is not known"),
+            Self::BatchItemNotFound(id, place) => format!("batch {id} has no item {place}"),
             Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
             Self::JudgeNotFound { name, known } => {
                 format!("judge {name:?} is not known; known: {}", known.join(", "))
@@ -110,10 +116,7 @@ impl ApiError {
             ),
             Self::BatchMediaType(declared) => batch_media_type(declared.as_deref()),
             Self::BatchGivenUp(why) => (*why).to_owned(),
-            Self::KeyInUse => {
-                "a request with this Idempotency-Key is under way; try again to get its answer"
-                    .to_owned()
-            }
+            Self::KeyInUse => KEY_IN_USE.to_owned(),
             Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
                 send the same request, or a new key"
                 .to_owned(),

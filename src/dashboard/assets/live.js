@@ -3,7 +3,7 @@
 (function () {
   "use strict";
   var POLL_MS = 10000, GATHER_MS = 250, channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null;
-  var leader = false, streamed = false, source = null, due = new Set(), timer = null, poll = null;
+  var leader = false, streamed = false, source = null, due = new Set(), asked = new Map(), timer = null, poll = null;
 
   // An element names what it shows in data-live: "any", "session:ID", "job:ID", "batch:ID", several with blanks between.
   function concerns(element, event) {
@@ -13,15 +13,27 @@
       return event[kind + "_id"] === id;
     });
   }
+  // What costs the server more to draw says how often at most it is asked for, in data-least-ms.
+  function later(element) {
+    var least = Number(element.dataset.leastMs || 0), key = element.id || element.getAttribute("hx-get"), now = Date.now();
+    if (now - (asked.get(key) || 0) < least) { return true; }
+    asked.set(key, now);
+    return false;
+  }
   function refresh() {
     timer = null;
     var elements = Array.from(due);
     due.clear();
-    elements.forEach(function (element) {
+    elements.filter(function (element) {
+      if (!element.isConnected || !later(element)) { return true; }
+      due.add(element);
+      return false;
+    }).forEach(function (element) {
       if (element.isConnected && !element.contains(document.activeElement && document.activeElement.closest("input,textarea,select"))) {
         element.dispatchEvent(new CustomEvent("gavel:refresh"));
       }
     });
+    if (due.size) { timer = setTimeout(refresh, GATHER_MS); }
   }
   function heard(event) {
     document.querySelectorAll("[data-live]").forEach(function (element) {

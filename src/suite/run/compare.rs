@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::report::shown::parts;
 use crate::report::{Item, Outcome, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
@@ -37,6 +38,8 @@ pub struct Comparison {
     pub difference: Option<f64>,
     /// The 95 % interval of the difference: a bootstrap over the paired items; none for fewer than two.
     pub interval: Option<(f64, f64)>,
+    /// The same for each part of the scores, over the items that have it in both runs.
+    pub parts: Vec<PartChange>,
     /// Scores of A that a simulated judge made.
     pub simulated_a: u64,
     /// Scores of B that a simulated judge made.
@@ -52,6 +55,27 @@ pub struct Change {
     pub before: Option<f64>,
     /// Its total in B, 0-1.
     pub after: Option<f64>,
+    /// Its place in A, from 0.
+    pub item_a: u64,
+    /// Its place in B.
+    pub item_b: u64,
+}
+
+/// By how much the mean of one part of the scores moved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PartChange {
+    /// Its name in bodies.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// Items that have it in both runs.
+    pub compared: u64,
+    /// Their mean in A, 0-1 (of sessions 0-100).
+    pub mean_a: f64,
+    /// Their mean in B.
+    pub mean_b: f64,
+    /// `mean_b - mean_a`.
+    pub difference: f64,
 }
 
 /// What is remembered of an item.
@@ -59,7 +83,12 @@ struct Brief {
     total: Option<f64>,
     passed: Option<bool>,
     place: u64,
+    /// The parts that have a score, in the order of the kind's rules.
+    parts: Vec<Worth>,
 }
+
+/// What one part is worth: its name, its name for people, its score.
+type Worth = (&'static str, &'static str, f64);
 
 impl Brief {
     fn of(item: &Item) -> Self {
@@ -71,6 +100,9 @@ impl Brief {
             total,
             passed: item.passed.filter(|_| total.is_some()),
             place: item.item_no,
+            parts: parts(item)
+                .filter_map(|part| Some((part.name, part.title, part.score?)))
+                .collect(),
         }
     }
 }
@@ -127,6 +159,7 @@ impl Comparison {
             mean_b: None,
             difference: None,
             interval: None,
+            parts: Vec::new(),
             simulated_a: 0,
             simulated_b: 0,
         }
@@ -139,7 +172,10 @@ impl Comparison {
             id,
             before: before.total,
             after: after.total,
+            item_a: before.place,
+            item_b: after.place,
         };
+        self.add_parts(before, after);
         match (before.total, after.total) {
             (Some(_), None) => self.lost_score.push(change),
             (None, Some(_)) => self.gained_score.push(change),
@@ -156,7 +192,39 @@ impl Comparison {
         None
     }
 
+    /// Adds up the parts that both have; sums stand where the means will.
+    fn add_parts(&mut self, before: &Brief, after: &Brief) {
+        for (name, title, a) in &before.parts {
+            let Some((_, _, b)) = after.parts.iter().find(|(known, _, _)| known == name) else {
+                continue;
+            };
+            let at = self.parts.iter().position(|part| part.name == *name);
+            let at = at.unwrap_or_else(|| {
+                self.parts.push(PartChange {
+                    name,
+                    title,
+                    compared: 0,
+                    mean_a: 0.0,
+                    mean_b: 0.0,
+                    difference: 0.0,
+                });
+                self.parts.len() - 1
+            });
+            if let Some(part) = self.parts.get_mut(at) {
+                part.compared += 1;
+                part.mean_a += a;
+                part.mean_b += b;
+            }
+        }
+    }
+
     fn measure(&mut self, pairs: &[(f64, f64)]) {
+        for part in &mut self.parts {
+            let n = part.compared as f64;
+            part.mean_a /= n;
+            part.mean_b /= n;
+            part.difference = part.mean_b - part.mean_a;
+        }
         self.compared = pairs.len() as u64;
         if pairs.is_empty() {
             return;
@@ -203,6 +271,24 @@ mod tests {
             usage: Usage::default(),
             job_id: None,
         }
+    }
+
+    #[test]
+    fn parts_are_measured_over_the_items_that_have_them_in_both() {
+        let of = |id: &str, schema: f64, llm: Option<f64>| Item {
+            result: Some(serde_json::json!({"components": {
+                "schema_match": {"score": schema}, "llm_grading": {"score": llm}}})),
+            ..item(id, llm)
+        };
+        let a = [of("x", 1.0, Some(0.5)), of("y", 0.5, Some(1.0))];
+        let b = [of("x", 0.5, Some(1.0)), of("y", 0.5, None)];
+        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
+        let parts: Vec<_> = found
+            .parts
+            .iter()
+            .map(|part| (part.name, part.compared, part.difference))
+            .collect();
+        assert_eq!(parts, [("schema_match", 2, -0.25), ("llm_grading", 1, 0.5)]);
     }
 
     fn ids(changes: &[Change]) -> Vec<&str> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 57] = [
+const ROUTES: [&str; 60] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
@@ -12,7 +12,10 @@ const ROUTES: [&str; 57] = [
     "get /api/v1/analytics/missing-tools",
     "get /api/v1/analytics/trend",
     "get /api/v1/batches",
+    "get /api/v1/batches/compare",
     "get /api/v1/batches/{batch_id}",
+    "get /api/v1/batches/{batch_id}/items",
+    "get /api/v1/batches/{batch_id}/items/{item_no}",
     "get /api/v1/batches/{batch_id}/spread",
     "get /api/v1/batches/{batch_id}/{report}",
     "get /api/v1/events",

@@ -4,12 +4,15 @@ mod analytics;
 mod answers;
 mod auth;
 mod bad_input;
+mod batch_items;
 mod batch_reports;
 mod batches;
 mod brakes;
 mod calibration;
 mod costs;
 mod criteria_compare;
+#[path = "../dashboard/mod.rs"]
+mod dashboard;
 mod document;
 mod events;
 mod exports;

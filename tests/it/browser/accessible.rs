@@ -21,6 +21,14 @@ async fn no_page_keeps_anybody_out_in_light_or_dark() {
         .as_str()
         .unwrap()
         .to_owned();
+    let suite = json!({"kind": "query", "name": "suite", "items": [
+        {"id": "same", "prompt": "How many?", "generated_kql": "T | count", "expected_kql": "T | count"},
+        {"id": "other", "prompt": "Which?", "generated_kql": "T | take 5", "expected_kql": "T | where a == 1 | take 5"}]});
+    let batch = site
+        .api
+        .send("POST", "/api/v1/batches", Some(suite), &[])
+        .await;
+    let batch = id_of(&batch.expect(202)["batch_id"]);
     for scheme in ["light", "dark"] {
         let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         devtools(&site.driver, "Emulation.setEmulatedMedia", wanted).await;
@@ -34,6 +42,11 @@ async fn no_page_keeps_anybody_out_in_light_or_dark() {
             format!("/sessions/{id}/history"),
             format!("/scores/{score}"),
             format!("/scores/{score}/calls"),
+            "/batches".to_owned(),
+            format!("/batches/{batch}"),
+            format!("/batches/{batch}/items/1"),
+            "/compare".to_owned(),
+            format!("/compare?a={batch}&b={batch}"),
             "/insights".to_owned(),
             "/criteria".to_owned(),
             format!("/criteria/{hash}"),

@@ -28,7 +28,7 @@ struct Site {
     driver: WebDriver,
     api: Api,
     address: SocketAddr,
-    dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     judge: Process,
     _up: Process,
     _chromedriver: Process,
@@ -95,7 +95,7 @@ impl Site {
             driver,
             api,
             address,
-            dir,
+            _dir: dir,
             judge,
             _up: up,
             _chromedriver: chromedriver,
@@ -117,10 +117,6 @@ impl Site {
 
     async fn click(&self, css: &str) {
         self.find(css).await.click().await.unwrap();
-    }
-
-    async fn text(&self, css: &str) -> String {
-        self.find(css).await.text().await.unwrap()
     }
 
     /// Waits until an element shows these words. It may be replaced meanwhile.

@@ -1,0 +1,420 @@
+//! `/batches/{id}`: how far a batch is, what it came to, its items by how they stand, and what may be done about it.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, RawQuery, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::batch_items::{Items, Section, Show};
+use super::batches::{Batch, Standing, items};
+use super::form::{Form, query, segment};
+use super::frame::Frame;
+use super::page::{Fault, Page, go, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words::{self, Moment};
+
+/// The forms of a report, with what each is for.
+const REPORTS: [(&str, &str); 6] = [
+    ("report.xlsx", "XLSX"),
+    ("report.csv", "CSV"),
+    ("report.json", "JSON"),
+    ("report.jsonl", "JSONL"),
+    ("report.junit.xml", "JUnit"),
+    ("report.md", "Markdown"),
+];
+/// How often a page asks for a batch again at most, milliseconds: counting the items of a large one takes its time.
+const LEAST_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/batches/{id}", get(batch))
+        .route("/batches/{id}/body", get(body))
+        .route("/batches/{id}/pause", post(pause))
+        .route("/batches/{id}/resume", post(resume))
+        .route("/batches/{id}/cancel", get(ask_cancel).post(cancel))
+        .route("/batches/{id}/retry-errors", get(ask_retry).post(retry))
+        .route("/batches/{id}/budget", post(budget))
+        .route("/batches/{id}/{report}", get(report))
+}
+
+/// What the address asks of the page.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    show: String,
+    cursor: String,
+}
+
+/// A session's panel, in a line.
+#[derive(Debug, Deserialize)]
+struct Panel {
+    session_id: Uuid,
+    asked: usize,
+    scores: Vec<Vote>,
+    median: Option<f64>,
+    sd: Option<f64>,
+    range: Option<f64>,
+    flips: usize,
+}
+
+#[derive(Debug, Deserialize)]
+struct Vote {
+    judge: String,
+    total: u8,
+}
+
+#[derive(Debug, Deserialize)]
+struct PanelSummary {
+    sessions: usize,
+    complete: usize,
+    mean_sd: Option<f64>,
+    flip_share: Option<f64>,
+    disagreements: usize,
+}
+
+/// How far the scores of a batch's panels lie apart.
+#[derive(Debug, Deserialize)]
+struct Spread {
+    summary: PanelSummary,
+    items: Vec<Panel>,
+    warnings: Vec<String>,
+}
+
+impl Panel {
+    fn votes(&self) -> String {
+        let votes = self.scores.iter();
+        let votes: Vec<String> = votes
+            .map(|v| format!("{} ({})", v.total, v.judge))
+            .collect();
+        votes.join(", ")
+    }
+}
+
+/// The page below its head: what is asked for again as things happen.
+#[derive(Template)]
+#[template(path = "batch_body.html")]
+struct Body {
+    standing: Standing,
+    figures: Vec<(&'static str, String)>,
+    created: Moment,
+    finished: Option<Moment>,
+    pace: String,
+    filter: Vec<(String, String)>,
+    sections: Vec<Section>,
+    shows: Vec<(&'static str, String, bool)>,
+    spread: Option<Spread>,
+    may: bool,
+    form_token: String,
+    back: String,
+    batch: Batch,
+}
+
+impl Body {
+    async fn read(site: &Site, visitor: &Visitor, id: &str, asked: &Asked) -> Result<Self, Fault> {
+        let path = format!("/api/v1/batches/{}", segment(id));
+        let batch: Batch = site.door.get(&visitor.caller, &path).await?;
+        let show = Show::of(&asked.show);
+        let read = Items {
+            site,
+            visitor,
+            batch: &batch,
+        };
+        let sections = read.sections(show, &asked.cursor).await?;
+        let spread = match batch.purpose.as_str() {
+            "repeat" | "jury" => {
+                let path = format!("{path}/spread?limit=20");
+                Some(site.door.get(&visitor.caller, &path).await?)
+            }
+            _ => None,
+        };
+        let now = site.about.clock.now();
+        Ok(Self {
+            standing: batch.standing(),
+            figures: figures(&batch),
+            created: words::moment(batch.times.created_at, now),
+            finished: batch.times.finished_at.map(|at| words::moment(at, now)),
+            pace: pace(&batch),
+            filter: batch.filter.as_ref().map(filter_words).unwrap_or_default(),
+            shows: show.choices(&batch),
+            sections,
+            spread,
+            may: visitor.may_enqueue(),
+            form_token: visitor.form_token.clone(),
+            back: address(&batch.batch_id.to_string(), "", asked),
+            batch,
+        })
+    }
+
+    fn reports() -> [(&'static str, &'static str); 6] {
+        REPORTS
+    }
+
+    /// What reports say of made-up scores: where there are no others, that they may pass.
+    fn simulated(&self) -> bool {
+        let verdict = self.batch.verdict.as_ref();
+        verdict.is_some_and(|verdict| verdict.simulated)
+    }
+
+    /// Whether there is anything to do about it.
+    fn has_actions(&self) -> bool {
+        let links = &self.batch.links;
+        self.may && (self.batch.moves() || links.retry_errors.is_some())
+    }
+}
+
+fn address(id: &str, end: &str, asked: &Asked) -> String {
+    let asked = query(&[("show", &asked.show), ("cursor", &asked.cursor)]);
+    format!("/batches/{id}{end}{asked}")
+}
+
+/// The figures of the head.
+fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
+    let counts = &batch.counts;
+    let mut figures = Vec::new();
+    match &batch.verdict {
+        Some(verdict) => {
+            figures.push(("Passed", words::grouped(verdict.passed)));
+            figures.push(("Missed", words::grouped(verdict.failed)));
+            let percent = |share: Option<f64>| share.map_or("–".to_owned(), words::percent);
+            figures.push(("Pass rate", percent(verdict.pass_rate)));
+            figures.push(("Mean score", percent(verdict.mean)));
+        }
+        None => figures.push(("Scored", words::grouped(counts.succeeded))),
+    }
+    figures.push(("Judge errors", words::grouped(counts.failed)));
+    if counts.cancelled > 0 {
+        figures.push(("Cancelled", words::grouped(counts.cancelled)));
+    }
+    if batch.moves() {
+        let waiting = words::grouped(counts.queued + counts.waiting);
+        figures.push(("Waiting", waiting));
+        figures.push(("Running", words::grouped(counts.running)));
+    }
+    figures.push(("Cost so far", batch.cost()));
+    figures
+}
+
+/// How fast it goes, and when it will have ended.
+fn pace(batch: &Batch) -> String {
+    let rate = batch.progress.rate_per_s.filter(|rate| *rate > 0.0);
+    let Some(rate) = rate.filter(|_| batch.moves()) else {
+        return String::new();
+    };
+    let rate = if rate >= 1.0 {
+        format!("{rate:.1} items a second")
+    } else {
+        format!("{:.1} items a minute", rate * 60.0)
+    };
+    match batch.progress.eta_s {
+        Some(eta) => format!("{rate}, about {} left", words::span(eta)),
+        None => rate,
+    }
+}
+
+/// The filter that found a rescore's sessions, as names and values.
+fn filter_words(filter: &Value) -> Vec<(String, String)> {
+    let Some(fields) = filter.as_object() else {
+        return Vec::new();
+    };
+    let word = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    };
+    fields
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.replace('_', " "), word(value)))
+        .collect()
+}
+
+#[derive(Template)]
+#[template(path = "batch.html")]
+struct BatchPage {
+    frame: Frame,
+    id: String,
+    live: String,
+    least_ms: u32,
+    body: Body,
+}
+
+async fn batch(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Page {
+    let body = Body::read(&site, &visitor, &id, &asked).await?;
+    let title = format!("{} · {}", body.standing.word, body.batch.title());
+    let total = body.batch.progress.total;
+    let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
+    let frame = Frame::of(&site, visitor, "Batches", title).await;
+    html(&BatchPage {
+        frame: frame.moving(body.batch.moves()),
+        live: address(&id, "/body", &asked),
+        least_ms: least.map_or(0, |(_, ms)| *ms),
+        id,
+        body,
+    })
+}
+
+async fn body(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Page {
+    html(&Body::read(&site, &visitor, &id, &asked).await?)
+}
+
+/// Hands a report on as it streams.
+async fn report(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path((id, name)): Path<(String, String)>,
+    RawQuery(asked): RawQuery,
+) -> Response {
+    let asked = asked.map_or_else(String::new, |asked| format!("?{asked}"));
+    let path = format!("/api/v1/batches/{}/{}{asked}", segment(&id), segment(&name));
+    site.door.pass(&visitor.caller, &path).await
+}
+
+async fn pause(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    act(&site, &id, "pause", &form, &json!({})).await
+}
+
+async fn resume(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    act(&site, &id, "resume", &form, &json!({})).await
+}
+
+async fn cancel(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    act(&site, &id, "cancel", &form, &json!({})).await
+}
+
+async fn retry(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    act(&site, &id, "retry-errors", &form, &json!({})).await
+}
+
+async fn budget(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    let budget = form.read::<f64>("budget_usd", "an amount of US dollars, such as 12.5")?;
+    act(&site, &id, "budget", &form, &json!({"budget_usd": budget})).await
+}
+
+async fn act(site: &Site, id: &str, verb: &str, form: &Form, body: &Value) -> Page {
+    let path = format!("/api/v1/batches/{}/{verb}", segment(id));
+    let caller = &form.visitor.caller;
+    site.door.post(caller, &path, form.key(), body).await?;
+    let home = format!("/batches/{}", segment(id));
+    go(form.visitor.piece, form.back().unwrap_or(&home))
+}
+
+/// A question before what costs money or loses data.
+#[derive(Template)]
+#[template(path = "batch_ask.html")]
+struct Ask {
+    frame: Frame,
+    batch: Batch,
+    question: String,
+    consequence: String,
+    verb: &'static str,
+    button: &'static str,
+    danger: bool,
+    form_token: String,
+    key: String,
+}
+
+async fn ask(
+    site: &Site,
+    visitor: Visitor,
+    id: &str,
+    make: impl FnOnce(Batch, &Visitor, Frame) -> Ask,
+) -> Page {
+    let path = format!("/api/v1/batches/{}", segment(id));
+    let batch: Batch = site.door.get(&visitor.caller, &path).await?;
+    let frame = Frame::of(site, visitor.clone(), "Batches", batch.title()).await;
+    html(&make(batch, &visitor, frame))
+}
+
+async fn ask_cancel(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+    ask(&site, visitor, &id, |batch, visitor, frame| {
+        let open = batch.progress.total - batch.progress.done;
+        Ask {
+            frame,
+            question: format!("Cancel {}?", batch.title()),
+            consequence: format!(
+                "{} will never be scored; what was scored until now stays. A cancelled batch can't be resumed.",
+                items(open)
+            ),
+            verb: "cancel",
+            button: "Cancel the batch",
+            danger: true,
+            form_token: visitor.form_token.clone(),
+            key: Uuid::new_v4().to_string(),
+            batch,
+        }
+    })
+    .await
+}
+
+async fn ask_retry(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+    ask(&site, visitor, &id, |batch, visitor, frame| Ask {
+        frame,
+        question: format!("Queue the failed items of {} again?", batch.title()),
+        consequence: format!(
+            "{} failed. Each is sent to its judge once more, which is paid for; so far the batch cost {}.",
+            items(batch.counts.failed),
+            batch.cost()
+        ),
+        verb: "retry-errors",
+        button: "Queue them again",
+        danger: false,
+        form_token: visitor.form_token.clone(),
+        key: Uuid::new_v4().to_string(),
+        batch,
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batches::tests::batch;
+    use super::*;
+
+    #[test]
+    fn a_pace_is_told_while_a_batch_moves() {
+        let moving = |rate: f64, eta: Option<f64>| {
+            batch(
+                &json!({"times": {"created_at": "2026-11-22T12:00:00Z", "finished_at": null},
+                "progress": {"done": 1, "total": 40, "rate_per_s": rate, "eta_s": eta}}),
+            )
+        };
+        assert_eq!(
+            pace(&moving(2.34, Some(90.0))),
+            "2.3 items a second, about 2 min left"
+        );
+        assert_eq!(pace(&moving(0.1, None)), "6.0 items a minute");
+        assert_eq!(pace(&moving(0.0, None)), "");
+        assert_eq!(pace(&batch(&json!({}))), "");
+    }
+
+    #[test]
+    fn a_filter_reads_as_names_and_values() {
+        let filter = json!({"status": "completed", "min_score": 10, "tag": null, "ids": 3});
+        let words = filter_words(&filter);
+        let words: Vec<_> = words
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        assert_eq!(
+            words,
+            [("status", "completed"), ("min score", "10"), ("ids", "3")]
+        );
+    }
+}

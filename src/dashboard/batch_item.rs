@@ -1,0 +1,292 @@
+//! `/batches/{id}/items/{n}`: one case: what was asked, generated against expected, the rows side by side, the parts of its score, what
+//! the judge said.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::get;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::batch_items::{Answer, Outcome};
+use super::batches::Batch;
+use super::form::segment;
+use super::frame::Frame;
+use super::item_diff::{Sides, sides};
+use super::item_rows::Rows;
+use super::markdown;
+use super::page::{Page, go, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/batches/{id}/items/{item_no}", get(item))
+}
+
+/// An item with what was sent.
+#[derive(Debug, Deserialize)]
+struct Detail {
+    #[serde(flatten)]
+    item: Answer,
+    payload: Value,
+}
+
+#[derive(Debug, Deserialize)]
+struct WithCalls {
+    calls: Option<Vec<Call>>,
+}
+
+/// A call to a judge.
+#[derive(Debug, Deserialize)]
+struct Call {
+    at: DateTime<Utc>,
+    model: String,
+    latency_ms: u64,
+    error: Option<String>,
+    reply: Option<String>,
+}
+
+/// A part of the score with its bar.
+struct Bar {
+    title: String,
+    score: String,
+    width: f64,
+    weight: String,
+    words: String,
+}
+
+/// Names of columns, told apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Columns {
+    matched: Vec<String>,
+    missing: Vec<String>,
+    extra: Vec<String>,
+}
+
+/// Where a kind's payload keeps what is generated and what is expected.
+struct Fields {
+    generated: &'static str,
+    expected: &'static str,
+    generated_rows: &'static str,
+    expected_rows: &'static str,
+}
+
+fn fields(kind: &str) -> Fields {
+    match kind {
+        "query" => Fields {
+            generated: "generated_kql",
+            expected: "expected_kql",
+            generated_rows: "generated_results",
+            expected_rows: "expected_results",
+        },
+        _ => Fields {
+            generated: "generated_sql",
+            expected: "expected_sql",
+            generated_rows: "actual_results",
+            expected_rows: "expected_results",
+        },
+    }
+}
+
+#[derive(Template)]
+#[template(path = "batch_item.html")]
+struct ItemPage {
+    frame: Frame,
+    batch: Batch,
+    item: Answer,
+    prompt: String,
+    sign: (&'static str, &'static str, &'static str),
+    total: String,
+    sides: Option<Sides>,
+    columns: Columns,
+    rows: Option<Rows>,
+    bars: Vec<Bar>,
+    reasoning: Option<String>,
+    calls: Vec<Call>,
+    payload: String,
+    cost: String,
+    previous: Option<i64>,
+    next: Option<i64>,
+}
+
+async fn item(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path((id, item_no)): Path<(String, String)>,
+) -> Page {
+    let door = &site.door;
+    let batch = format!("/api/v1/batches/{}", segment(&id));
+    let path = format!("{batch}/items/{}", segment(&item_no));
+    let (batch, detail) = tokio::try_join!(
+        door.get::<Batch>(&visitor.caller, &batch),
+        door.get::<Detail>(&visitor.caller, &path),
+    )?;
+    if let Some(session) = detail.item.job.subject_id {
+        return go(visitor.piece, &format!("/sessions/{session}/score"));
+    }
+    let calls = format!("/api/v1/jobs/{}?calls=true", detail.item.job.job_id);
+    let calls: Option<WithCalls> = door.find(&visitor.caller, &calls).await?;
+    let item = &detail.item;
+    let (_, _, word) = item.outcome.sign();
+    let title = format!("{word} · {} · {}", item.name, batch.title());
+    let moves = item.outcome == Outcome::Open;
+    let frame = Frame::of(&site, visitor, "Batches", title).await;
+    let calls = calls.and_then(|job| job.calls).unwrap_or_default();
+    html(&ItemPage::of(frame.moving(moves), batch, detail, calls))
+}
+
+impl ItemPage {
+    fn of(frame: Frame, batch: Batch, detail: Detail, calls: Vec<Call>) -> Self {
+        let Detail { item, payload } = detail;
+        let fields = fields(&batch.kind);
+        let text = |name: &str| payload.get(name).and_then(Value::as_str);
+        let sides = match (text(fields.expected), text(fields.generated)) {
+            (None, None) => None,
+            (expected, generated) => Some(sides(
+                expected.unwrap_or_default(),
+                generated.unwrap_or_default(),
+            )),
+        };
+        let result = item.job.result.as_ref();
+        Self {
+            frame,
+            sign: item.outcome.sign(),
+            total: item.total.map_or_else(String::new, words::percent),
+            sides,
+            columns: columns(result),
+            rows: Rows::of(
+                payload.get(fields.expected_rows),
+                payload.get(fields.generated_rows),
+            ),
+            bars: item.parts.iter().map(|part| bar(part, result)).collect(),
+            reasoning: item.reasoning.as_deref().map(markdown::render),
+            calls,
+            payload: serde_json::to_string_pretty(&payload).unwrap_or_default(),
+            cost: words::usd(item.job.usage.cost_usd),
+            previous: (item.item_no > 0).then(|| item.item_no - 1),
+            next: (item.item_no + 1 < batch.progress.total).then(|| item.item_no + 1),
+            prompt: text("prompt")
+                .or(text("question"))
+                .unwrap_or_default()
+                .to_owned(),
+            batch,
+            item,
+        }
+    }
+}
+
+fn bar(part: &super::batch_items::Part, result: Option<&Value>) -> Bar {
+    let at = |name: &str| result?.pointer(&format!("/components/{}/{name}", part.name));
+    let weight = at("weight").and_then(Value::as_f64);
+    Bar {
+        title: part.title.clone(),
+        score: part
+            .score
+            .map_or_else(|| "no score".to_owned(), words::percent),
+        width: part
+            .score
+            .map_or(0.0, |score| (100.0 * score).clamp(0.0, 100.0)),
+        weight: weight.map_or_else(String::new, words::percent),
+        // The judge's words have a place of their own.
+        words: match part.name.as_str() {
+            "llm_grading" => String::new(),
+            _ => part.words.clone().unwrap_or_default(),
+        },
+    }
+}
+
+fn columns(result: Option<&Value>) -> Columns {
+    let details = result.and_then(|result| result.pointer("/components/schema_match/details"));
+    let names = |list: &str| {
+        let names = details.and_then(|details| details.get(list)?.as_array());
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    };
+    Columns {
+        matched: names("matched"),
+        missing: names("missing"),
+        extra: names("extra"),
+    }
+}
+
+impl Columns {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch_items::tests::item;
+    use super::super::batches::tests::batch;
+    use super::*;
+    use serde_json::json;
+
+    fn page(payload: &Value) -> String {
+        let mut answer =
+            item(&json!({"name": "<script>n</script>", "reasoning": "a <script>r</script>"}));
+        answer["job"]["result"] = json!({"components": {"schema_match": {"score": 1.0, "weight": 0.25,
+            "details": {"matched": ["a"], "missing": ["<b>"], "extra": []}}}});
+        let call = json!({"at": "2026-11-22T12:00:00Z", "model": "m", "latency_ms": 5, "error": null, "reply": "<script>c"});
+        let page = ItemPage::of(
+            Frame::bare(),
+            batch(&json!({"name": "<script>b</script>"})),
+            Detail {
+                item: serde_json::from_value(answer).unwrap(),
+                payload: payload.clone(),
+            },
+            vec![serde_json::from_value(call).unwrap()],
+        );
+        page.render().unwrap()
+    }
+
+    #[test]
+    fn a_case_is_drawn_with_its_difference_and_its_rows() {
+        let text = page(
+            &json!({"prompt": "Errors?", "generated_kql": "T | take 2", "expected_kql": "T | take 1",
+            "generated_results": [{"a": 1}], "expected_results": [{"a": 1}, {"a": 2}]}),
+        );
+        for part in [
+            "<del>1</del>",
+            "<ins>2</ins>",
+            "Errors?",
+            "25%",
+            "50%",
+            "Schema",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_case_runs() {
+        let bad = "<script>alert(1)</script>";
+        let text = page(
+            &json!({"prompt": bad, "generated_kql": bad, "expected_kql": "x", "generated_results": [{bad: bad}],
+            "expected_results": [[bad]], "more": bad}),
+        );
+        assert_eq!(
+            text.matches("<script").count(),
+            text.matches("<script src=\"/assets/").count(),
+            "{text}"
+        );
+        assert!(
+            !text.contains("<b>&lt;") && text.contains("&#60;b&#62;"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_payload_of_another_shape_is_drawn_all_the_same() {
+        for payload in [
+            json!(null),
+            json!([1]),
+            json!({"generated_results": 5, "expected_results": "x"}),
+        ] {
+            assert!(page(&payload).contains("What was sent"));
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! A batch's items on its page: in sections by how they stand, or one section by itself, a page at a time.
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::batches::Batch;
+use super::form::query;
+use super::markdown;
+use super::page::Fault;
+use super::session::{JobError, Wait};
+use super::sessions::Badge;
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+
+/// How many items a section shows beside others.
+const FEW: u32 = 20;
+/// How many it shows by itself.
+const MANY: u32 = 50;
+
+/// An item as the API answers it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Answer {
+    pub(super) item_no: i64,
+    pub(super) outcome: Outcome,
+    pub(super) name: String,
+    pub(super) question: String,
+    pub(super) lines: Vec<String>,
+    pub(super) total: Option<f64>,
+    pub(super) threshold: Option<f64>,
+    pub(super) execution_error: Option<String>,
+    pub(super) parts: Vec<Part>,
+    pub(super) reasoning: Option<String>,
+    pub(super) job: Job,
+}
+
+/// How an item stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Outcome {
+    Passed,
+    Missed,
+    Scored,
+    Unscored,
+    Cancelled,
+    Open,
+}
+
+impl Outcome {
+    /// Its name in the API and in addresses.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Missed => "missed",
+            Self::Scored => "scored",
+            Self::Unscored => "unscored",
+            Self::Cancelled => "cancelled",
+            Self::Open => "open",
+        }
+    }
+
+    /// The class of its border, its sign, and the sign in words.
+    pub(super) fn sign(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Passed => ("ok", "✓", "Passed"),
+            Self::Scored => ("ok", "✓", "Scored"),
+            Self::Missed => ("bad", "✗", "Missed"),
+            Self::Unscored => ("warn", "!", "Judge error"),
+            Self::Cancelled => ("warn", "–", "Cancelled"),
+            Self::Open => ("", "…", "Not ended"),
+        }
+    }
+}
+
+/// A part of a score.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) score: Option<f64>,
+    pub(super) words: Option<String>,
+}
+
+/// An item's job, as far as pages show it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Job {
+    pub(super) job_id: Uuid,
+    pub(super) subject_id: Option<Uuid>,
+    pub(super) state: String,
+    pub(super) simulated: bool,
+    pub(super) judge: Option<String>,
+    pub(super) criteria_hash: String,
+    pub(super) wait: Option<Wait>,
+    pub(super) error: Option<JobError>,
+    pub(super) usage: Usage,
+    pub(super) result: Option<serde_json::Value>,
+}
+
+/// What its calls used.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Usage {
+    pub(super) tokens_in: i64,
+    pub(super) tokens_out: i64,
+    pub(super) cost_usd: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct List {
+    items: Vec<Answer>,
+    next_cursor: Option<String>,
+}
+
+/// An item as it is drawn in a section.
+pub(super) struct Line {
+    pub(super) sign: (&'static str, &'static str, &'static str),
+    pub(super) head: String,
+    pub(super) to: String,
+    pub(super) lines: Vec<String>,
+    pub(super) badge: Option<Badge>,
+    pub(super) simulated: bool,
+    pub(super) error: Option<JobError>,
+    pub(super) waits: String,
+    pub(super) reasoning: Option<String>,
+}
+
+impl Line {
+    fn of(answer: Answer, batch: Uuid) -> Self {
+        let outcome = answer.outcome;
+        let own = format!("/batches/{batch}/items/{}", answer.item_no);
+        let badge = answer.job.result.as_ref().and_then(badge);
+        let mut lines = answer.lines.into_iter();
+        let head = lines.next();
+        let to = match (answer.job.subject_id, &badge) {
+            (Some(_), Some(badge)) => badge.to.clone(),
+            (Some(session), None) => format!("/sessions/{session}"),
+            (None, _) => own,
+        };
+        let question = if answer.question.is_empty() {
+            answer.name
+        } else {
+            answer.question
+        };
+        let waits = match (&answer.job.wait, answer.job.state.as_str()) {
+            (Some(wait), _) => words::waiting_for(&wait.reason).to_owned(),
+            (None, "running") => "its judge is asked".to_owned(),
+            (None, _) => String::new(),
+        };
+        let shows_why = matches!(outcome, Outcome::Missed | Outcome::Unscored);
+        let reasoning = answer.reasoning.filter(|_| shows_why);
+        Self {
+            sign: outcome.sign(),
+            head: head.unwrap_or(question),
+            to,
+            // A session's score is its badge.
+            lines: if badge.is_some() {
+                Vec::new()
+            } else {
+                lines.collect()
+            },
+            badge,
+            simulated: answer.job.simulated,
+            error: answer.job.error.filter(|_| outcome == Outcome::Unscored),
+            waits: if outcome == Outcome::Open {
+                waits
+            } else {
+                String::new()
+            },
+            reasoning: reasoning.as_deref().map(markdown::render),
+        }
+    }
+}
+
+/// A session's score as its badge; `None` for a case's result.
+fn badge(result: &serde_json::Value) -> Option<Badge> {
+    let total = u8::try_from(result.get("total_score")?.as_u64()?).ok()?;
+    let score_id = result.get("score_id")?.as_str()?;
+    let (word, colour) = words::rating(total);
+    Some(Badge {
+        total: Some((total, word)),
+        colour,
+        to: format!("/scores/{score_id}"),
+        simulated: result.get("simulated").and_then(serde_json::Value::as_bool) == Some(true),
+        big: false,
+    })
+}
+
+/// Items that stand alike.
+pub(super) struct Section {
+    pub(super) title: &'static str,
+    pub(super) about: &'static str,
+    pub(super) lines: Vec<Line>,
+    /// Where all of them are, or where the next page is.
+    pub(super) more: Option<(String, &'static str)>,
+    pub(super) first: Option<String>,
+}
+
+/// Which sections a page has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Show {
+    All,
+    Failures,
+    One(Outcome),
+}
+
+/// The sections in the order of the page.
+const SECTIONS: [(Outcome, &str, &str); 6] = [
+    (
+        Outcome::Missed,
+        "Errors",
+        "below the threshold, or not executed",
+    ),
+    (
+        Outcome::Unscored,
+        "Judge errors",
+        "no whole score: that says nothing of the work",
+    ),
+    (Outcome::Passed, "Success", ""),
+    (Outcome::Scored, "Scored", ""),
+    (Outcome::Open, "Not ended", ""),
+    (Outcome::Cancelled, "Cancelled", ""),
+];
+
+impl Show {
+    /// What the address asks for; anything unknown shows all.
+    pub(super) fn of(asked: &str) -> Self {
+        let one = SECTIONS
+            .iter()
+            .find(|(outcome, ..)| outcome.name() == asked);
+        match (asked, one) {
+            ("failures", _) => Self::Failures,
+            (_, Some((outcome, ..))) => Self::One(*outcome),
+            (_, None) => Self::All,
+        }
+    }
+
+    fn shows(self, outcome: Outcome) -> bool {
+        match self {
+            Self::All => true,
+            Self::Failures => matches!(outcome, Outcome::Missed | Outcome::Unscored),
+            Self::One(one) => one == outcome,
+        }
+    }
+
+    /// The choices above the sections: name, address, whether it is this one.
+    pub(super) fn choices(self, batch: &Batch) -> Vec<(&'static str, String, bool)> {
+        let to = |show: &str| format!("/batches/{}{}", batch.batch_id, query(&[("show", show)]));
+        let mut choices = vec![
+            ("All", to(""), self == Self::All),
+            ("Failures only", to("failures"), self == Self::Failures),
+        ];
+        let sections = SECTIONS.iter().filter(|(o, ..)| may_have(batch, *o));
+        choices.extend(
+            sections.map(|(outcome, title, _)| {
+                (*title, to(outcome.name()), self == Self::One(*outcome))
+            }),
+        );
+        choices
+    }
+}
+
+/// Whether a batch may have items that stand so: what can't be isn't looked for.
+fn may_have(batch: &Batch, outcome: Outcome) -> bool {
+    let counts = &batch.counts;
+    let sessions = batch.kind == "session";
+    match outcome {
+        Outcome::Passed | Outcome::Missed => counts.succeeded > 0 && !sessions,
+        Outcome::Scored => counts.succeeded > 0 && sessions,
+        Outcome::Unscored => {
+            let verdict = batch.verdict.as_ref();
+            counts.failed > 0 || verdict.is_some_and(|verdict| verdict.incomplete > 0)
+        }
+        Outcome::Cancelled => counts.cancelled > 0,
+        Outcome::Open => counts.queued + counts.running + counts.waiting > 0,
+    }
+}
+
+/// Reads the items of a batch.
+pub(super) struct Items<'a> {
+    pub(super) site: &'a Site,
+    pub(super) visitor: &'a Visitor,
+    pub(super) batch: &'a Batch,
+}
+
+impl Items<'_> {
+    /// The sections that are asked for and have items; one that is asked for by name is there even if it is empty.
+    pub(super) async fn sections(&self, show: Show, cursor: &str) -> Result<Vec<Section>, Fault> {
+        let alone = matches!(show, Show::One(_));
+        let wanted = SECTIONS
+            .into_iter()
+            .filter(|(outcome, ..)| show.shows(*outcome))
+            .filter(|(outcome, ..)| alone || may_have(self.batch, *outcome));
+        let mut sections = Vec::new();
+        for (outcome, title, about) in wanted {
+            let section = self.section(outcome, alone.then_some(cursor)).await?;
+            if alone || !section.lines.is_empty() {
+                sections.push(Section {
+                    title,
+                    about,
+                    ..section
+                });
+            }
+        }
+        Ok(sections)
+    }
+
+    async fn section(&self, outcome: Outcome, alone: Option<&str>) -> Result<Section, Fault> {
+        let batch = self.batch.batch_id;
+        let limit = if alone.is_some() { MANY } else { FEW }.to_string();
+        let asked = query(&[
+            ("outcome", outcome.name()),
+            ("limit", &limit),
+            ("cursor", alone.unwrap_or_default()),
+        ]);
+        let path = format!("/api/v1/batches/{batch}/items{asked}");
+        let found: List = self.site.door.get(&self.visitor.caller, &path).await?;
+        let page = |cursor: &str| {
+            let asked = query(&[("show", outcome.name()), ("cursor", cursor)]);
+            format!("/batches/{batch}{asked}")
+        };
+        let more = found.next_cursor.map(|cursor| match alone {
+            Some(_) => (page(&cursor), "Next page"),
+            None => (page(""), "All of them"),
+        });
+        let lines = found.items.into_iter();
+        Ok(Section {
+            title: "",
+            about: "",
+            lines: lines.map(|item| Line::of(item, batch)).collect(),
+            more,
+            first: alone.filter(|at| !at.is_empty()).map(|_| page("")),
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::batches::tests::batch;
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// An item of a query suite; `fields` replace its own.
+    pub(in crate::dashboard) fn item(fields: &Value) -> Value {
+        let mut body = json!({
+            "item_no": 3, "outcome": "missed", "name": "q3", "question": "Errors?",
+            "lines": ["Query: Errors?", "Query executed (results: 2)", "Score: 50% (FAIL <90%)", "Schema: 100% | LLM: 40%"],
+            "total": 0.5, "threshold": 0.9, "execution_error": null,
+            "parts": [{"name": "schema_match", "title": "Schema", "score": 1.0, "words": null},
+                {"name": "llm_grading", "title": "LLM", "score": 0.4, "words": "**Wrong** table"}],
+            "reasoning": "**Wrong** table",
+            "job": {"job_id": "01900000-0000-7000-8000-000000000002", "subject_id": null, "state": "succeeded", "simulated": false,
+                "judge": "main", "criteria_hash": "c".repeat(64), "wait": null, "error": null, "result": null,
+                "usage": {"tokens_in": 100, "tokens_out": 20, "cost_usd": 0.01}}});
+        for (name, value) in fields.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        body
+    }
+
+    fn line(fields: &Value) -> Line {
+        Line::of(serde_json::from_value(item(fields)).unwrap(), Uuid::nil())
+    }
+
+    #[test]
+    fn an_item_is_its_live_line_and_why_where_it_missed() {
+        let missed = line(&json!({}));
+        assert_eq!(missed.sign.0, "bad");
+        assert_eq!(missed.head, "Query: Errors?");
+        assert_eq!(missed.lines.len(), 3);
+        assert!(missed.reasoning.unwrap().contains("<strong>Wrong</strong>"));
+        let passed = line(&json!({"outcome": "passed"}));
+        assert!(passed.reasoning.is_none());
+        let open = line(&json!({"outcome": "open", "lines": [], "question": "", "name": "q9"}));
+        assert_eq!((open.head.as_str(), open.lines.len()), ("q9", 0));
+    }
+
+    #[test]
+    fn a_session_is_its_badge() {
+        let mut fields = item(&json!({"outcome": "scored"}));
+        fields["job"]["subject_id"] = json!(Uuid::nil());
+        fields["job"]["result"] = json!({"total_score": 72, "score_id": "s1", "simulated": true});
+        let line = line(&fields);
+        assert_eq!(line.to, "/scores/s1");
+        let badge = line.badge.unwrap();
+        assert_eq!(badge.total, Some((72, "adequate")));
+        assert!(badge.simulated && line.lines.is_empty());
+    }
+
+    #[test]
+    fn the_address_says_which_items_are_shown() {
+        assert_eq!(Show::of(""), Show::All);
+        assert_eq!(Show::of("<script>"), Show::All);
+        assert_eq!(Show::of("failures"), Show::Failures);
+        assert_eq!(Show::of("unscored"), Show::One(Outcome::Unscored));
+        assert!(!Show::Failures.shows(Outcome::Passed) && Show::Failures.shows(Outcome::Missed));
+        let names: Vec<_> = Show::All
+            .choices(&batch(&json!({})))
+            .into_iter()
+            .map(|c| c.0)
+            .collect();
+        assert_eq!(names, ["All", "Failures only", "Errors", "Success"]);
+    }
+}

@@ -1,0 +1,404 @@
+//! `/batches`: the batches there are, newest first, each with how far it is and what it came to.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::routing::get;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::form::{query, segment};
+use super::frame::Frame;
+use super::page::{Page, html};
+use super::site::Site;
+use super::upload::UploadForm;
+use super::visitor::Visitor;
+use super::words::{self, Moment};
+
+/// How many rows a page has.
+const ROWS: &str = "50";
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/batches", get(list))
+        .route("/batches/{id}/row", get(row))
+}
+
+/// A batch as the API answers it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Batch {
+    pub(super) batch_id: Uuid,
+    pub(super) name: Option<String>,
+    pub(super) kind: String,
+    pub(super) origin: String,
+    pub(super) state: String,
+    pub(super) counts: Counts,
+    pub(super) verdict: Option<Verdict>,
+    pub(super) purpose: String,
+    pub(super) criteria_hash: Option<String>,
+    pub(super) filter: Option<Value>,
+    pub(super) paused: Option<Paused>,
+    pub(super) expanded: bool,
+    pub(super) progress: Progress,
+    pub(super) budget_usd: Option<f64>,
+    pub(super) spent_usd: f64,
+    pub(super) unpriced_calls: i64,
+    pub(super) tokens: Tokens,
+    pub(super) threshold: Option<f64>,
+    pub(super) created_by: String,
+    pub(super) links: Links,
+    pub(super) times: Times,
+}
+
+/// How many of its items stand where.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Counts {
+    pub(super) queued: i64,
+    pub(super) running: i64,
+    pub(super) waiting: i64,
+    pub(super) succeeded: i64,
+    pub(super) failed: i64,
+    pub(super) cancelled: i64,
+}
+
+/// What its cases came to.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Verdict {
+    pub(super) passed: i64,
+    pub(super) failed: i64,
+    pub(super) incomplete: i64,
+    pub(super) unscored: i64,
+    pub(super) pass_rate: Option<f64>,
+    pub(super) mean: Option<f64>,
+    pub(super) simulated: bool,
+}
+
+/// Why it is paused.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Paused {
+    pub(super) reason: String,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Progress {
+    pub(super) done: i64,
+    pub(super) total: i64,
+    pub(super) rate_per_s: Option<f64>,
+    pub(super) eta_s: Option<f64>,
+}
+
+/// Tokens of its calls.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Tokens {
+    #[serde(rename = "in")]
+    pub(super) tokens_in: i64,
+    #[serde(rename = "out")]
+    pub(super) tokens_out: i64,
+}
+
+/// What may be done to it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Links {
+    pub(super) pause: Option<String>,
+    pub(super) resume: Option<String>,
+    pub(super) cancel: Option<String>,
+    pub(super) retry_errors: Option<String>,
+}
+
+/// Its times.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Times {
+    pub(super) created_at: DateTime<Utc>,
+    pub(super) finished_at: Option<DateTime<Utc>>,
+}
+
+/// A page of batches.
+#[derive(Debug, Deserialize)]
+pub(super) struct List {
+    pub(super) items: Vec<Batch>,
+    pub(super) next_cursor: Option<String>,
+}
+
+/// A batch's verdict in a word, with its colour and its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// PASS, FAIL, INCOMPLETE; SCORED where nothing is held against the scores.
+    pub(super) word: &'static str,
+    /// The end of its class.
+    pub(super) colour: &'static str,
+    /// Why so.
+    pub(super) why: String,
+}
+
+impl Batch {
+    /// What people call it.
+    pub(super) fn title(&self) -> String {
+        let id = self.batch_id.to_string();
+        let own = self.name.as_deref();
+        own.map_or_else(|| format!("Batch {}", words::short(&id)), str::to_owned)
+    }
+
+    /// The kind for people.
+    pub(super) fn kind_word(&self) -> String {
+        self.kind.replace('_', " ")
+    }
+
+    /// Whether items may still end.
+    pub(super) fn moves(&self) -> bool {
+        self.times.finished_at.is_none()
+    }
+
+    /// How wide its bar is, of 100.
+    pub(super) fn width(&self) -> f64 {
+        let Progress { done, total, .. } = self.progress;
+        share(done, total).map_or(0.0, |share| 100.0 * share)
+    }
+
+    /// `12 of 40`.
+    pub(super) fn done(&self) -> String {
+        let Progress { done, total, .. } = self.progress;
+        let more = if self.expanded { "" } else { "+" };
+        format!(
+            "{} of {}{more}",
+            words::grouped(done),
+            words::grouped(total)
+        )
+    }
+
+    /// Money so far.
+    pub(super) fn cost(&self) -> String {
+        match (self.unpriced_calls, self.spent_usd) {
+            (0, spent) => words::usd(Some(spent)),
+            (_, 0.0) => words::usd(None),
+            (_, spent) => format!("more than {}", words::usd(Some(spent))),
+        }
+    }
+
+    /// What it came to, in a word.
+    pub(super) fn standing(&self) -> Standing {
+        let counts = &self.counts;
+        let open = self.progress.total - self.progress.done;
+        let incomplete = |why: String| Standing {
+            word: "INCOMPLETE",
+            colour: "open",
+            why,
+        };
+        if open > 0 || !self.expanded {
+            return incomplete(format!("{} still to come", items(open)));
+        }
+        if counts.cancelled > 0 {
+            return incomplete(format!("{} cancelled", items(counts.cancelled)));
+        }
+        let Some(verdict) = &self.verdict else {
+            return match (counts.failed, counts.succeeded) {
+                (0, 0) => incomplete("nothing was scored".to_owned()),
+                (0, scored) => Standing {
+                    word: "SCORED",
+                    colour: "well",
+                    why: items(scored),
+                },
+                (failed, _) => incomplete(format!("{} without a score", items(failed))),
+            };
+        };
+        let without = verdict.unscored + verdict.incomplete;
+        if without > 0 {
+            return incomplete(format!("{} without a whole score", items(without)));
+        }
+        if verdict.simulated {
+            return incomplete("scores of a simulated judge pass nothing".to_owned());
+        }
+        if verdict.failed > 0 {
+            return Standing {
+                word: "FAIL",
+                colour: "alarm",
+                why: format!("{} missed", items(verdict.failed)),
+            };
+        }
+        Standing {
+            word: "PASS",
+            colour: "well",
+            why: format!("all of {}", items(verdict.passed)),
+        }
+    }
+}
+
+/// `3 items`.
+pub(super) fn items(n: i64) -> String {
+    let word = if n == 1 { "item" } else { "items" };
+    format!("{} {word}", words::grouped(n))
+}
+
+/// A part of a whole, 0-1.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a batch has at most a million items"
+)]
+fn share(part: i64, of: i64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+/// A row of the list.
+#[derive(Template)]
+#[template(path = "batch_row.html")]
+struct Row {
+    standing: Standing,
+    created: Moment,
+    batch: Batch,
+}
+
+impl Row {
+    fn of(batch: Batch, now: DateTime<Utc>) -> Self {
+        Self {
+            standing: batch.standing(),
+            created: words::moment(batch.times.created_at, now),
+            batch,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "batches.html")]
+struct BatchesPage {
+    frame: Frame,
+    filter: Filter,
+    rows: Vec<Row>,
+    next: Option<String>,
+    first: Option<String>,
+    form: Option<UploadForm>,
+}
+
+/// What the address narrows the list to.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Filter {
+    kind: String,
+    state: String,
+    cursor: String,
+}
+
+impl Filter {
+    fn page(&self, cursor: &str) -> String {
+        let pairs = [
+            ("kind", self.kind.as_str()),
+            ("state", &self.state),
+            ("cursor", cursor),
+        ];
+        format!("/batches{}", query(&pairs))
+    }
+
+    fn is_set(&self) -> bool {
+        [&self.kind, &self.state, &self.cursor]
+            .iter()
+            .any(|value| !value.is_empty())
+    }
+}
+
+async fn list(State(site): State<Site>, visitor: Visitor, Query(filter): Query<Filter>) -> Page {
+    let asked = query(&[
+        ("kind", filter.kind.as_str()),
+        ("state", &filter.state),
+        ("cursor", &filter.cursor),
+        ("limit", ROWS),
+    ]);
+    let path = format!("/api/v1/batches{asked}");
+    let found: List = site.door.get(&visitor.caller, &path).await?;
+    let now = site.about.clock.now();
+    let rows: Vec<Row> = found.items.into_iter().map(|b| Row::of(b, now)).collect();
+    let moves = rows.iter().any(|row| row.batch.moves());
+    html(&BatchesPage {
+        next: found.next_cursor.map(|cursor| filter.page(&cursor)),
+        first: (!filter.cursor.is_empty()).then(|| filter.page("")),
+        form: visitor.may_enqueue().then(|| UploadForm::empty(&visitor)),
+        frame: Frame::of(&site, visitor, "Batches", "Batches")
+            .await
+            .moving(moves),
+        filter,
+        rows,
+    })
+}
+
+/// One row, for pages that stay open.
+async fn row(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+    let path = format!("/api/v1/batches/{}", segment(&id));
+    let batch: Batch = site.door.get(&visitor.caller, &path).await?;
+    html(&Row::of(batch, site.about.clock.now()))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A batch of forty cases that has ended; `fields` replace its own.
+    pub(in crate::dashboard) fn batch(fields: &Value) -> Batch {
+        let mut body = json!({
+            "batch_id": "01900000-0000-7000-8000-000000000001", "name": "nightly", "kind": "query", "origin": "suite",
+            "state": "completed", "purpose": "score", "criteria_hash": null, "filter": null, "paused": null, "expanded": true,
+            "counts": {"total": 40, "queued": 0, "running": 0, "waiting": 0, "succeeded": 40, "failed": 0, "cancelled": 0},
+            "verdict": {"passed": 40, "failed": 0, "incomplete": 0, "unscored": 0, "pass_rate": 1.0, "mean": 0.98, "coverage": 1.0,
+                "simulated": false},
+            "progress": {"done": 40, "total": 40, "rate_per_s": null, "eta_s": null},
+            "budget_usd": null, "spent_usd": 1.25, "unpriced_calls": 0, "tokens": {"in": 1000, "out": 200}, "cost_usd": 1.25,
+            "threshold": 0.9, "created_by": "ann", "links": {}, "times": {"created_at": "2026-11-22T12:00:00Z",
+            "finished_at": "2026-11-22T12:05:00Z"}});
+        for (name, value) in fields.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        serde_json::from_value(body).unwrap()
+    }
+
+    fn verdict(passed: i64, failed: i64, incomplete: i64, simulated: bool) -> Value {
+        json!({"verdict": {"passed": passed, "failed": failed, "incomplete": incomplete, "unscored": 0, "pass_rate": null,
+            "mean": null, "coverage": 1.0, "simulated": simulated}})
+    }
+
+    #[test]
+    fn a_batch_passes_only_when_each_item_has_a_whole_real_score() {
+        let open = json!({"progress": {"done": 39, "total": 40, "rate_per_s": 1.0, "eta_s": 1.0}});
+        let sessions = json!({"kind": "session", "verdict": null});
+        for (fields, word, why) in [
+            (verdict(40, 0, 0, false), "PASS", "all of 40 items"),
+            (verdict(39, 1, 0, false), "FAIL", "1 item missed"),
+            (
+                verdict(38, 1, 1, false),
+                "INCOMPLETE",
+                "1 item without a whole score",
+            ),
+            (
+                verdict(40, 0, 0, true),
+                "INCOMPLETE",
+                "scores of a simulated judge pass nothing",
+            ),
+            (open, "INCOMPLETE", "1 item still to come"),
+            (sessions, "SCORED", "40 items"),
+        ] {
+            let standing = batch(&fields).standing();
+            assert_eq!((standing.word, standing.why.as_str()), (word, why));
+        }
+    }
+
+    #[test]
+    fn money_that_is_not_known_is_no_zero() {
+        for (spent, unpriced, text) in [
+            (1.25, 0, "1.25 USD"),
+            (0.0, 3, "no price known"),
+            (1.25, 3, "more than 1.25 USD"),
+        ] {
+            let batch = batch(&json!({"spent_usd": spent, "unpriced_calls": unpriced}));
+            assert_eq!(batch.cost(), text);
+        }
+    }
+
+    #[test]
+    fn a_name_stays_text() {
+        let batch = batch(&json!({"name": "<script>alert(1)</script>"}));
+        let row = Row::of(batch, "2026-11-22T13:00:00Z".parse().unwrap());
+        let text = row.render().unwrap();
+        assert!(!text.contains("<script"), "{text}");
+        assert!(text.contains("40 of 40") && text.contains("PASS"), "{text}");
+    }
+}

@@ -1,0 +1,128 @@
+//! What was generated against what was expected, word by word. Both texts are escaped here: the HTML is safe as it is.
+
+use std::time::Duration;
+
+use similar::{ChangeTag, TextDiff};
+
+use super::markdown::escaped;
+
+/// How long a difference is looked for; what is found by then is right, but may be longer than need be.
+const DIFF_TIME: Duration = Duration::from_millis(200);
+/// Longer texts are shown side by side without marks, bytes.
+const LONGEST: usize = 64 << 10;
+
+/// Both texts as HTML.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sides {
+    /// With `<del>` where the other lacks it.
+    pub(super) expected: String,
+    /// With `<ins>` where the other lacks it.
+    pub(super) generated: String,
+    /// Whether they are the same.
+    pub(super) same: bool,
+}
+
+/// Holds two texts against each other.
+pub(super) fn sides(expected: &str, generated: &str) -> Sides {
+    if expected.len().max(generated.len()) > LONGEST {
+        return Sides {
+            expected: escaped(expected),
+            generated: escaped(generated),
+            same: expected == generated,
+        };
+    }
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_words(expected, generated);
+    let (mut left, mut right) = (Marked::new("del"), Marked::new("ins"));
+    for change in diff.iter_all_changes() {
+        match change.tag() {
+            ChangeTag::Equal => {
+                left.plain(change.value());
+                right.plain(change.value());
+            }
+            ChangeTag::Delete => left.marked(change.value()),
+            ChangeTag::Insert => right.marked(change.value()),
+        }
+    }
+    Sides {
+        expected: left.end(),
+        generated: right.end(),
+        same: expected == generated,
+    }
+}
+
+/// HTML in which neighbours with the same mark share it.
+struct Marked {
+    tag: &'static str,
+    html: String,
+    open: bool,
+}
+
+impl Marked {
+    fn new(tag: &'static str) -> Self {
+        Self {
+            tag,
+            html: String::new(),
+            open: false,
+        }
+    }
+
+    fn plain(&mut self, text: &str) {
+        self.close();
+        self.html.push_str(&escaped(text));
+    }
+
+    /// White space by itself says nothing in a query: it isn't marked.
+    fn marked(&mut self, text: &str) {
+        if !self.open && !text.trim().is_empty() {
+            self.html.push_str(&format!("<{}>", self.tag));
+            self.open = true;
+        }
+        self.html.push_str(&escaped(text));
+    }
+
+    fn close(&mut self) {
+        if self.open {
+            self.html.push_str(&format!("</{}>", self.tag));
+            self.open = false;
+        }
+    }
+
+    fn end(mut self) -> String {
+        self.close();
+        self.html
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_differ_are_marked_on_their_side() {
+        let found = sides("T | where a > 1 | count", "T | where b > 1 | take 2");
+        assert_eq!(
+            found.expected,
+            "T | where <del>a</del> &gt; 1 | <del>count</del>"
+        );
+        assert_eq!(
+            found.generated,
+            "T | where <ins>b</ins> &gt; 1 | <ins>take 2</ins>"
+        );
+        assert!(!found.same && sides("T", "T").same);
+        let spaced = sides("T | count", "T\n| count");
+        assert_eq!(spaced.expected, "T | count");
+        assert!(!spaced.generated.contains("<ins>"));
+    }
+
+    #[test]
+    fn nothing_in_a_text_becomes_markup() {
+        let found = sides("<b>x</b> & y", "<i onclick=\"1\">");
+        for side in [&found.expected, &found.generated] {
+            assert!(!side.contains("<b>") && !side.contains("<i "), "{side}");
+        }
+        let long = sides(&"<p> ".repeat(30_000), "");
+        assert!(!long.expected.contains("<p>") && !long.expected.contains("<del>"));
+    }
+}

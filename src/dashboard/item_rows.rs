@@ -1,0 +1,143 @@
+//! Rows of results side by side: what was expected, what came. Shows the first of many, and says how many there are.
+
+use serde_json::Value;
+
+/// How many rows a side shows.
+const ROWS: usize = 50;
+/// How many columns.
+const COLUMNS: usize = 24;
+/// The longest cell, characters.
+const CELL: usize = 200;
+
+/// Both sides.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// What is right.
+    pub(super) expected: Side,
+    /// What the generated query gave.
+    pub(super) generated: Side,
+}
+
+/// The rows of one side.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Side {
+    /// Names of columns; empty where rows have none.
+    pub(super) names: Vec<String>,
+    /// Cells by row.
+    pub(super) rows: Vec<Vec<String>>,
+    /// How many rows there are.
+    pub(super) count: usize,
+    /// How many columns aren't shown.
+    pub(super) columns_left: usize,
+}
+
+impl Rows {
+    /// Both sides; `None` where neither has anything.
+    pub(super) fn of(expected: Option<&Value>, generated: Option<&Value>) -> Option<Self> {
+        let given = |side: Option<&Value>| side.is_some_and(|value| !value.is_null());
+        (given(expected) || given(generated)).then(|| Self {
+            expected: Side::of(expected),
+            generated: Side::of(generated),
+        })
+    }
+
+    /// Each side with its name.
+    pub(super) fn sides(&self) -> [(&'static str, &Side); 2] {
+        [("Expected", &self.expected), ("Generated", &self.generated)]
+    }
+}
+
+impl Side {
+    fn of(value: Option<&Value>) -> Self {
+        let rows: &[Value] = match value {
+            None | Some(Value::Null) => &[],
+            Some(Value::Array(rows)) => rows,
+            // One answer instead of rows.
+            Some(single) => std::slice::from_ref(single),
+        };
+        let mut names: Vec<String> = Vec::new();
+        for row in rows.iter().take(ROWS) {
+            for name in row.as_object().into_iter().flat_map(|row| row.keys()) {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+        }
+        let columns_left = names.len().saturating_sub(COLUMNS);
+        names.truncate(COLUMNS);
+        Self {
+            rows: rows
+                .iter()
+                .take(ROWS)
+                .map(|row| cells(row, &names))
+                .collect(),
+            count: rows.len(),
+            names,
+            columns_left,
+        }
+    }
+
+    /// How many rows aren't shown.
+    pub(super) fn left(&self) -> usize {
+        self.count - self.rows.len()
+    }
+}
+
+fn cells(row: &Value, names: &[String]) -> Vec<String> {
+    match row {
+        Value::Object(fields) => {
+            let cell = |name: &String| fields.get(name).map_or_else(|| "–".to_owned(), cell);
+            names.iter().map(cell).collect()
+        }
+        Value::Array(values) => values.iter().take(COLUMNS).map(cell).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => vec![cell(row)],
+    }
+}
+
+fn cell(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string()
+        }
+    };
+    match text.char_indices().nth(CELL) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_first_rows_are_shown_and_the_rest_is_counted() {
+        let many: Vec<Value> = (0..60).map(|n| json!({"n": n})).collect();
+        let rows = Rows::of(Some(&json!(many)), Some(&json!([]))).unwrap();
+        assert_eq!((rows.expected.rows.len(), rows.expected.left()), (50, 10));
+        assert_eq!((rows.generated.count, rows.generated.left()), (0, 0));
+        assert_eq!(Rows::of(None, Some(&Value::Null)), None);
+    }
+
+    #[test]
+    fn rows_of_any_shape_have_cells() {
+        let side = Side::of(Some(
+            &json!([{"a": 1}, {"b": null}, [1, "x"], "y", {"a": {"k": []}}]),
+        ));
+        assert_eq!(side.names, ["a", "b"]);
+        assert_eq!(
+            side.rows,
+            [
+                vec!["1", "–"],
+                vec!["–", "null"],
+                vec!["1", "x"],
+                vec!["y"],
+                vec!["{\"k\":[]}", "–"]
+            ]
+        );
+        let long = Side::of(Some(&json!("é".repeat(300))));
+        assert_eq!(long.rows[0][0].chars().count(), 201);
+    }
+}

@@ -1,0 +1,380 @@
+//! A suite from a browser: the form, the file as it streams into the API, and what was wrong with it by row and column. Holds no
+//! file in memory, and reads none before the form's token is known to be good.
+
+use askama::Template;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::multipart::{Field, MultipartRejection};
+use axum::extract::{DefaultBodyLimit, Multipart, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::routing::get;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::form::query;
+use super::frame::Frame;
+use super::page::{Page, go, html, with_status};
+use super::site::Site;
+use super::visitor::Visitor;
+use crate::api::Problem;
+
+/// The longest field beside the file, bytes.
+const FIELD_BYTES: usize = 4 << 10;
+/// Chunks that are on their way to the API.
+const CHUNKS: usize = 4;
+/// The kinds that a suite may be of, with their names for people.
+const KINDS: [(&str, &str); 4] = [
+    ("query", "query: generated against expected queries"),
+    ("qas", "qas: answers of SQL and docking agents"),
+    ("sql_metrics", "sql metrics: generated SQL"),
+    ("session", "session: ids of stored sessions"),
+];
+
+/// The routes of this file; the list of batches takes the form itself. How long a file may be is the API's to say.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/batches/upload", get(page).post(upload))
+        .layer(DefaultBodyLimit::disable())
+}
+
+/// The form, with what was filled in and what was wrong with it.
+#[derive(Debug, Default, Template)]
+#[template(path = "upload_form.html")]
+pub(super) struct UploadForm {
+    kind: String,
+    name: String,
+    threshold: String,
+    budget_usd: String,
+    form_token: String,
+    key: String,
+    refused: Option<Refused>,
+}
+
+/// Why a file wasn't taken.
+#[derive(Debug)]
+struct Refused {
+    title: String,
+    detail: String,
+    remedy: Option<String>,
+    faults: Vec<Place>,
+}
+
+/// One fault of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    row: String,
+    column: String,
+    fault: String,
+}
+
+impl UploadForm {
+    /// A form that nobody has filled in.
+    pub(super) fn empty(visitor: &Visitor) -> Self {
+        Self {
+            form_token: visitor.form_token.clone(),
+            key: Uuid::new_v4().to_string(),
+            ..Self::default()
+        }
+    }
+
+    fn kinds() -> [(&'static str, &'static str); 4] {
+        KINDS
+    }
+
+    fn take(&mut self, name: &str, value: String) {
+        match name {
+            "kind" => self.kind = value,
+            "name" => self.name = value,
+            "threshold" => self.threshold = value,
+            "budget_usd" => self.budget_usd = value,
+            "key" => self.key = value,
+            _ => {}
+        }
+    }
+
+    fn query(&self) -> String {
+        query(&[
+            ("kind", self.kind.as_str()),
+            ("name", &self.name),
+            ("threshold", &self.threshold),
+            ("budget_usd", &self.budget_usd),
+        ])
+    }
+}
+
+impl Refused {
+    fn of(problem: &Problem) -> Self {
+        let faults = problem.errors.iter();
+        Self {
+            title: problem.title.clone(),
+            detail: problem.detail.clone(),
+            remedy: problem.remedy.clone(),
+            faults: faults
+                .map(|fault| place(&fault.pointer, &fault.message))
+                .collect(),
+        }
+    }
+}
+
+/// Where a fault is: `/rows/3/prompt` is the column `prompt` of row 3, anything else a field of the form.
+fn place(pointer: &str, message: &str) -> Place {
+    let Some(at) = pointer.strip_prefix("/rows/") else {
+        return Place {
+            row: String::new(),
+            column: pointer.trim_start_matches('/').to_owned(),
+            fault: message.to_owned(),
+        };
+    };
+    let (row, column) = at.split_once('/').unwrap_or((at, ""));
+    let prefixes = [
+        format!("row {row}, column {column}: "),
+        format!("row {row}: "),
+    ];
+    let fault = prefixes
+        .iter()
+        .find_map(|prefix| message.strip_prefix(prefix.as_str()));
+    Place {
+        row: row.to_owned(),
+        column: column.to_owned(),
+        fault: fault.unwrap_or(message).to_owned(),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "upload.html")]
+struct UploadPage {
+    frame: Frame,
+    form: UploadForm,
+}
+
+async fn page(State(site): State<Site>, visitor: Visitor) -> Page {
+    let form = UploadForm::empty(&visitor);
+    let frame = Frame::of(&site, visitor, "Batches", "Upload a suite").await;
+    html(&UploadPage { frame, form })
+}
+
+#[derive(Deserialize)]
+struct Made {
+    batch_id: Uuid,
+}
+
+/// Sends a file on to the API. Fields stand before the file: what comes after it isn't read.
+pub(super) async fn upload(
+    State(site): State<Site>,
+    visitor: Visitor,
+    multipart: Result<Multipart, MultipartRejection>,
+) -> Page {
+    let mut form = UploadForm::empty(&visitor);
+    let problem = match read(&site, &visitor, &mut form, multipart).await {
+        Ok(made) => return go(visitor.piece, &format!("/batches/{}", made.batch_id)),
+        Err(problem) => problem,
+    };
+    if matches!(problem.status, 401 | 403) {
+        return Err(problem.into());
+    }
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
+    form.refused = Some(Refused::of(&problem));
+    // What was refused is no effect that the key could stand for.
+    form.key = Uuid::new_v4().to_string();
+    let frame = Frame::of(&site, visitor, "Batches", "Not taken · Upload a suite").await;
+    with_status(status, &UploadPage { frame, form })
+}
+
+async fn read(
+    site: &Site,
+    visitor: &Visitor,
+    form: &mut UploadForm,
+    multipart: Result<Multipart, MultipartRejection>,
+) -> Result<Made, Box<Problem>> {
+    let broken = |text: String| Box::new(Problem::of_field("form", &text));
+    let mut multipart = multipart.map_err(|error| broken(error.body_text()))?;
+    let mut is_ours = false;
+    loop {
+        let field = multipart.next_field().await;
+        let field = field.map_err(|error| broken(error.body_text()))?;
+        let Some(mut field) = field else {
+            return Err(if is_ours {
+                Box::new(Problem::of_field("file", "is missing: choose one"))
+            } else {
+                Box::new(Problem::stale_form())
+            });
+        };
+        let name = field.name().unwrap_or_default().to_owned();
+        if name == "form_token" {
+            is_ours = text(&mut field).await? == visitor.form_token;
+        } else if !is_ours {
+            return Err(Box::new(Problem::stale_form()));
+        } else if name == "file" {
+            return send(site, visitor, form, field).await;
+        } else {
+            let value = text(&mut field).await?;
+            form.take(&name, value.trim().to_owned());
+        }
+    }
+}
+
+/// The text of a short field.
+async fn text(field: &mut Field<'_>) -> Result<String, Box<Problem>> {
+    let name = field.name().unwrap_or_default().to_owned();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunk(field).await? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > FIELD_BYTES {
+            let fault = format!("is longer than {FIELD_BYTES} bytes: shorten it");
+            return Err(Box::new(Problem::of_field(&name, &fault)));
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+async fn chunk(field: &mut Field<'_>) -> Result<Option<Bytes>, Box<Problem>> {
+    let read = field.chunk().await;
+    read.map_err(|error| Box::new(Problem::of_field("form", &error.body_text())))
+}
+
+/// What a file's name says that it is.
+fn media_type(file_name: &str) -> Option<&'static str> {
+    let (_, end) = file_name.rsplit_once('.')?;
+    match end.to_ascii_lowercase().as_str() {
+        "csv" => Some("text/csv"),
+        "jsonl" | "ndjson" => Some("application/x-ndjson"),
+        "xlsx" => Some("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        _ => None,
+    }
+}
+
+/// Streams the file into the API as it comes.
+async fn send(
+    site: &Site,
+    visitor: &Visitor,
+    form: &UploadForm,
+    mut field: Field<'_>,
+) -> Result<Made, Box<Problem>> {
+    let file_name = field.file_name().unwrap_or_default().to_owned();
+    let Some(media_type) = media_type(&file_name) else {
+        let fault = if file_name.is_empty() {
+            "is missing: choose one".to_owned()
+        } else {
+            format!("{file_name:?} ends in none of .xlsx, .csv and .jsonl: save it as one of them")
+        };
+        return Err(Box::new(Problem::of_field("file", &fault)));
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    if let Ok(key) = HeaderValue::from_str(&form.key) {
+        headers.insert(HeaderName::from_static("idempotency-key"), key);
+    }
+    let (sender, receiver) = mpsc::channel(CHUNKS);
+    let path = format!("/api/v1/batches{}", form.query());
+    let uploading = site
+        .door
+        .upload(&visitor.caller, &path, headers, body(receiver));
+    let (done, ()) = tokio::join!(uploading, feed(&mut field, sender));
+    done?.json()
+}
+
+/// A piece of a file on its way; the last one says that it is whole.
+enum Piece {
+    Chunk(Bytes),
+    End,
+}
+
+/// Hands a file on until it ends, breaks off, or nobody takes more.
+async fn feed(field: &mut Field<'_>, sender: mpsc::Sender<Piece>) {
+    while let Ok(read) = chunk(field).await {
+        let (piece, is_last) = match read {
+            Some(bytes) => (Piece::Chunk(bytes), false),
+            None => (Piece::End, true),
+        };
+        if sender.send(piece).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// The pieces as a body. Without its end it is broken off: half a file must not become a batch.
+fn body(receiver: mpsc::Receiver<Piece>) -> Body {
+    Body::from_stream(futures::stream::unfold(Some(receiver), async |receiver| {
+        let mut receiver = receiver?;
+        match receiver.recv().await {
+            Some(Piece::Chunk(bytes)) => Some((Ok(bytes), Some(receiver))),
+            Some(Piece::End) => None,
+            None => {
+                let error = std::io::Error::other("the upload broke off");
+                Some((Err(error), None))
+            }
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_stands_at_its_row_and_column() {
+        let at = |row: &str, column: &str, fault: &str| Place {
+            row: row.to_owned(),
+            column: column.to_owned(),
+            fault: fault.to_owned(),
+        };
+        assert_eq!(
+            place(
+                "/rows/3/expected_kql",
+                "row 3, column expected_kql: is missing"
+            ),
+            at("3", "expected_kql", "is missing")
+        );
+        assert_eq!(
+            place("/rows/3", "row 3: is no object"),
+            at("3", "", "is no object")
+        );
+        assert_eq!(
+            place("/threshold", "must be 0-1"),
+            at("", "threshold", "must be 0-1")
+        );
+    }
+
+    #[test]
+    fn a_file_is_what_its_name_says() {
+        assert_eq!(media_type("a.b.CSV"), Some("text/csv"));
+        assert_eq!(media_type("suite.jsonl"), Some("application/x-ndjson"));
+        for other in ["", "suite", "suite.xls", "csv"] {
+            assert_eq!(media_type(other), None, "{other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn half_a_file_is_no_file() {
+        for (ends, whole) in [(true, true), (false, false)] {
+            let (sender, receiver) = mpsc::channel(CHUNKS);
+            let chunk = Piece::Chunk(Bytes::from_static(b"id,"));
+            assert!(sender.send(chunk).await.is_ok());
+            if ends {
+                assert!(sender.send(Piece::End).await.is_ok());
+            }
+            drop(sender);
+            let read = axum::body::to_bytes(body(receiver), 100).await;
+            assert_eq!(read.is_ok(), whole);
+        }
+    }
+
+    #[test]
+    fn what_was_filled_in_stays_text() {
+        let form = UploadForm {
+            name: "\"><script>alert(1)</script>".to_owned(),
+            refused: Some(Refused {
+                title: "t".to_owned(),
+                detail: "d".to_owned(),
+                remedy: None,
+                faults: vec![place("/rows/2/<b>", "row 2, column <b>: <i>")],
+            }),
+            ..UploadForm::default()
+        };
+        let text = form.render().unwrap();
+        for bad in ["<script", "<b>", "<i>"] {
+            assert!(!text.contains(bad), "{text}");
+        }
+    }
+}

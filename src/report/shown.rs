@@ -1,0 +1,72 @@
+//! An item as lists and pages show it: what was asked, its parts, what was said of it. Draws nothing.
+
+use super::body::{self, Component};
+use super::live;
+use super::{Item, Outcome};
+
+/// What people see of an item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// What the item calls itself, else its session's id, else its place.
+    pub name: String,
+    /// What was asked for, in the words of who asked; may be empty.
+    pub question: String,
+    /// The item in a few lines, as whoever watches a run sees it; empty while it hasn't ended.
+    pub lines: Vec<String>,
+    /// Why what was generated could not be executed.
+    pub execution_error: Option<String>,
+    /// What the total is held against, where the kind has that; 0-1.
+    pub threshold: Option<f64>,
+    /// The parts of its score, in the order of the kind's rules.
+    pub parts: Vec<Part>,
+    /// The judge's own words.
+    pub reasoning: Option<String>,
+}
+
+/// A part of a score.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Its name in bodies.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// What it is worth, 0-1 (of a session 0-100); `None`: it failed or wasn't run.
+    pub score: Option<f64>,
+    /// What was said of it, or why it has no score.
+    pub words: Option<String>,
+}
+
+impl Shown {
+    /// What people see of an item.
+    pub fn of(item: &Item) -> Self {
+        let has_ended =
+            item.outcome != Outcome::Incomplete || item.result.is_some() || item.error.is_some();
+        Self {
+            name: body::name(item),
+            question: body::question(item).to_owned(),
+            lines: if has_ended {
+                live::lines(item)
+            } else {
+                Vec::new()
+            },
+            execution_error: body::execution_error(item).map(str::to_owned),
+            threshold: body::threshold(item),
+            parts: parts(item).collect(),
+            reasoning: body::reasoning(item).map(str::to_owned),
+        }
+    }
+}
+
+/// The parts of an item's score; none without a body.
+pub fn parts(item: &Item) -> impl Iterator<Item = Part> {
+    let known: &[Component] = match item.result {
+        Some(_) => body::components(item.kind),
+        None => &[],
+    };
+    known.iter().map(|part| Part {
+        name: part.name,
+        title: part.title,
+        score: part.score(item),
+        words: part.words(item).map(str::to_owned),
+    })
+}

@@ -1,0 +1,89 @@
+//! Two of a kind side by side, as pages.
+
+use super::*;
+use crate::support::stores;
+
+#[tokio::test]
+async fn two_batches_show_what_turned_first() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let names = ["<script>alert(1)</script>", "mended", "same"];
+        let (a, before) = server.cases(&names).await;
+        let (b, after) = server.cases(&names).await;
+        for (job, total) in before.iter().zip([1.0, 0.5, 1.0]) {
+            server.score_case(*job, total).await;
+        }
+        for (job, total) in after.iter().zip([0.25, 1.0, 1.0]) {
+            server.score_case(*job, total).await;
+        }
+        let page = browser.page(&format!("/compare?a={a}&b={b}")).await;
+        let turned = [
+            "1 broke, 1 mended",
+            "<h2>Passed before, misses now</h2>",
+            "100% before",
+            "25% after",
+            "<h2>Missed before, passes now</h2>",
+            "<h2>Means</h2>",
+            "Total",
+            "Schema",
+            "LLM",
+        ];
+        in_order(&page, &turned);
+        let choose = browser.page(&format!("/compare?b={b}")).await;
+        let chosen = format!("<option value=\"{b}\" selected>");
+        assert_eq!(choose.matches(&chosen).count(), 1, "{choose}");
+        let unknown = server.get(&format!("/compare?a={a}&b={}", Uuid::now_v7()));
+        assert_eq!(browser.send(unknown).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn two_scores_of_a_session_stand_side_by_side() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let (session, old) = server.scored(70).await;
+        let again = server
+            .post(&score_path(session))
+            .json(&json!({"force_rescore": true}));
+        let job = job_id(&json_of(again.send().await.unwrap(), 202).await);
+        let new = server.succeed(job, 64).await;
+        let page = browser.page(&format!("/compare?a={old}&b={new}")).await;
+        in_order(
+            &page,
+            &["Total", "−6", "logical flow", "Before", "70", "After", "64"],
+        );
+    }
+}
+
+#[tokio::test]
+async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_texts() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let (session, _) = server.scored(80).await;
+        let other = server.other_criteria().await;
+        let asked = server
+            .post(&score_path(session))
+            .json(&json!({"force_rescore": true, "criteria_hash": other}));
+        let job = job_id(&json_of(asked.send().await.unwrap(), 202).await);
+        server.succeed(job, 50).await;
+        let page = browser.page(&format!("/compare?a=current&b={other}")).await;
+        let parts = [
+            "only 1 sessions",
+            "From which rating to which",
+            "The largest movers",
+            "80 good",
+            "50 weak",
+            "−30",
+            "What was changed",
+            "Judge it otherwise",
+        ];
+        in_order(&page, &parts);
+        let choose = browser.page("/compare").await;
+        assert!(choose.contains(&other), "{choose}");
+        let unknown = format!("/compare?a=current&b={}", "0".repeat(64));
+        assert_eq!(browser.send(server.get(&unknown)).await.status, 404);
+    }
+}

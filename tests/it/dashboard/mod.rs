@@ -1,0 +1,96 @@
+//! The pages over real HTTP, on the API's own server: what a browser without JavaScript gets and may send.
+
+mod batches;
+mod compare;
+
+use super::auth::guarded;
+use super::*;
+
+/// A browser: its form token, and whom it is.
+struct Browser<'a> {
+    server: &'a Server,
+    cookie: String,
+    form_token: String,
+}
+
+/// A page as a browser got it.
+struct Shown {
+    status: u16,
+    location: Option<String>,
+    text: String,
+}
+
+impl<'a> Browser<'a> {
+    /// A browser that has a form token.
+    fn of(server: &'a Server) -> Self {
+        let form_token = Uuid::new_v4().simple().to_string();
+        Self {
+            server,
+            cookie: format!("gavel_form={form_token}"),
+            form_token,
+        }
+    }
+
+    /// The same, signed in with a token.
+    fn signed_in(server: &'a Server, token: &str) -> Self {
+        let browser = Self::of(server);
+        let token: String = token.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let cookie = format!("{}; gavel_token={token}", browser.cookie);
+        Self { cookie, ..browser }
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Shown {
+        let request = request.header("accept", "text/html");
+        let response = request.header("cookie", &self.cookie).send().await.unwrap();
+        let policy = header(&response, "content-security-policy");
+        assert!(policy.is_some_and(|policy| policy.starts_with("default-src 'none'")));
+        Shown {
+            status: response.status().as_u16(),
+            location: header(&response, "location"),
+            text: response.text().await.unwrap(),
+        }
+    }
+
+    /// A page that is there, whole, and with no script but ours.
+    async fn page(&self, path: &str) -> String {
+        let shown = self.send(self.server.get(path)).await;
+        assert_eq!(shown.status, 200, "{path}: {}", shown.text);
+        harmless(path, &shown.text);
+        shown.text
+    }
+
+    /// Sends a form with this browser's token.
+    async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Shown {
+        let mut fields = fields.to_vec();
+        fields.push(("form_token", &self.form_token));
+        self.send(fields_of(self.server.post(path), &fields)).await
+    }
+}
+
+/// A request that sends these fields as a form does.
+fn fields_of(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+    let mut body = form_urlencoded::Serializer::new(String::new());
+    body.extend_pairs(fields);
+    let media_type = "application/x-www-form-urlencoded";
+    request
+        .header("content-type", media_type)
+        .body(body.finish())
+}
+
+/// No text became markup.
+fn harmless(path: &str, text: &str) {
+    let ours = text.matches("<script src=\"/assets/").count();
+    assert_eq!(text.matches("<script").count(), ours, "{path}: {text}");
+    for bad in [" onclick=", " onload=", " style=", "href=\"javascript"] {
+        assert!(!text.contains(bad), "{path}: {bad}: {text}");
+    }
+}
+
+/// Parts of a page stand in this order.
+fn in_order(text: &str, parts: &[&str]) {
+    let mut from = 0;
+    for part in parts {
+        let at = text[from..].find(part);
+        from += at.unwrap_or_else(|| panic!("{part} isn't behind {from}: {text}"));
+    }
+}
