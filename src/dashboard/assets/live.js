@@ -22,7 +22,10 @@
   }
   function refresh() {
     timer = null;
-    var elements = Array.from(due);
+    // What was drawn anew meanwhile has another element under its name.
+    var elements = Array.from(due).map(function (element) {
+      return element.isConnected || !element.id ? element : document.getElementById(element.id) || element;
+    });
     due.clear();
     elements.filter(function (element) {
       if (!element.isConnected || !later(element)) { return true; }
