@@ -54,6 +54,7 @@ fi
 
 started=$SECONDS
 find_curl
+find_browser
 if [[ $embedded == yes ]]; then
     unset DATABASE_URL REDIS_URL
     say "embedded: SQLite and the in-process queue only"

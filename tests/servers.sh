@@ -37,6 +37,16 @@ find_curl() {
     }
 }
 
+# The pages are tried in a real browser. Without one those tests say that they are skipped.
+find_browser() {
+    if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+        return
+    fi
+    apt_install chromium chromium-driver || {
+        echo "tests: SKIPPED: THE PAGES ARE NOT TRIED IN A BROWSER: chromium and chromedriver are missing (Debian: apt install chromium chromium-driver)."
+    }
+}
+
 # Postgres refuses to run as root, so that root hands it to the user `postgres`.
 as_postgres() {
     if [[ $(id -u) -ne 0 ]]; then

@@ -40,7 +40,9 @@ mod visitor;
 mod words;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 
 use crate::api::{Door, Pages};
 pub use site::About;
@@ -75,7 +77,18 @@ fn routes(door: Door, about: About) -> Router {
         .merge(compare::routes())
         .merge(sign_in::routes())
         .merge(frame::routes())
+        .layer(from_fn_with_state(site.clone(), told))
         .layer(from_fn(visitor::visit))
         .merge(assets::routes())
         .with_state(site)
+}
+
+/// What a form did shows in the head of the very next page.
+async fn told(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let safe = request.method().is_safe();
+    let response = next.run(request).await;
+    if !safe {
+        site.forget_strip().await;
+    }
+    response
 }

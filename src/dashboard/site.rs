@@ -53,6 +53,11 @@ impl Site {
         }))
     }
 
+    /// Forgets the figures: somebody did something that they may show.
+    pub(super) async fn forget_strip(&self) {
+        *self.strip.lock().await = None;
+    }
+
     /// The figures of every page's head, at most a second old. The same for everybody who may read.
     pub(super) async fn strip(&self, caller: &Caller) -> Strip {
         let mut kept = self.strip.lock().await;

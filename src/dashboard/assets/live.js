@@ -2,7 +2,7 @@
 // for again. Without a stream the pieces are asked for every ten seconds while the tab is seen. Keys, and questions before costly actions.
 (function () {
   "use strict";
-  var POLL_MS = 10000, GATHER_MS = 250, channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null;
+  var POLL_MS = 10000, GATHER_MS = 250, OPENING_MS = 1500, channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null;
   var leader = false, streamed = false, source = null, due = new Set(), asked = new Map(), timer = null, poll = null;
 
   // An element names what it shows in data-live: "any", "session:ID", "job:ID", "batch:ID", several with blanks between.
@@ -102,6 +102,11 @@
     document.addEventListener("visibilitychange", seen);
     seen();
   }
+  // What happened between the drawing of this page and its first listening was told to nobody here: what moves is asked for once.
+  setTimeout(function () {
+    document.querySelectorAll('[data-live="any"], [data-moving]').forEach(function (element) { due.add(element); });
+    if (timer === null) { refresh(); }
+  }, OPENING_MS);
   poll = setInterval(function () { if (!streamed && !document.hidden) { heard(null); } }, POLL_MS);
   window.addEventListener("pagehide", function () { clearInterval(poll); });
 

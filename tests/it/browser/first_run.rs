@@ -53,6 +53,7 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.click("main form button").await;
     site.shows("h1", "This is what it comes to").await;
     site.click("form[action='/rescore/go'] button").await;
+    site.shows("main", "completed").await;
     site.open("/sessions?scored=yes").await;
     site.shows("tbody", "PodCrashLooping").await;
     assert_eq!(site.complaints().await, Vec::<String>::new());
