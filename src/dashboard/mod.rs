@@ -1,4 +1,4 @@
-//! Pages for people: server-rendered, no build step, no call to anywhere else. They go in by the API's [`Door`], so that they show
+//! Pages for people: server-rendered, no build step, no call to anywhere else. They go in by the API's door, so that they show
 //! and do what any client could, and never see a store, a queue or a judge.
 //!
 //! ```text
