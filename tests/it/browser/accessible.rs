@@ -10,7 +10,7 @@ async fn no_page_keeps_anybody_out_in_light_or_dark() {
     };
     site.open("/").await;
     let mut faults = look(&site, "/ with nothing").await;
-    site.click("form[action='/samples'] button").await;
+    site.submit("form[action='/samples'] button").await;
     site.shows("tbody", "CryptoMinerDetected").await;
     let sessions = site.api.get("/api/v1/sessions?q=crypto").await.expect(200);
     let id = id_of(&sessions["items"][0]["session_id"]);

@@ -10,7 +10,7 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.open("/").await;
     site.shows(".banner", "Simulated judge").await;
     site.shows("h2", "Look around").await;
-    site.click("form[action='/samples'] button").await;
+    site.submit("form[action='/samples'] button").await;
     site.shows("tbody", "CryptoMinerDetected").await;
 
     // The session of that alert, by the search.
@@ -45,14 +45,14 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
         .send_keys("too kind")
         .await
         .unwrap();
-    site.click("form[action$='/rate'] button").await;
+    site.submit("form[action$='/rate'] button").await;
     site.shows("#people", "40 / 100 failed").await;
 
     site.open("/sessions?scored=no&status=completed").await;
     site.click("a[href^='/rescore']").await;
-    site.click("main form button").await;
+    site.submit("form[action='/rescore'] button").await;
     site.shows("h1", "This is what it comes to").await;
-    site.click("form[action='/rescore/go'] button").await;
+    site.submit("form[action='/rescore/go'] button").await;
     site.shows("main", "completed").await;
     site.open("/sessions?scored=yes").await;
     site.shows("tbody", "PodCrashLooping").await;
@@ -66,7 +66,7 @@ async fn keys_go_where_hands_do() {
         return;
     };
     site.open("/").await;
-    site.click("form[action='/samples'] button").await;
+    site.submit("form[action='/samples'] button").await;
     site.shows("tbody", "CryptoMinerDetected").await;
     let body = site.find("body").await;
     body.send_keys("jj").await.unwrap();

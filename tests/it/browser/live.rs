@@ -8,7 +8,7 @@ async fn ten_tabs_share_one_stream_and_all_see_what_happens() {
         return;
     };
     site.open("/").await;
-    site.click("form[action='/samples'] button").await;
+    site.submit("form[action='/samples'] button").await;
     site.shows("tbody", "CryptoMinerDetected").await;
     for _ in 0..9 {
         site.driver.new_tab().await.unwrap();
@@ -43,11 +43,10 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
         return;
     };
     site.open("/").await;
-    site.click("form[action='/samples'] button").await;
+    site.submit("form[action='/samples'] button").await;
     site.open("/queue").await;
-    site.click("form[action='/judges/simulated/pause'] button")
+    site.submit("form[action='/judges/simulated/pause'] button")
         .await;
-    site.driver.accept_alert().await.unwrap();
     site.shows("#strip", "simulated: paused").await;
     site.open("/sessions?q=unexpected").await;
     site.click("tbody form[data-score] button").await;
@@ -61,7 +60,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     // Its jobs go on to a judge that is down: two of them fail often enough to stop it.
     site.judge.kill();
     site.open("/queue").await;
-    site.click("form[action='/judges/simulated/resume'] button")
+    site.submit("form[action='/judges/simulated/resume'] button")
         .await;
     site.shows("#strip", "simulated: failing").await;
     site.open("/sessions?q=crypto").await;

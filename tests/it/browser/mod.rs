@@ -119,6 +119,25 @@ impl Site {
         self.find(css).await.click().await.unwrap();
     }
 
+    /// Sends a form that leads to another page, and waits until that page is there: a page that is opened meanwhile would lose
+    /// against it. A question before it is answered with yes.
+    async fn submit(&self, css: &str) {
+        self.run("window.gavelLeft = false").await;
+        self.click(css).await;
+        eventually(
+            PATIENCE,
+            &format!("{css} leads to another page"),
+            || async {
+                let _ = self.driver.accept_alert().await;
+                let script =
+                    "return window.gavelLeft === undefined && document.readyState === 'complete'";
+                let answer = self.driver.execute(script, Vec::new()).await.ok()?;
+                (answer.json() == &json!(true)).then_some(())
+            },
+        )
+        .await;
+    }
+
     /// Waits until an element shows these words. It may be replaced meanwhile.
     async fn shows(&self, css: &str, words: &str) {
         eventually(PATIENCE, &format!("{css} shows {words:?}"), || async {
