@@ -45,8 +45,9 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     site.open("/").await;
     site.submit("form[action='/samples'] button").await;
     site.open("/queue").await;
-    site.submit("form[action='/judges/simulated/pause'] button")
+    site.click("form[action='/judges/simulated/pause'] button")
         .await;
+    site.driver.accept_alert().await.unwrap();
     site.shows("#strip", "simulated: paused").await;
     site.open("/sessions?q=unexpected").await;
     site.click("tbody form[data-score] button").await;
@@ -60,7 +61,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     // Its jobs go on to a judge that is down: two of them fail often enough to stop it.
     site.judge.kill();
     site.open("/queue").await;
-    site.submit("form[action='/judges/simulated/resume'] button")
+    site.click("form[action='/judges/simulated/resume'] button")
         .await;
     site.shows("#strip", "simulated: failing").await;
     site.open("/sessions?q=crypto").await;

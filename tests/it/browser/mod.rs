@@ -120,7 +120,7 @@ impl Site {
     }
 
     /// Sends a form that leads to another page, and waits until that page is there: a page that is opened meanwhile would lose
-    /// against it. A question before it is answered with yes.
+    /// against it.
     async fn submit(&self, css: &str) {
         self.run("window.gavelLeft = false").await;
         self.click(css).await;
@@ -128,7 +128,6 @@ impl Site {
             PATIENCE,
             &format!("{css} leads to another page"),
             || async {
-                let _ = self.driver.accept_alert().await;
                 let script =
                     "return window.gavelLeft === undefined && document.readyState === 'complete'";
                 let answer = self.driver.execute(script, Vec::new()).await.ok()?;
