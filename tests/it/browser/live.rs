@@ -1,6 +1,7 @@
 //! Pages that stay open: one stream for all tabs, why something waits, a judge that is down.
 
 use super::*;
+use crate::support::client::id_of;
 
 #[tokio::test]
 async fn ten_tabs_share_one_stream_and_all_see_what_happens() {
@@ -44,11 +45,25 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     };
     site.open("/").await;
     site.submit("form[action='/samples'] button").await;
+    let used = site
+        .api
+        .get("/api/v1/sessions?q=certificate")
+        .await
+        .expect(200);
+    let used = id_of(&used["items"][0]["session_id"]);
+    site.api.ask(used).await.expect(202);
+    site.api.scored(used).await;
     site.open("/queue").await;
     site.click("form[action='/judges/simulated/pause'] button")
         .await;
     site.driver.accept_alert().await.unwrap();
     site.shows("#strip", "simulated: paused").await;
+    // A worker hears of a pause a little later; until then it would score what is asked for.
+    eventually(PATIENCE, "the worker has heard of the pause", || async {
+        let judge = site.api.judge("simulated").await?;
+        (judge["gates"][0]["reason"] == "paused").then_some(())
+    })
+    .await;
     site.open("/sessions?q=unexpected").await;
     site.click("tbody form[data-score] button").await;
     site.shows("tbody .state", "queued").await;
