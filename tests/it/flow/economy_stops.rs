@@ -107,7 +107,15 @@ async fn a_part_that_is_on_its_way_arrives_before_its_worker_ends(mut home: Home
     })
     .await;
     first.stop.soft.cancel();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    eventually(PATIENCE, "the worker says that it drains", || async {
+        let workers = world.api.get("/api/v1/workers").await.expect(200);
+        let items = workers["items"].as_array().unwrap();
+        items
+            .iter()
+            .any(|worker| worker["state"] == "draining")
+            .then_some(())
+    })
+    .await;
     permits.add_permits(100);
     first.ended().await;
     let found = world.api.get(&batch).await.expect(200);
