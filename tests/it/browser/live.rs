@@ -74,7 +74,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     site.shows("#standing", "is paused").await;
 
     // Its jobs go on to a judge that is down: two of them fail often enough to stop it.
-    site.judge.kill();
+    site.gavel.judge.kill();
     site.open("/queue").await;
     site.click("form[action='/judges/simulated/resume'] button")
         .await;
