@@ -7,7 +7,6 @@ mod accessible;
 mod first_run;
 mod hostile;
 mod live;
-mod narrow;
 mod pictures;
 mod plain;
 mod showroom;
@@ -55,6 +54,13 @@ enum Judge {
     AfterASecond,
 }
 
+/// Whether the browser runs the scripts of pages, as a person may choose in its settings.
+#[derive(Debug, Clone, Copy)]
+enum Scripts {
+    Run,
+    Off,
+}
+
 impl Site {
     /// Starts everything; `None` where there is no browser.
     async fn start(judge: Judge) -> Option<Self> {
@@ -92,7 +98,8 @@ impl Site {
             (answer.status == 200).then_some(())
         })
         .await;
-        Some(programs.look_at(api, Up { judge, _up }, dir).await)
+        let up = Up { judge, _up };
+        Some(programs.look_at(api, up, dir, Scripts::Run).await)
     }
 }
 
@@ -103,7 +110,8 @@ impl Site<World> {
         let programs = Programs::find()?;
         let world = world.await;
         let dir = tempfile::tempdir().unwrap();
-        Some(programs.look_at(world.api.clone(), world, dir).await)
+        let api = world.api.clone();
+        Some(programs.look_at(api, world, dir, Scripts::Run).await)
     }
 }
 
@@ -131,13 +139,19 @@ impl Programs {
         })
     }
 
-    async fn look_at<Of>(self, api: Api, gavel: Of, dir: tempfile::TempDir) -> Site<Of> {
+    async fn look_at<Of>(
+        self,
+        api: Api,
+        gavel: Of,
+        dir: tempfile::TempDir,
+        scripts: Scripts,
+    ) -> Site<Of> {
         let driving = free_address();
         let mut command = Command::new(self.chromedriver);
         command.arg(format!("--port={}", driving.port()));
         let chromedriver = Process::spawn("chromedriver", dir.path(), command);
         Site {
-            driver: browse(driving, &self.chromium, dir.path()).await,
+            driver: browse(driving, &self.chromium, dir.path(), scripts).await,
             api,
             gavel,
             dir,
@@ -222,8 +236,28 @@ impl<Of> Site<Of> {
     /// From now on pages are drawn this wide and high, CSS pixels: narrow ones as on a phone.
     async fn resize(&self, width: u32, height: u32) {
         let is_phone = width < 640;
-        let wanted = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
+        let wanted =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
         devtools(&self.driver, "Emulation.setDeviceMetricsOverride", wanted).await;
+    }
+
+    /// Waits until the page is drawn this wide.
+    async fn is_wide(&self, width: u32) {
+        eventually(PATIENCE, "the page has its width", || async {
+            let wide = self
+                .run("return document.documentElement.clientWidth")
+                .await;
+            (wide == width).then_some(())
+        })
+        .await;
+    }
+
+    /// From now on what pages do now and then is done a hundred times as often.
+    async fn hurry(&self) {
+        let source =
+            "const own = window.setInterval; window.setInterval = (f, ms) => own(f, ms / 100);";
+        let command = "Page.addScriptToEvaluateOnNewDocument";
+        devtools(&self.driver, command, json!({"source": source})).await;
     }
 
     /// From now on pages are drawn `light` or `dark`.
@@ -245,7 +279,7 @@ impl<Of> Site<Of> {
 }
 
 /// Starts a browser window, once the driver is ready.
-async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path) -> WebDriver {
+async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path, scripts: Scripts) -> WebDriver {
     let mut capabilities = DesiredCapabilities::chrome();
     capabilities
         .set_binary(&chromium.display().to_string())
@@ -262,9 +296,17 @@ async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path) -> WebDriver {
     ] {
         capabilities.add_arg(argument).unwrap();
     }
-    let downloads = json!({"download.default_directory": dir.join(DOWNLOADS), "download.prompt_for_download": false});
+    let scripts = match scripts {
+        Scripts::Run => 1,
+        Scripts::Off => 2,
+    };
+    let settings = json!({
+        "download.default_directory": dir.join(DOWNLOADS),
+        "download.prompt_for_download": false,
+        "profile.managed_default_content_settings.javascript": scripts,
+    });
     capabilities
-        .add_experimental_option("prefs", downloads)
+        .add_experimental_option("prefs", settings)
         .unwrap();
     let server = format!("http://{driving}");
     let driver = eventually(PATIENCE, "a browser starts", || async {

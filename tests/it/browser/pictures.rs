@@ -21,16 +21,29 @@ async fn every_page_is_drawn_for_a_desk_and_a_phone_in_light_and_dark() {
 }
 
 async fn draw(showroom: &Showroom, rooms: &[Room], folder: &Path) {
+    let hide = json!({"hidden": true});
+    devtools(&showroom.site.driver, "Emulation.setScrollbarsHidden", hide).await;
     for room in rooms {
         showroom.visit(room).await;
         for (width, height) in SIZES {
             showroom.site.resize(width, height).await;
+            // A picture ends at the window's lower edge: it is made as high as the page.
+            // (A page that was drawn for a desk just before takes a moment to be a phone's.)
+            showroom.site.is_wide(width).await;
+            let whole = showroom
+                .site
+                .run("return document.scrollingElement.scrollHeight")
+                .await;
+            let whole = whole.as_u64().and_then(|whole| u32::try_from(whole).ok());
+            showroom
+                .site
+                .resize(width, whole.unwrap().max(height))
+                .await;
             for scheme in ["light", "dark"] {
                 showroom.site.prefer(scheme).await;
                 let name = format!("{}-{width}-{scheme}.png", room.name);
-                // The element, as a picture of the window would end at its lower edge.
-                let whole = showroom.site.find("html").await;
-                whole.screenshot(&folder.join(name)).await.unwrap();
+                let name = folder.join(name);
+                showroom.site.driver.screenshot(&name).await.unwrap();
             }
         }
     }

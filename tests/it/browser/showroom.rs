@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::*;
 use crate::support::client::id_of;
 use crate::support::home::{Home, JUDGE, built_in};
-use crate::support::judge_server::{Call, Say};
+use crate::support::judge_server::{Call, Say, good_reply};
 
 /// A page of the showroom, and how one gets there.
 pub(super) struct Room {
@@ -24,8 +24,8 @@ pub(super) enum Way {
     Upload,
     /// By asking what a backlog would come to.
     Plan,
-    /// By signing in with a token that isn't known.
-    SignIn,
+    /// By signing in, where tokens are asked for, with this one.
+    SignIn(&'static str),
 }
 
 fn room(name: &'static str, path: impl Into<String>) -> Room {
@@ -35,8 +35,17 @@ fn room(name: &'static str, path: impl Into<String>) -> Room {
     }
 }
 
+fn sign_in(name: &'static str, token: &'static str) -> Room {
+    Room {
+        name,
+        way: Way::SignIn(token),
+    }
+}
+
 pub(super) struct Showroom {
     pub(super) site: Site<World>,
+    /// Another one, which asks for tokens.
+    guarded: World,
 }
 
 impl Showroom {
@@ -48,7 +57,10 @@ impl Showroom {
             world
         };
         let site = Site::over(world).await?;
-        Some(Self { site })
+        let mut home = Home::embedded();
+        home.set("GAVEL_AUTH_TOKENS", "somebody-who-reads:read:reading");
+        let guarded = World::idle(home, Say::Refusal).await;
+        Some(Self { site, guarded })
     }
 
     /// The pages of a Gavel that nobody has used yet.
@@ -60,6 +72,9 @@ impl Showroom {
             room("empty-insights", "/insights"),
             room("empty-queue", "/queue"),
             room("empty-rescore", "/rescore"),
+            sign_in("sign-in", ""),
+            sign_in("sign-in-refused", "wrong"),
+            sign_in("empty-overview-reader", "reading"),
         ]
     }
 
@@ -80,10 +95,13 @@ impl Showroom {
                 site.open("/rescore?tag=shop").await;
                 site.submit("form[action='/rescore'] button").await;
             }
-            Way::SignIn => {
-                site.open("/sign-in").await;
-                site.find("#token").await.send_keys("none").await.unwrap();
-                site.submit("form[action='/sign-in'] button").await;
+            Way::SignIn(token) => {
+                let url = format!("{}/sign-in", self.guarded.api.base());
+                site.driver.goto(url).await.unwrap();
+                if !token.is_empty() {
+                    site.find("#token").await.send_keys(*token).await.unwrap();
+                    site.submit("form[action='/sign-in'] button").await;
+                }
             }
         }
     }
@@ -114,11 +132,6 @@ impl Showroom {
             room("queue", "/queue"),
             room("system", "/system"),
             room("help", "/help"),
-            room("sign-in", "/sign-in"),
-            Room {
-                name: "sign-in-refused",
-                way: Way::SignIn,
-            },
             room("problem-unknown", "/nowhere"),
             room("problem-filter", "/sessions?min_score=many"),
         ];
@@ -130,6 +143,7 @@ impl Showroom {
     /// Ends it.
     pub(super) async fn close(self) {
         self.site.close().await.end().await;
+        self.guarded.end().await;
     }
 }
 
@@ -239,8 +253,16 @@ fn judge(call: &Call) -> Say {
         return Say::throttled(3_600);
     }
     let schema = &call.body["response_format"]["json_schema"]["schema"];
+    if schema["properties"]["label"].is_object() {
+        let said = "Both ask the same table, but the generated query leaves out a condition.";
+        return Say::Content(json!({"reasoning": said, "label": "partial"}).to_string());
+    }
     if !schema["properties"]["score_breakdown"].is_object() {
-        let score = if prompt.contains("SEM0260") { 0.3 } else { 0.85 };
+        let score = if prompt.contains("SEM0260") {
+            0.3
+        } else {
+            0.85
+        };
         let said = "The tables and the time range are the same. The generated query **groups differently**, so that its rows say less than was asked for.";
         return Say::Content(json!({"reasoning": said, "score": score}).to_string());
     }
@@ -248,9 +270,43 @@ fn judge(call: &Call) -> Say {
         .split_once(POD)
         .and_then(|(_, after)| after.get(..2)?.parse::<u8>().ok())
         .unwrap_or(71);
-    let is_other = schema["properties"]["score_breakdown"]["properties"]["outcome"].is_object();
-    Say::Score(total.saturating_sub(if is_other { 13 } else { 0 }))
+    let dimensions = schema["properties"]["score_breakdown"]["properties"].as_object();
+    let is_other = dimensions.is_some_and(|names| names.contains_key("outcome"));
+    let total = total.saturating_sub(if is_other { 13 } else { 0 });
+    let mut reply = good_reply(total, &call.body);
+    if !is_other {
+        // Four dimensions of 25 each; the last takes what is left.
+        let part = total / 4;
+        let parts = [part + 3, part, part - 2];
+        let left = total - parts.iter().sum::<u8>();
+        let names = [
+            "logical_flow",
+            "consistency",
+            "tool_relevance",
+            "synthesis_quality",
+        ];
+        for (name, points) in names.iter().zip(parts.into_iter().chain([left])) {
+            reply["score_breakdown"][name] = json!(points.min(25));
+        }
+        let sum: u64 = names
+            .iter()
+            .filter_map(|name| reply["score_breakdown"][name].as_u64())
+            .sum();
+        reply["total_score"] = json!(sum);
+    }
+    reply["score_reasoning"] = json!(REASONING);
+    reply["missing_tools"] = json!([
+        {"tool_name": "kubectl.events", "rationale": "It would have named the probe that failed, minutes before the first restart."},
+        {"tool_name": if total > 70 { "prometheus.query_range" } else { "node.journal" }, "rationale": "The memory of the hours before was never looked at."},
+    ]);
+    Say::Content(reply.to_string())
 }
+
+/// What the judge has to say of every session.
+const REASONING: &str = "**logical_flow**: the agent listed the pods before it read their logs, which is the right order, but it \
+    never asked for earlier restarts, although the alert names the time of the first one.\n\n**consistency**: the analysis calls \
+    the cause *certain*; what was seen is one `OOMKilled` line.\n\n- the limit of `256Mi` was never compared with what was used\n\
+    - nobody asked whether the node was short of memory\n\n**synthesis_quality**: the advice to raise the limit treats the symptom.";
 
 /// A session that finished so many hours ago; the judge will give it this total.
 fn session(total: u8, hours: i64, alert_type: &str, tag: &str) -> Value {
@@ -278,6 +334,15 @@ impl Showroom {
         answer.body
     }
 
+    /// Puts a session under an id whose beginning tells it from others.
+    async fn put(&self, session: Value) -> Uuid {
+        let id = Uuid::new_v4();
+        let path = format!("/api/v1/sessions/{id}");
+        let answer = self.site.api.send("PUT", &path, Some(session), &[]).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        id
+    }
+
     /// Waits for a batch's end.
     async fn ended(&self, batch: Uuid) {
         eventually(PATIENCE, "the batch ends", || async {
@@ -292,7 +357,8 @@ impl Showroom {
         let api = &self.site.api;
         let samples = self.samples().await;
         let totals = [
-            91, 78, 82, 64, 70, 55, 41, 88, 76, 69, 73, 80, 62, 48, 93, 77, 66, 71, 84, 59, 74, 81,
+            78, 91, 82, 64, 70, 55, 41, 88, 76, 69, 73, 80, 62, 48, 93, 77, 66, 71, 84, 59, 74, 81,
+            67, 72, 86, 58, 79, 61, 75, 70,
         ];
         let alerts = [
             "PodCrashLooping",
@@ -302,8 +368,8 @@ impl Showroom {
         ];
         let mut ids = Vec::new();
         for ((n, total), alert) in (0_i64..).zip(totals).zip(alerts.into_iter().cycle()) {
-            let tag = if n % 3 == 0 { "shop" } else { "platform" };
-            ids.push(api.put(session(total, 5 + n * 13, alert, tag)).await);
+            let tag = if n % 4 == 0 { "shop" } else { "platform" };
+            ids.push(self.put(session(total, 5 + n * 10, alert, tag)).await);
         }
         for id in ids.iter().chain(&samples[..3]) {
             api.ask(*id).await.expect(202);
@@ -312,7 +378,8 @@ impl Showroom {
             api.scored(*id).await;
         }
         let other = self.other_criteria().await;
-        let again = json!({"name": "Outcome first", "filter": {"tag": "shop"}, "criteria_hash": other});
+        let again =
+            json!({"name": "Outcome first", "filter": {"tag": "shop"}, "criteria_hash": other});
         let backlog = id_of(&self.post("/api/v1/rescore", again).await["batch_id"]);
         self.ended(backlog).await;
         for (id, given) in ids.iter().zip([
@@ -356,7 +423,7 @@ impl Showroom {
             let text = std::fs::read_to_string(file).unwrap();
             let mut body: Value = serde_json::from_str(&text).unwrap();
             body.as_object_mut().unwrap().remove("session_id");
-            ids.push(self.site.api.put(body).await);
+            ids.push(self.put(body).await);
         }
         ids
     }
@@ -376,20 +443,31 @@ impl Showroom {
         let api = &self.site.api;
         let mut long = session(52, 3, &"AnAlertWhoseNameIsOneLongWord".repeat(4), "shop");
         long["agent"] = json!("an-agent-with-a-name-without-any-place-to-break-it-at-all");
-        long["tags"] =
-            json!(["a-tag-that-is-far-longer-than-the-column-that-it-stands-in", "shop"]);
+        long["tags"] = json!([
+            "a-tag-that-is-far-longer-than-the-column-that-it-stands-in",
+            "shop"
+        ]);
         long["final_analysis"] = json!(format!("See <https://wiki.example/{}>.", "a/b".repeat(60)));
-        let (id, job) = api.enqueue(long).await;
-        api.ended(job).await;
-        sessions.long = id;
+        sessions.long = self.put(long).await;
+        api.ask(sessions.long).await.expect(202);
+        api.scored(sessions.long).await;
         for (about, state, id) in [
-            ("A request that runs forever", "running", &mut sessions.running),
-            ("Leaked credentials of a customer", "failed", &mut sessions.failed),
+            (
+                "A request that runs forever",
+                "running",
+                &mut sessions.running,
+            ),
+            (
+                "Leaked credentials of a customer",
+                "failed",
+                &mut sessions.failed,
+            ),
             ("Try again in an hour", "waiting", &mut sessions.waiting),
         ] {
             let mut body = session(60, 2, "RequestStuck", "platform");
             body["conversation"][0]["content"] = json!(about);
-            let (session, job) = api.enqueue(body).await;
+            let session = self.put(body).await;
+            let job = id_of(&api.ask(session).await.expect(202)["job_id"]);
             api.job_until(job, state, |job| job["state"] == state).await;
             *id = session;
         }
@@ -440,5 +518,7 @@ impl Showroom {
 fn lines(path: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(built_in(path)).unwrap();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
