@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::params::Params;
 use crate::score::session::Rating;
-use crate::store::{Scored, SessionFilter, SessionStatus};
+use crate::store::{Scored, SessionFilter, SessionOrder, SessionStatus};
 
 /// The most ids that one filter may name.
 const MAX_IDS: usize = 500;
@@ -45,6 +45,9 @@ pub(super) struct SessionQuery {
     to: Option<DateTime<Utc>>,
     /// Only these: ids separated by commas, at most 500.
     ids: Option<String>,
+    /// `newest` (completed, else first seen), `lowest_score` or `highest_score`, which list only sessions with a score;
+    /// default `newest`.
+    sort: Option<SessionOrder>,
     /// How many, 1-500; default 50.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,

@@ -3,7 +3,8 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use gavel::score::session::{AlternativeApproach, MissingTool, SessionScore};
 use gavel::store::{
-    Ending, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionRecord, Store,
+    Ending, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionOrder,
+    SessionRecord, Store,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -216,7 +217,10 @@ async fn sessions_are_found_by_a_tool_that_their_current_score_misses() {
             missing_tool: Some("KubectlLogs".to_owned()),
             ..SessionFilter::default()
         };
-        let page = store.sessions(&filter, None, 10).await.unwrap();
+        let page = store
+            .sessions(&filter, SessionOrder::Newest, None, 10)
+            .await
+            .unwrap();
         let ids: Vec<Uuid> = page.items.iter().map(|line| line.session_id).collect();
         assert_eq!(ids, [found]);
     }

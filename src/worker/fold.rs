@@ -1,0 +1,38 @@
+//! Folds what days come to, so that a look at years is quick. Every worker does: they take turns.
+//!
+//! Never a condition for right figures: a day that isn't folded is counted from its sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::store::Store;
+
+/// How long it rests when no day is marked: so often, a day that changes all the time is folded.
+const REST: Duration = Duration::from_secs(5);
+/// How many times as long as a fold took it pauses at least: nobody else writes to SQLite meanwhile.
+const PAUSES: u32 = 4;
+
+/// Folds until told to stop.
+pub(super) async fn run(store: Arc<Store>, stop: CancellationToken) {
+    loop {
+        let began = Instant::now();
+        let pause = match store.fold_days().await {
+            Ok(folded) => {
+                let took = began.elapsed() * PAUSES;
+                // As many as are folded at once: more are waiting.
+                if folded.more { took } else { took.max(REST) }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not fold what days come to; it tries again");
+                REST
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
