@@ -61,4 +61,4 @@ drop index session_scores_total_score;
 create index session_scores_by_total on session_scores (total_score, session_id)
     where superseded_at is null and purpose = 'score';
 create index scoring_jobs_failed on scoring_jobs (subject_id)
-    where error_class is not null and subject_id is not null;
+    where error_class is not null and subject_id is not null and purpose = 'score';

@@ -47,6 +47,7 @@ pub(super) struct SessionQuery {
     ids: Option<String>,
     /// `newest` (completed, else first seen), `lowest_score` or `highest_score`, which list only sessions with a score;
     /// default `newest`.
+    #[param(inline)]
     sort: Option<SessionOrder>,
     /// How many, 1-500; default 50.
     #[param(minimum = 1, maximum = 500)]

@@ -324,8 +324,8 @@ async fn get_session(
 
 /// Lists sessions, newest first unless `sort` says otherwise; every other parameter narrows.
 ///
-/// A page may be shorter than `limit`, even empty, and have a `next_cursor`: then few of the 20,000 sessions that it looked at
-/// have what is asked for, and the next page goes on behind them.
+/// A page may be shorter than `limit`, even empty, and have a `next_cursor`: then few of the thousands of sessions that it
+/// looked at have what is asked for, and the next page goes on behind them.
 #[utoipa::path(
     get, path = "/api/v1/sessions", tag = "sessions",
     params(SessionQuery),

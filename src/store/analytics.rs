@@ -29,6 +29,15 @@ pub enum MadeBy {
     Simulated,
 }
 
+/// How finely time is told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Each day of UTC.
+    Day,
+    /// Each month of UTC.
+    Month,
+}
+
 /// What judges name in scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
@@ -123,14 +132,24 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// How many scores have which total, by criteria and the day of their session.
+    /// How many scores have which total, by criteria and the day of their session, or the first of its month.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn totals_by_day(&self, filter: &ScoreFilter) -> Result<Vec<TotalCount>, StoreError> {
-        const ATTEMPTED: &str = "counting totals by day";
+    pub async fn totals_over_time(
+        &self,
+        filter: &ScoreFilter,
+        by: By,
+    ) -> Result<Vec<TotalCount>, StoreError> {
+        const ATTEMPTED: &str = "counting totals over time";
         let parts = self.parts_of(filter).await?;
-        let mut statement = sql!("select day, criteria_hash, simulated, total_score, scores");
+        let mut statement = sql!("select ");
+        statement.push(match by {
+            By::Day => "day, criteria_hash, simulated, total_score, scores",
+            By::Month => {
+                "substr(day, 1, 7) || '-01' as day, criteria_hash, simulated, total_score, cast(sum(scores) as bigint) as scores"
+            }
+        });
         parts.push_union(
             &mut statement,
             |folded| {
@@ -148,6 +167,9 @@ impl Store {
             },
             " group by 1, 2, 3, 4",
         );
+        if by == By::Month {
+            statement.push(" group by 1, 2, 3, 4");
+        }
         statement.push(" order by 1, 2");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         rows.iter()

@@ -65,7 +65,9 @@ const LOOKED: u32 = 20_000;
 /// How many stretches of days a page looks at before it ends.
 const STRETCHES: usize = 64;
 /// How many scores a page in the order of scores looks at before it ends, filled or not.
-const SCORES_LOOKED: u32 = 10_000;
+const SCORES_LOOKED: u32 = 4_000;
+/// Jobs so few that all of them are looked at.
+const FEW: u32 = 500;
 
 const ATTEMPTED: &str = "listing sessions";
 
@@ -151,20 +153,23 @@ struct Reach {
 }
 
 impl Reach {
-    /// Narrows sessions of this name.
+    /// Narrows sessions of this name. By one of the two upper ends: given both, Postgres would begin at the place and walk
+    /// down to the time.
     fn push_to(&self, statement: &mut Sql, name: &str) {
         if let Some(from) = self.from {
             statement.push(" and ").push(name);
             statement.push(".listed_at >= ").push_arg(from);
         }
-        if let Some(to) = self.to {
-            statement.push(" and ").push(name);
-            statement.push(".listed_at < ").push_arg(to);
-        }
-        if let Some((at, id)) = self.after {
+        let place = self
+            .after
+            .filter(|(at, _)| self.to.is_none_or(|to| *at < to));
+        if let Some((at, id)) = place {
             statement.push(" and (").push(name).push(".listed_at, ");
             statement.push(name).push(".session_id) < (");
             statement.push_arg(at).push(", ").push_arg(id).push(")");
+        } else if let Some(to) = self.to {
+            statement.push(" and ").push(name);
+            statement.push(".listed_at < ").push_arg(to);
         }
     }
 }
@@ -327,14 +332,14 @@ impl Store {
             return Ok(false);
         };
         let mut statement = sql!("select count(*) as jobs from (select 1 as one");
-        statement.push(jobs).push(" limit ").push_arg(AHEAD);
+        statement.push(jobs).push(" limit ").push_arg(FEW);
         statement.push(") few");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         let count: i64 = rows
             .first()
             .map_or(Ok(0), |row| row.get("jobs"))
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        Ok(count < i64::from(AHEAD))
+        Ok(count < i64::from(FEW))
     }
 
     /// The place of the last of the next `n` sessions; `None` if there are fewer.

@@ -12,8 +12,9 @@ use crate::store::Store;
 
 /// How long it rests when no day is marked: so often, a day that changes all the time is folded.
 const REST: Duration = Duration::from_secs(5);
-/// How many times as long as a fold took it pauses at least: nobody else writes to SQLite meanwhile.
-const PAUSES: u32 = 4;
+/// How many times as long as a fold took it rests at least: a day of very many sessions that changes all the time costs a fifth
+/// of a core.
+const RESTS: u32 = 4;
 
 /// Folds until told to stop.
 pub(super) async fn run(store: Arc<Store>, stop: CancellationToken) {
@@ -21,9 +22,12 @@ pub(super) async fn run(store: Arc<Store>, stop: CancellationToken) {
         let began = Instant::now();
         let pause = match store.fold_days().await {
             Ok(folded) => {
-                let took = began.elapsed() * PAUSES;
-                // As many as are folded at once: more are waiting.
-                if folded.more { took } else { took.max(REST) }
+                let took = began.elapsed();
+                match folded.more {
+                    // As long as itself: on SQLite nobody else writes during one.
+                    true => took,
+                    false => (took * RESTS).max(REST),
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "could not fold what days come to; it tries again");

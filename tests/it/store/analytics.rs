@@ -3,7 +3,7 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use gavel::score::session::{AlternativeApproach, MissingTool, SessionScore};
 use gavel::store::{
-    Ending, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionOrder,
+    By, Ending, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionOrder,
     SessionRecord, Store,
 };
 use serde_json::json;
@@ -192,7 +192,8 @@ async fn totals_are_counted_by_the_day_of_their_session_in_utc() {
         scored_at(store, "2026-01-02T23:59:59.999Z", score_of(60), 'a').await;
         scored_at(store, "2026-01-03T00:00:00+02:00", score_of(60), 'a').await;
         scored_at(store, "2026-01-03T00:00:00Z", simulated(score_of(80)), 'b').await;
-        let days = store.totals_by_day(&ScoreFilter::default()).await.unwrap();
+        let all = ScoreFilter::default();
+        let days = store.totals_over_time(&all, By::Day).await.unwrap();
         let found: Vec<_> = days
             .iter()
             .map(|count| (count.day, count.total, count.scores, count.made_by))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use gavel::score::session::{MissingTool, SessionScore};
-use gavel::store::{MadeBy, Named, ScoreFilter, SessionRecord, Store};
+use gavel::store::{By, MadeBy, Named, ScoreFilter, SessionRecord, Store};
 use uuid::Uuid;
 
 use super::analytics::{at, rescored, scored_at, simulated};
@@ -135,12 +135,23 @@ async fn agrees(store: &Store, history: &History, filter: &ScoreFilter, criteria
     };
     let of_all: BTreeMap<_, u64> = stored.iter().map(|c| (key(c), c.scores)).collect();
     assert_eq!(of_all, totals, "{filter:?}");
-    let stored = store.totals_by_day(filter).await.unwrap();
+    let stored = store.totals_over_time(filter, By::Day).await.unwrap();
     let of_days: BTreeMap<_, u64> = stored
         .iter()
         .map(|c| ((c.day.unwrap(), key(c)), c.scores))
         .collect();
     assert_eq!(of_days, days, "{filter:?}");
+    let mut months = BTreeMap::new();
+    for ((day, key), scores) in days {
+        let month = chrono::Datelike::with_day(&day, 1).unwrap();
+        *months.entry((month, key)).or_insert(0_u64) += scores;
+    }
+    let stored = store.totals_over_time(filter, By::Month).await.unwrap();
+    let of_months: BTreeMap<_, u64> = stored
+        .iter()
+        .map(|c| ((c.day.unwrap(), key(c)), c.scores))
+        .collect();
+    assert_eq!(of_months, months, "{filter:?}");
     let names = store.names(Named::MissingTools, filter, MadeBy::Judge, 50);
     let names = names.await.unwrap();
     let of_names: BTreeMap<String, i64> = names
