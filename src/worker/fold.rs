@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::store::Store;
 
-/// How long it rests when no day is marked: so often, a day that changes all the time is folded.
-const REST: Duration = Duration::from_secs(5);
-/// How many times as long as a fold took it rests at least: a day of very many sessions that changes all the time costs a fifth
-/// of a core.
-const RESTS: u32 = 4;
+/// How long it rests when no other day is marked: so often, a day that changes all the time is folded.
+const REST: Duration = Duration::from_secs(15);
+/// How many times as long as a fold took it rests at least: a day of very many sessions that changes all the time costs a
+/// twentieth of a core.
+const RESTS: u32 = 19;
 
 /// Folds until told to stop.
 pub(super) async fn run(store: Arc<Store>, stop: CancellationToken) {
