@@ -8,9 +8,9 @@ use askama::Template;
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 220.0;
 /// Room for the words beside and below.
-const LEFT: f64 = 44.0;
+const LEFT: f64 = 64.0;
 const BELOW: f64 = 34.0;
-const ABOVE: f64 = 12.0;
+const ABOVE: f64 = 26.0;
 
 /// A chart as it stands on a page.
 #[derive(Debug, Clone, Template)]
@@ -96,7 +96,7 @@ pub(super) fn lines(
         let x = LEFT + step * (count(at) + 0.5);
         (x, HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * value / top)
     };
-    for line in lines {
+    for (nth, line) in lines.iter().enumerate() {
         let points: Vec<String> = line
             .points
             .iter()
@@ -105,26 +105,18 @@ pub(super) fn lines(
             .collect();
         let _ = write!(
             svg,
-            r#"<polyline class="line" points="{}"/>"#,
+            r#"<polyline class="line of-{nth}" points="{}"/>"#,
             points.join(" ")
         );
         for (x, y) in line.points.iter().map(place) {
             let _ = write!(
                 svg,
-                r#"<circle class="point" cx="{x:.1}" cy="{y:.1}" r="3"/>"#
+                r#"<circle class="point of-{nth}" cx="{x:.1}" cy="{y:.1}" r="3"/>"#
             );
         }
-        if let Some((x, y)) = line.points.last().map(place)
-            && lines.len() > 1
-        {
-            let _ = write!(
-                svg,
-                r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-                x.min(WIDTH - 4.0),
-                (y - 7.0).max(10.0),
-                text(&line.name)
-            );
-        }
+    }
+    if lines.len() > 1 {
+        key(&mut svg, lines);
     }
     labels(&mut svg, step, labels_of.iter().map(String::as_str));
     let rows = lines.iter().flat_map(|line| {
@@ -139,6 +131,21 @@ pub(super) fn lines(
         svg,
         heads: vec!["Period", "Of", "Value"],
         rows: rows.collect(),
+    }
+}
+
+/// Which line is whose, above the plot.
+fn key(svg: &mut String, lines: &[Line]) {
+    let step = (WIDTH - LEFT) / count(lines.len().max(1));
+    for (nth, line) in lines.iter().enumerate() {
+        let x = LEFT + step * count(nth);
+        let _ = write!(
+            svg,
+            r#"<line class="line of-{nth}" x1="{x:.1}" x2="{:.1}" y1="8" y2="8"/><text class="key" x="{:.1}" y="13">{}</text>"#,
+            x + 24.0,
+            x + 32.0,
+            text(&line.name)
+        );
     }
 }
 
@@ -166,14 +173,16 @@ fn frame(top: f64, words: &impl Fn(f64) -> String) -> String {
 
 /// What stands below, as many as can be read.
 fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item = &'a str>) {
-    let every = (labels.len() / 10).max(1);
+    let every = labels.len().div_ceil(10).max(1);
     for (at, label) in labels.enumerate() {
         if at % every == 0 {
+            // A phone shows every other one.
+            let class = if (at / every) % 2 == 0 { "" } else { "more" };
             let x = LEFT + step * (count(at) + 0.5);
             let y = HEIGHT - BELOW + 20.0;
             let _ = write!(
                 svg,
-                r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle">{}</text>"#,
+                r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="middle">{}</text>"#,
                 text(label)
             );
         }
@@ -246,6 +255,38 @@ mod tests {
     }
 
     #[test]
+    fn several_lines_say_which_is_whose() {
+        let line = |name: &str| Line {
+            name: name.to_owned(),
+            points: vec![(0, 50.0)],
+        };
+        let labels = ["Mon".to_owned()];
+        let drawn = |of: &[Line]| {
+            let says = "It stayed.".to_owned();
+            lines("Trend", says, &labels, of, 100.0, |n| format!("{n:.0}")).svg
+        };
+        let two = drawn(&[line("a<b"), line("c")]);
+        assert!(
+            two.contains(">a&lt;b</text>") && two.contains(">c</text>"),
+            "{two}"
+        );
+        assert!(!drawn(&[line("alone")]).contains("alone"));
+    }
+
+    #[test]
+    fn labels_that_would_run_into_each_other_are_left_out() {
+        let drawn = |n: usize| {
+            let mut svg = String::new();
+            let days: Vec<String> = (0..n).map(|day| format!("day {day}")).collect();
+            labels(&mut svg, 10.0, days.iter().map(String::as_str));
+            (svg.matches("<text").count(), svg.matches("more").count())
+        };
+        for (given, shown) in [(1, (1, 0)), (10, (10, 5)), (13, (7, 3)), (90, (10, 5))] {
+            assert_eq!(drawn(given), shown, "{given}");
+        }
+    }
+
+    #[test]
     fn lines_stand_where_their_labels_do() {
         let line = Line {
             name: "a".to_owned(),
@@ -261,7 +302,7 @@ mod tests {
             |n| format!("{n:.0}"),
         );
         assert!(
-            chart.svg.contains(r#"points="193.0,186.0 491.0,12.0""#),
+            chart.svg.contains(r#"points="208.0,186.0 496.0,26.0""#),
             "{}",
             chart.svg
         );

@@ -218,7 +218,7 @@ impl Said {
                 markdown::render(&message.content)
             },
             raw: message.content.clone(),
-            at: message.at.clone(),
+            at: message.at.as_deref().map(words::written),
             who,
             tool,
         }

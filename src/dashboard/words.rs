@@ -56,6 +56,14 @@ pub(super) fn moment(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
     }
 }
 
+/// A time as somebody wrote it, to the second; what is no time stays as it is.
+pub(super) fn written(text: &str) -> String {
+    DateTime::parse_from_rfc3339(text).map_or_else(
+        |_| text.to_owned(),
+        |at| at.to_utc().format("%Y-%m-%d %H:%M:%S UTC").to_string(),
+    )
+}
+
 fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let seconds = (now - at).num_seconds();
     let (size, ahead) = (seconds.unsigned_abs(), seconds < 0);
@@ -137,6 +145,19 @@ pub(super) fn waiting_for(reason: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_a_time_or_stays_text() {
+        for (text, shown) in [
+            (
+                "2026-02-19T23:15:31.799375762+01:00",
+                "2026-02-19 22:15:31 UTC",
+            ),
+            ("yesterday", "yesterday"),
+        ] {
+            assert_eq!(written(text), shown);
+        }
+    }
 
     #[test]
     fn counts_have_thousands_and_an_end() {

@@ -2,8 +2,8 @@
 // for again. Without a stream the pieces are asked for every ten seconds while the tab is seen. Keys, and questions before costly actions.
 (function () {
   "use strict";
-  var POLL_MS = 10000, GATHER_MS = 250, OPENING_MS = 1500, channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null;
-  var leader = false, streamed = false, source = null, due = new Set(), asked = new Map(), timer = null, poll = null;
+  var POLL_MS = 10000, BEAT_MS = 30000, GATHER_MS = 250, OPENING_MS = 1500, channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null;
+  var leader = false, streamed = false, source = null, due = new Set(), asked = new Map(), timer = null, poll = null, beat = null;
 
   // An element names what it shows in data-live: "any", "session:ID", "job:ID", "batch:ID", several with blanks between.
   function concerns(element, event) {
@@ -107,8 +107,14 @@
     document.querySelectorAll('[data-live="any"], [data-moving]').forEach(function (element) { due.add(element); });
     if (timer === null) { refresh(); }
   }, OPENING_MS);
+  // A worker that dies tells nobody, nor does one that finds nothing to do: how the service does is asked for now and then.
+  beat = setInterval(function () {
+    if (!streamed || document.hidden) { return; }
+    document.querySelectorAll('[data-live="any"]').forEach(function (element) { due.add(element); });
+    if (timer === null) { refresh(); }
+  }, BEAT_MS);
   poll = setInterval(function () { if (!streamed && !document.hidden) { heard(null); } }, POLL_MS);
-  window.addEventListener("pagehide", function () { clearInterval(poll); });
+  window.addEventListener("pagehide", function () { clearInterval(poll); clearInterval(beat); });
 
   // Questions before what costs money or loses data; without JavaScript such forms lead over a page that asks.
   document.addEventListener("submit", function (event) {

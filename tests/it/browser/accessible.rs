@@ -1,85 +1,63 @@
-//! Every page, in light and dark, as axe-core sees it.
+//! Every page, as axe-core sees it in light and dark, and as a phone draws it.
 
+use super::showroom::{Room, Showroom};
 use super::*;
-use crate::support::client::id_of;
+
+/// How wide and high pages are drawn, CSS pixels.
+const DESK: (u32, u32) = (1280, 1000);
+const PHONE: (u32, u32) = (390, 844);
 
 #[tokio::test]
-async fn no_page_keeps_anybody_out_in_light_or_dark() {
-    let Some(site) = Site::start(Judge::AtOnce).await else {
+async fn no_page_keeps_anybody_out_in_light_or_dark_and_none_is_wider_than_a_phone() {
+    let Some(mut showroom) = Showroom::open().await else {
         return;
     };
-    site.open("/").await;
-    let mut faults = look(&site, "/ with nothing").await;
-    site.submit("form[action='/samples'] button").await;
-    site.shows("tbody", "CryptoMinerDetected").await;
-    let sessions = site.api.get("/api/v1/sessions?q=crypto").await.expect(200);
-    let id = id_of(&sessions["items"][0]["session_id"]);
-    site.api.ask(id).await.expect(202);
-    let score = id_of(&site.api.scored(id).await["score_id"]);
-    let criteria = site.api.get("/api/v1/scoring/criteria").await.expect(200);
-    let hash = criteria["items"][0]["criteria_hash"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let suite = json!({"kind": "query", "name": "suite", "items": [
-        {"id": "same", "prompt": "How many?", "generated_kql": "T | count", "expected_kql": "T | count"},
-        {"id": "other", "prompt": "Which?", "generated_kql": "T | take 5", "expected_kql": "T | where a == 1 | take 5"}]});
-    let batch = site
-        .api
-        .send("POST", "/api/v1/batches", Some(suite), &[])
-        .await;
-    let batch = id_of(&batch.expect(202)["batch_id"]);
-    for scheme in ["light", "dark"] {
-        let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-        devtools(&site.driver, "Emulation.setEmulatedMedia", wanted).await;
-        for path in [
-            "/".to_owned(),
-            "/sessions".to_owned(),
-            "/sessions?tag=nobody".to_owned(),
-            format!("/sessions/{id}"),
-            format!("/sessions/{id}/technical"),
-            format!("/sessions/{id}/score"),
-            format!("/sessions/{id}/history"),
-            format!("/scores/{score}"),
-            format!("/scores/{score}/calls"),
-            "/batches".to_owned(),
-            format!("/batches/{batch}"),
-            format!("/batches/{batch}/items/1"),
-            "/compare".to_owned(),
-            format!("/compare?a={batch}&b={batch}"),
-            "/insights".to_owned(),
-            "/criteria".to_owned(),
-            format!("/criteria/{hash}"),
-            "/rescore?tag=a".to_owned(),
-            "/queue".to_owned(),
-            "/system".to_owned(),
-            "/help".to_owned(),
-            "/sign-in".to_owned(),
-            "/nowhere".to_owned(),
-        ] {
-            site.open(&path).await;
-            faults.extend(look(&site, &format!("{path} {scheme}")).await);
-            let complaints = site.complaints().await;
-            faults.extend(
-                complaints
-                    .into_iter()
-                    .map(|fault| format!("{path}: {fault}")),
-            );
-        }
-    }
+    let rooms = showroom.empty_rooms();
+    let mut faults = look_around(&showroom, &rooms).await;
+    let rooms = showroom.furnish().await;
+    faults.extend(look_around(&showroom, &rooms).await);
+    showroom.close().await;
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    site.close().await;
+}
+
+async fn look_around(showroom: &Showroom, rooms: &[Room]) -> Vec<String> {
+    let site = &showroom.site;
+    let mut faults = Vec::new();
+    for room in rooms {
+        let mut add = |how: &str, found: Vec<String>| {
+            let found = found.into_iter();
+            faults.extend(found.map(|fault| format!("{}, {how}: {fault}", room.name)));
+        };
+        site.resize(DESK.0, DESK.1).await;
+        showroom.visit(room).await;
+        for scheme in ["light", "dark"] {
+            site.prefer(scheme).await;
+            add(scheme, look(site).await);
+        }
+        site.resize(PHONE.0, PHONE.1).await;
+        site.is_wide(PHONE.0).await;
+        add("on a phone", too_wide(site).await);
+        add("the browser", site.complaints().await);
+    }
+    faults
 }
 
 /// What axe finds on the page that is open.
-async fn look(site: &Site, name: &str) -> Vec<String> {
+pub(super) async fn look<Of>(site: &Site<Of>) -> Vec<String> {
     site.driver.execute(AXE, Vec::new()).await.unwrap();
     let script = "axe.run({resultTypes: ['violations']}).then(\
         r => done(r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ' ' + (n.any[0] ? n.any[0].message : '')))), \
         e => done(['axe: ' + e]))";
-    let found: Vec<String> = serde_json::from_value(site.answer(script).await).unwrap();
-    found
-        .into_iter()
-        .map(|fault| format!("{name}: {fault}"))
-        .collect()
+    serde_json::from_value(site.answer(script).await).unwrap()
+}
+
+/// What makes the page wider than the window. What stands in a box that scrolls by itself doesn't.
+async fn too_wide<Of>(site: &Site<Of>) -> Vec<String> {
+    let script = "const wide = document.documentElement.clientWidth, whole = document.scrollingElement.scrollWidth; \
+        if (whole <= wide) return []; \
+        const boxed = e => { for (let p = e.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== 'visible') return true; return false }; \
+        return [whole + ' pixels wide'].concat(Array.from(document.querySelectorAll('body *')) \
+            .filter(e => e.getBoundingClientRect().right > wide + 1 && !boxed(e)) \
+            .map(e => e.tagName + '.' + e.className + ' ends at ' + Math.round(e.getBoundingClientRect().right)).slice(0, 5))";
+    serde_json::from_value(site.run(script).await).unwrap()
 }

@@ -1,6 +1,8 @@
 //! From nothing to a rated score and a backlog, as a newcomer does it.
 
+use super::accessible::look;
 use super::*;
+use crate::support::home::built_in;
 
 #[tokio::test]
 async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
@@ -9,6 +11,7 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     };
     site.open("/").await;
     site.shows(".banner", "Simulated judge").await;
+    assert_eq!(look(&site).await, Vec::<String>::new());
     site.shows("h2", "Look around").await;
     site.submit("form[action='/samples'] button").await;
     site.shows("tbody", "CryptoMinerDetected").await;
@@ -34,6 +37,8 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
 
     site.click("#standing .badge").await;
     site.shows("main", "Where it comes from").await;
+    site.shows(".mark", "simulated").await;
+    assert_eq!(look(&site).await, Vec::<String>::new());
     let title = site.driver.title().await.unwrap();
     assert!(
         title.chars().next().is_some_and(|c| c.is_ascii_digit()),
@@ -56,8 +61,40 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.shows("main", "completed").await;
     site.open("/sessions?scored=yes").await;
     site.shows("tbody", "PodCrashLooping").await;
+
+    // The same sessions under other criteria, from their page to what they changed.
+    let other = other_criteria(&site).await;
+    site.open("/criteria").await;
+    site.click(&format!("a[href='/criteria/{other}']")).await;
+    site.click("a[href^='/rescore?with=']").await;
+    site.submit("form[action='/rescore'] button").await;
+    site.submit("form[action='/rescore/go'] button").await;
+    site.shows("main", "completed").await;
+    site.open(&format!("/criteria/{other}")).await;
+    site.click("a[href^='/compare']").await;
+    site.shows("main", "From which rating to which").await;
+    let moved = site
+        .run("return Array.from(document.querySelectorAll('table td.shade-1')).map(cell => Number(cell.textContent))")
+        .await;
+    let moved: Vec<u32> = serde_json::from_value(moved).unwrap();
+    assert!(moved.iter().sum::<u32>() > 0, "some ratings changed");
+    site.click("table a[href$='/history']").await;
+    site.click("a[href^='/compare']").await;
+    site.shows("h1", "Two scores of a session").await;
     assert_eq!(site.complaints().await, Vec::<String>::new());
     site.close().await;
+}
+
+/// Stores criteria that aren't the current ones, with the judge that is asked now; answers their hash.
+async fn other_criteria(site: &Site) -> String {
+    let file = built_in("config/criteria/session_outcome_first.yaml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let judge = |name: &str| (name == "DEFAULT_LLM_PROVIDER").then(|| "simulated".to_owned());
+    let body = gavel::config::yaml::resolve("criteria", &text, &judge).unwrap();
+    let path = "/api/v1/scoring/criteria";
+    let added = site.api.send("POST", path, Some(body), &[]).await;
+    assert!((200..300).contains(&added.status), "{added:?}");
+    added.body["criteria_hash"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -69,11 +106,11 @@ async fn keys_go_where_hands_do() {
     site.submit("form[action='/samples'] button").await;
     site.shows("tbody", "CryptoMinerDetected").await;
     let body = site.find("body").await;
-    body.send_keys("jj").await.unwrap();
-    let second = site
-        .run("return document.querySelectorAll('tr[data-open]')[1].classList.contains('current')")
-        .await;
-    assert_eq!(second, true);
+    let current = "return Array.from(document.querySelectorAll('tr[data-open]')).findIndex(row => row.classList.contains('current'))";
+    for (keys, row) in [("j", 0), ("jj", 2), ("k", 1), ("kkk", 0)] {
+        body.send_keys(keys).await.unwrap();
+        assert_eq!(site.run(current).await, row, "{keys}");
+    }
     site.find("body").await.send_keys("/").await.unwrap();
     let searching = site.run("return document.activeElement.id").await;
     assert_eq!(searching, "q");
@@ -89,7 +126,16 @@ async fn keys_go_where_hands_do() {
         "s?j",
         "keys stay in fields"
     );
-    site.open("/sessions").await;
+    // One row, so that it is known which one is opened and scored.
+    site.open("/sessions?q=crypto").await;
+    let keys = "j" + Key::Enter;
+    site.find("body").await.send_keys(keys).await.unwrap();
+    site.shows("h1", "CryptoMinerDetected").await;
+    site.find("body").await.send_keys("s").await.unwrap();
+    site.shows("#standing .badge", "/ 100").await;
+    site.open("/sessions?q=certificate").await;
+    site.find("body").await.send_keys("js").await.unwrap();
+    site.shows("tbody", "/ 100").await;
     site.find("body").await.send_keys("?").await.unwrap();
     site.shows("h1", "Keys").await;
     site.close().await;

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::support::client::id_of;
+use crate::support::home::{Home, JUDGE};
+use crate::support::judge_server::Say;
+use crate::support::sessions::session;
 
 #[tokio::test]
 async fn ten_tabs_share_one_stream_and_all_see_what_happens() {
@@ -74,7 +77,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     site.shows("#standing", "is paused").await;
 
     // Its jobs go on to a judge that is down: two of them fail often enough to stop it.
-    site.judge.kill();
+    site.gavel.judge.kill();
     site.open("/queue").await;
     site.click("form[action='/judges/simulated/resume'] button")
         .await;
@@ -82,6 +85,38 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     site.open("/sessions?q=crypto").await;
     site.click("tbody th a").await;
     site.shows("#standing", "failed too often in a row").await;
+    site.open("/queue").await;
+    site.shows("#queue", "failed too often in a row").await;
+    site.shows("#queue", "failing").await;
     assert_eq!(site.complaints().await, Vec::<String>::new());
     site.close().await;
+}
+
+#[tokio::test]
+async fn where_nobody_works_a_banner_says_how_to_start_somebody_until_one_is_heard() {
+    let Some(mut site) = Site::over(World::idle(Home::embedded(), Say::Score(70))).await else {
+        return;
+    };
+    site.hurry().await;
+    site.open("/").await;
+    let banner = "return document.querySelector('.banner.alarm') !== null";
+    assert_eq!(site.run(banner).await, false, "there is nothing to do");
+    // With its judge paused, nothing happens to a job that a page could be told of.
+    let path = format!("/api/v1/judges/{JUDGE}/pause");
+    site.api.post(&path).await.expect(200);
+    let (id, _) = site.api.enqueue(session()).await;
+    site.shows(".banner.alarm", "gavel worker").await;
+    site.open(&format!("/sessions/{id}")).await;
+    site.shows("#standing", "queued").await;
+    site.open("/queue").await;
+    site.shows("#queue .note.alarm code", "gavel worker").await;
+    site.find("html[data-stream=live]").await;
+    site.run("window.gavelSame = true").await;
+    site.gavel.work();
+    eventually(PATIENCE, "the banner goes", || async {
+        (site.run(banner).await == false).then_some(())
+    })
+    .await;
+    assert_eq!(site.run("return window.gavelSame").await, true);
+    site.close().await.end().await;
 }

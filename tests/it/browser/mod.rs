@@ -5,11 +5,16 @@
 
 mod accessible;
 mod first_run;
+mod hostile;
 mod live;
+mod pictures;
+mod plain;
+mod showroom;
+mod suites;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,19 +24,27 @@ use tokio::process::Command;
 use crate::support::client::{Api, PATIENCE};
 use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
+use crate::support::world::World;
 
 /// Looks for what keeps people out.
 const AXE: &str = include_str!("axe.min.js");
+/// The folder of what the browser downloads.
+const DOWNLOADS: &str = "downloads";
 
-/// A Gavel of its own with a simulated judge, and a browser that looks at it.
-struct Site {
+/// A Gavel of its own, and a browser that looks at it.
+struct Site<Of = Up> {
     driver: WebDriver,
     api: Api,
-    address: SocketAddr,
-    _dir: tempfile::TempDir,
+    /// What the browser looks at.
+    gavel: Of,
+    dir: tempfile::TempDir,
+    _chromedriver: Process,
+}
+
+/// `gavel up` with a simulated judge, as processes.
+struct Up {
     judge: Process,
     _up: Process,
-    _chromedriver: Process,
 }
 
 /// How fast the simulated judge answers.
@@ -41,21 +54,19 @@ enum Judge {
     AfterASecond,
 }
 
+/// Whether the browser runs the scripts of pages, as a person may choose in its settings.
+#[derive(Debug, Clone, Copy)]
+enum Scripts {
+    Run,
+    Off,
+}
+
 impl Site {
     /// Starts everything; `None` where there is no browser.
     async fn start(judge: Judge) -> Option<Self> {
-        let folders = ["/usr/bin", "/usr/lib/chromium", "/usr/local/bin"];
-        let found = program("chromedriver", &folders).zip(program("chromium", &folders));
-        let Some((chromedriver, chromium)) = found else {
-            let required = std::env::var("GAVEL_TEST_BROWSER").is_ok_and(|v| v == "required");
-            assert!(!required, "chromium and chromedriver are missing");
-            eprintln!(
-                "SKIPPED: chromium or chromedriver is missing (Debian: apt install chromium chromium-driver)"
-            );
-            return None;
-        };
+        let programs = Programs::find()?;
         let dir = tempfile::tempdir().unwrap();
-        let [judging, address, driving] = std::array::from_fn(|_| free_address());
+        let [judging, address] = std::array::from_fn(|_| free_address());
         let none = BTreeMap::new();
         let (port, latency) = (
             judging.port().to_string(),
@@ -80,31 +91,88 @@ impl Site {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        let up = Process::spawn("up", dir.path(), gavel(&env, &["up"]));
-        let mut command = Command::new(chromedriver);
-        command.arg(format!("--port={}", driving.port()));
-        let chromedriver = Process::spawn("chromedriver", dir.path(), command);
+        let _up = Process::spawn("up", dir.path(), gavel(&env, &["up"]));
         let api = Api::new(&address.to_string());
         eventually(PATIENCE, "it is live", || async {
             let answer = api.try_send("GET", "/livez", None, &[]).await?;
             (answer.status == 200).then_some(())
         })
         .await;
-        let driver = browse(driving, &chromium, dir.path()).await;
+        let up = Up { judge, _up };
+        Some(programs.look_at(api, up, dir, Scripts::Run).await)
+    }
+}
+
+impl Site<World> {
+    /// Looks at a program in this process, with a judge under the test's control; `None`, and nothing is opened, where there
+    /// is no browser.
+    async fn over(world: impl Future<Output = World>) -> Option<Self> {
+        let programs = Programs::find()?;
+        let world = world.await;
+        let dir = tempfile::tempdir().unwrap();
+        let api = world.api.clone();
+        Some(programs.look_at(api, world, dir, Scripts::Run).await)
+    }
+}
+
+/// The browser of this machine.
+struct Programs {
+    chromedriver: PathBuf,
+    chromium: PathBuf,
+}
+
+impl Programs {
+    fn find() -> Option<Self> {
+        let folders = ["/usr/bin", "/usr/lib/chromium", "/usr/local/bin"];
+        let found = program("chromedriver", &folders).zip(program("chromium", &folders));
+        let Some((chromedriver, chromium)) = found else {
+            let required = std::env::var("GAVEL_TEST_BROWSER").is_ok_and(|v| v == "required");
+            assert!(!required, "chromium and chromedriver are missing");
+            eprintln!(
+                "SKIPPED: chromium or chromedriver is missing (Debian: apt install chromium chromium-driver)"
+            );
+            return None;
+        };
         Some(Self {
-            driver,
-            api,
-            address,
-            _dir: dir,
-            judge,
-            _up: up,
-            _chromedriver: chromedriver,
+            chromedriver,
+            chromium,
         })
     }
 
+    async fn look_at<Of>(
+        self,
+        api: Api,
+        gavel: Of,
+        dir: tempfile::TempDir,
+        scripts: Scripts,
+    ) -> Site<Of> {
+        let driving = free_address();
+        let mut command = Command::new(self.chromedriver);
+        command.arg(format!("--port={}", driving.port()));
+        let chromedriver = Process::spawn("chromedriver", dir.path(), command);
+        Site {
+            driver: browse(driving, &self.chromium, dir.path(), scripts).await,
+            api,
+            gavel,
+            dir,
+            _chromedriver: chromedriver,
+        }
+    }
+}
+
+impl<Of> Site<Of> {
     async fn open(&self, path: &str) {
-        let url = format!("http://{}{path}", self.address);
+        let url = format!("{}{path}", self.api.base());
         self.driver.goto(url).await.unwrap();
+    }
+
+    /// Where the browser is, without the site's address.
+    async fn path(&self) -> String {
+        let url = self.driver.current_url().await.unwrap();
+        let base = self.api.base();
+        let path = url.as_str().strip_prefix(base);
+        path.unwrap_or_else(|| panic!("{url} isn't at {base}"))
+            .to_owned()
     }
 
     /// The first element that fits, once it is there.
@@ -165,14 +233,53 @@ impl Site {
         serde_json::from_value(kept).unwrap()
     }
 
-    /// Ends the browser. Without this it would outlive its driver.
-    async fn close(self) {
+    /// From now on pages are drawn this wide and high, CSS pixels: narrow ones as on a phone.
+    async fn resize(&self, width: u32, height: u32) {
+        let is_phone = width < 640;
+        let wanted =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
+        devtools(&self.driver, "Emulation.setDeviceMetricsOverride", wanted).await;
+    }
+
+    /// Waits until the page is drawn this wide.
+    async fn is_wide(&self, width: u32) {
+        eventually(PATIENCE, "the page has its width", || async {
+            let wide = self
+                .run("return document.documentElement.clientWidth")
+                .await;
+            (wide == width).then_some(())
+        })
+        .await;
+    }
+
+    /// From now on what pages do now and then is done a hundred times as often.
+    async fn hurry(&self) {
+        let source =
+            "const own = window.setInterval; window.setInterval = (f, ms) => own(f, ms / 100);";
+        let command = "Page.addScriptToEvaluateOnNewDocument";
+        devtools(&self.driver, command, json!({"source": source})).await;
+    }
+
+    /// From now on pages are drawn `light` or `dark`.
+    async fn prefer(&self, scheme: &str) {
+        let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        devtools(&self.driver, "Emulation.setEmulatedMedia", wanted).await;
+    }
+
+    /// Where the browser puts what it downloads.
+    fn downloads(&self) -> PathBuf {
+        self.dir.path().join(DOWNLOADS)
+    }
+
+    /// Ends the browser, which would outlive its driver without this, and hands back what it looked at.
+    async fn close(self) -> Of {
         self.driver.clone().quit().await.unwrap();
+        self.gavel
     }
 }
 
 /// Starts a browser window, once the driver is ready.
-async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path) -> WebDriver {
+async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path, scripts: Scripts) -> WebDriver {
     let mut capabilities = DesiredCapabilities::chrome();
     capabilities
         .set_binary(&chromium.display().to_string())
@@ -189,6 +296,18 @@ async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path) -> WebDriver {
     ] {
         capabilities.add_arg(argument).unwrap();
     }
+    let scripts = match scripts {
+        Scripts::Run => 1,
+        Scripts::Off => 2,
+    };
+    let settings = json!({
+        "download.default_directory": dir.join(DOWNLOADS),
+        "download.prompt_for_download": false,
+        "profile.managed_default_content_settings.javascript": scripts,
+    });
+    capabilities
+        .add_experimental_option("prefs", settings)
+        .unwrap();
     let server = format!("http://{driving}");
     let driver = eventually(PATIENCE, "a browser starts", || async {
         WebDriver::new(&server, capabilities.clone()).await.ok()
@@ -206,8 +325,8 @@ async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path) -> WebDriver {
     driver
 }
 
-/// A command to the browser's own tools.
-async fn devtools(driver: &WebDriver, command: &str, parameters: Value) {
+/// A command to the browser's own tools, and what they answer.
+async fn devtools(driver: &WebDriver, command: &str, parameters: Value) -> Value {
     let tools = driver.cdp();
-    tools.send_raw(command, parameters).await.unwrap();
+    tools.send_raw(command, parameters).await.unwrap()
 }
