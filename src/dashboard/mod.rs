@@ -23,6 +23,7 @@ mod frame;
 mod insights;
 mod item_diff;
 mod item_rows;
+mod machinery;
 mod markdown;
 mod overview;
 mod page;
