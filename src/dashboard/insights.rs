@@ -2,10 +2,11 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 
+use super::address::Address;
 use super::chart::{Bar, Chart, bars};
 use super::figures::{Distribution, Name, Names, Trend, days_ago, percent};
 use super::form::query;
@@ -131,7 +132,7 @@ struct Insights {
 async fn insights(
     State(site): State<Site>,
     visitor: Visitor,
-    Query(choice): Query<Choice>,
+    Address(choice): Address<Choice>,
 ) -> Page {
     let (door, caller, days) = (&site.door, &visitor.caller, choice.days());
     let from = days_ago(site.about.clock.now(), days);

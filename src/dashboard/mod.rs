@@ -9,6 +9,7 @@
 //! Every page is whole without JavaScript. With it, `live.js` holds one stream of events per browser and asks for the pieces
 //! that an event is about again.
 
+mod address;
 mod assets;
 mod batch;
 mod batch_item;

@@ -3,12 +3,13 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::address::Address;
 use super::form::Form;
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
@@ -50,7 +51,7 @@ struct Ask {
 async fn ask(
     State(site): State<Site>,
     visitor: Visitor,
-    Query(pairs): Query<Vec<(String, String)>>,
+    Address(pairs): Address<Vec<(String, String)>>,
 ) -> Page {
     let with = pairs.iter().find(|(name, _)| name == "with");
     let with = with.map_or_else(String::new, |(_, hash)| hash.clone());

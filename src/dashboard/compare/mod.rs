@@ -6,11 +6,12 @@ mod scores;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::address::Address;
 use super::batches::{Batch, List};
 use super::form::query;
 use super::frame::Frame;
@@ -50,7 +51,7 @@ impl Pair {
     }
 }
 
-async fn compare(State(site): State<Site>, visitor: Visitor, Query(pair): Query<Pair>) -> Page {
+async fn compare(State(site): State<Site>, visitor: Visitor, Address(pair): Address<Pair>) -> Page {
     if pair.a.is_empty() || pair.b.is_empty() {
         return choose(&site, visitor, pair).await;
     }

@@ -1,5 +1,6 @@
 //! The pages over real HTTP, on the API's own server: what a browser without JavaScript gets and may send.
 
+mod address;
 mod batches;
 mod compare;
 
