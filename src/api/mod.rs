@@ -78,6 +78,7 @@ use problem::ApiError;
 pub(crate) use auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
 pub(crate) use door::Door;
 pub use events::Streams;
+pub(crate) use guard::Transport;
 pub(crate) use layers::{Asked, PaintProblem};
 pub(crate) use problem::Problem;
 pub use serve::{ServeError, serve};

@@ -59,12 +59,13 @@ async fn sign_in(State(site): State<Site>, form: Form) -> Page {
     }
     set(
         go(false, next)?,
-        &format!("{cookie}; Path=/; HttpOnly; SameSite=Strict"),
+        &format!("{cookie}; {}", form.visitor.cookie_terms()),
     )
 }
 
 async fn sign_out(form: Form) -> Page {
-    let gone = format!("{TOKEN_COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    let terms = form.visitor.cookie_terms();
+    let gone = format!("{TOKEN_COOKIE}=; {terms}; Max-Age=0");
     set(go(form.visitor.piece, "/sign-in")?, &gone)
 }
 

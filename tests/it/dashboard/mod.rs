@@ -3,6 +3,7 @@
 mod address;
 mod batches;
 mod compare;
+mod sign_in;
 
 use super::auth::guarded;
 use super::*;
