@@ -26,6 +26,7 @@ mod item_diff;
 mod item_rows;
 mod machinery;
 mod markdown;
+mod missing_tools;
 mod overview;
 mod page;
 mod queue;

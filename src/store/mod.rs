@@ -58,7 +58,7 @@ mod view;
 mod workers;
 
 pub use accept::Accepted;
-pub use analytics::{MadeBy, NameCount, Named, ScoreFilter, TotalCount};
+pub use analytics::{MadeBy, NameCount, Named, ScoreFilter, ToolElsewhere, TotalCount};
 pub use backlog_steps::Expanded;
 pub use backlogs::{BacklogPlan, NewBacklog, Sample, Skipped};
 pub use batch_figures::{BatchFigures, Verdict};

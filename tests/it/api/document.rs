@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 60] = [
+const ROUTES: [&str; 61] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
@@ -25,6 +25,7 @@ const ROUTES: [&str; 60] = [
     "get /api/v1/judges",
     "get /api/v1/queue",
     "get /api/v1/scores/{score_id}",
+    "get /api/v1/scores/{score_id}/missing-tools",
     "get /api/v1/scores/{score_id}/ratings",
     "get /api/v1/scoring/criteria",
     "get /api/v1/scoring/criteria/compare",

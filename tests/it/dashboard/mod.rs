@@ -3,6 +3,7 @@
 mod address;
 mod batches;
 mod compare;
+mod score;
 mod sign_in;
 
 use super::auth::guarded;
