@@ -12,6 +12,7 @@ mod agreement;
 mod analytics;
 mod auth;
 mod batch_body;
+mod batch_calibration;
 mod batch_compare;
 mod batch_items;
 mod batch_reports;
