@@ -3,6 +3,7 @@
 mod address;
 mod batches;
 mod compare;
+mod insights;
 mod score;
 mod sign_in;
 
