@@ -30,6 +30,12 @@ impl Machinery {
     }
 }
 
+/// Asks for the judges alone.
+pub(super) async fn judges(door: &Door, caller: &Caller) -> Result<Vec<Judge>, Box<Problem>> {
+    let judges: Listed<Judge> = door.get(caller, "/api/v1/judges").await?;
+    Ok(judges.items)
+}
+
 #[derive(Debug, Deserialize)]
 struct Listed<T> {
     items: Vec<T>,

@@ -4,6 +4,7 @@ mod address;
 mod batches;
 mod compare;
 mod insights;
+mod rescore;
 mod score;
 mod sign_in;
 
