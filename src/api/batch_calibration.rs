@@ -118,7 +118,7 @@ fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> C
             .warnings
             .push("all cases were graded by a simulated judge".to_owned()),
         MadeBy::Judge if simulated > 0 => view.warnings.push(format!(
-            "{simulated} cases that a simulated judge graded are left out"
+            "{simulated} cases that a simulated judge graded are left out; those that needed no judge are counted, so that the suite looks better than it is"
         )),
         MadeBy::Judge => {}
     }

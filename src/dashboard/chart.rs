@@ -166,11 +166,15 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
     let mut svg = frame(1.0, &percent);
     let _ = write!(
         svg,
-        r#"<line class="axis" stroke-dasharray="5 4" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
+        r#"<line stroke="currentColor" stroke-opacity="0.45" stroke-dasharray="5 4" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/><text x="{:.1}" y="{:.1}">right</text><text x="{:.1}" y="{:.1}" text-anchor="middle">promised</text>"#,
         x(0.0),
         y(0.0),
         x(1.0),
-        y(1.0)
+        y(1.0),
+        LEFT + 4.0,
+        y(0.75),
+        x(0.875),
+        HEIGHT - BELOW + 20.0
     );
     for level in levels {
         let (at, [low, high]) = (x(level.promised), level.interval.map(y));
@@ -179,7 +183,8 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
             r#"<line class="line" x1="{at:.1}" x2="{at:.1}" y1="{low:.1}" y2="{high:.1}"/><circle class="point" cx="{at:.1}" cy="{:.1}" r="5"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
             y(level.kept),
             at - 9.0,
-            y(level.kept) + 4.0,
+            // Clear of the lines at the top and the bottom.
+            y(level.kept) + if level.kept > 0.5 { 17.0 } else { -9.0 },
             text(&level.name)
         );
     }

@@ -19,6 +19,7 @@ const SUITES: &str = "20";
 #[derive(Debug, Deserialize)]
 struct Answer {
     batch_id: Uuid,
+    looked_at: i64,
     simulated: bool,
     score: Option<f64>,
     interpretation: Option<String>,
@@ -100,7 +101,7 @@ impl Calibration {
         let levels: Vec<Promise> = answer.groups.iter().filter_map(Group::promise).collect();
         let Some(score) = answer.score else {
             let says = format!(
-                "{} cases with a confidence and a correctness, {} without: fewer than 20 say nothing, so nothing is drawn.",
+                "{} cases count, {} items don't, without a confidence or a correctness that counts: fewer than 20 say nothing, so nothing is drawn.",
                 words::grouped(answer.n),
                 words::grouped(answer.left_out)
             );
@@ -128,8 +129,9 @@ impl Calibration {
             suites,
             chart: Some(reliability("Confidence against correctness", says, &levels)),
             says: format!(
-                "{} cases without a confidence or a correctness are left out. Expected calibration error {}, Brier score {}.",
+                "{} of {} items don't count, without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
                 words::grouped(answer.left_out),
+                words::grouped(answer.looked_at),
                 two(answer.ece),
                 two(answer.brier)
             ),
@@ -177,7 +179,7 @@ mod tests {
             let interval = accuracy.as_f64().map(|a| [a - 0.1, a + 0.1]);
             json!({"confidence": confidence, "n": n, "target": target, "accuracy": accuracy, "interval": interval})
         };
-        let answer = json!({"batch_id": Uuid::nil(), "simulated": false, "score": score,
+        let answer = json!({"batch_id": Uuid::nil(), "looked_at": n + 3, "simulated": false, "score": score,
             "interpretation": score.map(|_| "Confidence levels accurately predict correctness"),
             "warnings": ["w"], "n": n, "left_out": 3, "ece": 0.04, "brier": 0.1, "groups": [
                 group("high", n, 0.95, json!(0.9)), group("medium", 0, 0.75, Value::Null)]});
@@ -208,6 +210,10 @@ mod tests {
     fn too_few_cases_are_said_and_not_drawn() {
         let few = answer(None, 19);
         assert!(few.chart.is_none());
-        assert!(few.says.starts_with("19 cases"), "{}", few.says);
+        assert!(
+            few.says.starts_with("19 cases count, 3 items don't"),
+            "{}",
+            few.says
+        );
     }
 }

@@ -52,7 +52,8 @@ pub(super) struct SuiteCost {
     pub(super) name: String,
     pub(super) kind: String,
     pub(super) batches: String,
-    pub(super) tokens: String,
+    pub(super) tokens_in: String,
+    pub(super) tokens_out: String,
     pub(super) cost: String,
 }
 
@@ -70,11 +71,8 @@ impl SuiteCost {
             name: cost.name.unwrap_or_else(|| "without a name".to_owned()),
             kind: cost.kind.replace('_', " "),
             batches: words::grouped(cost.batches),
-            tokens: format!(
-                "{} in, {} out",
-                words::grouped(cost.tokens_in),
-                words::grouped(cost.tokens_out)
-            ),
+            tokens_in: words::grouped(cost.tokens_in),
+            tokens_out: words::grouped(cost.tokens_out),
             cost: match (cost.cost_usd, cost.unpriced_runs) {
                 (Some(_), 1..) => format!("more than {known}"),
                 (_, _) => known,

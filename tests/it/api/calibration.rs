@@ -245,6 +245,31 @@ async fn a_stored_suite_is_calibrated_by_what_has_ended() {
 }
 
 #[tokio::test]
+async fn what_a_simulated_judge_graded_is_left_out_beside_real_grades_and_counted() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let mut cases = vec![(Some("high"), Some(1.0)); 20];
+        cases.push((Some("low"), None));
+        let suite = server.graded("sql", &cases, false).await;
+        let open = format!("/api/v1/jobs?batch_id={suite}&state=queued");
+        let open = job_id(&server.json_of(&open).await["items"][0]);
+        server.grade(open, 1.0, true).await;
+        let path = format!("/api/v1/batches/{suite}/calibration");
+        let found = server.json_of(&path).await;
+        assert_eq!(
+            (&found["n"], &found["left_out"], &found["simulated"]),
+            (&json!(20), &json!(1), &json!(false))
+        );
+        assert_eq!(found["groups"][2]["n"], 0, "{found:#}");
+        let warning = found["warnings"][0].as_str().unwrap();
+        assert!(
+            warning.starts_with("1 cases that a simulated judge graded"),
+            "{warning}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_suite_that_a_simulated_judge_graded_says_so() {
     for db in stores().await {
         let server = Server::over(db).await;

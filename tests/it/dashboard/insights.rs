@@ -25,7 +25,7 @@ async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cas
             &[
                 "Confidence against correctness",
                 &format!("<option value=\"{small}\" selected>"),
-                "19 cases with a confidence and a correctness, 0 without: fewer than 20 say nothing",
+                "19 cases count, 0 items don&#39;t",
             ],
         );
         assert!(
@@ -73,8 +73,9 @@ async fn suites_stand_with_their_cost() {
             "<h3>By suite</h3>",
             "nightly",
             "query",
-            "1,200 in, 300 out",
             "0.2500 USD",
+            "1,200 in",
+            "300 out",
         ],
     );
 }
