@@ -2,12 +2,13 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::address::Address;
 use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::page::{Page, go, html};
@@ -233,7 +234,11 @@ struct SessionsPage {
     first: Option<String>,
 }
 
-async fn list(State(site): State<Site>, visitor: Visitor, Query(filter): Query<Filter>) -> Page {
+async fn list(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Address(filter): Address<Filter>,
+) -> Page {
     let limit = ROWS.to_string();
     let asked = filter.page(&[
         ("limit", limit.as_str()),

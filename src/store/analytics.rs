@@ -4,6 +4,7 @@
 //! stays where it was.
 
 use chrono::{DateTime, NaiveDate, Utc};
+use uuid::Uuid;
 
 use super::days::{Parts, day, day_of};
 use super::sql::{Row, Sql, sql};
@@ -71,6 +72,17 @@ pub struct NameCount {
     pub sessions: i64,
     /// How it is spelled, and how often so; the most frequent first.
     pub spellings: Vec<(String, i64)>,
+}
+
+/// A tool that a score names as missing, and how many other sessions' current scores name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolElsewhere {
+    /// As the score's judge wrote it first.
+    pub name: String,
+    /// What its spellings have in common.
+    pub key: String,
+    /// Other sessions; never more than was asked to be counted.
+    pub sessions: i64,
 }
 
 /// The most spellings that are read for a page of names.
@@ -256,6 +268,45 @@ impl Store {
             }
         }
         Ok(names)
+    }
+
+    /// The tools that a score names as missing, in its order, each once, with how many sessions beside `session_id` have a
+    /// current score of the same making that names it too. Counts up to `most` by index, so that a tool that everybody lacks
+    /// costs no more than a few rows more than that.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn tools_elsewhere(
+        &self,
+        score_id: Uuid,
+        session_id: Uuid,
+        made_by: MadeBy,
+        most: u32,
+    ) -> Result<Vec<ToolElsewhere>, StoreError> {
+        const ATTEMPTED: &str = "counting the sessions that miss a tool";
+        let statement = sql!(
+            "select k.tool_name, k.tool_key, (select count(*) from (
+                select t.score_id from score_missing_tools t join session_scores s on s.score_id = t.score_id
+                where t.tool_key = k.tool_key and s.superseded_at is null and s.purpose = 'score'
+                    and s.simulated = $1 and s.session_id <> $2 limit $3) c) as sessions
+             from score_missing_tools k where k.score_id = $4 and k.tool_key is not null order by k.position",
+            made_by == MadeBy::Simulated,
+            session_id,
+            most,
+            score_id
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let read = |row: &Row| {
+            Ok(ToolElsewhere {
+                name: row.get("tool_name")?,
+                key: row.get("tool_key")?,
+                sessions: row.get("sessions")?,
+            })
+        };
+        rows.iter()
+            .map(read)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 }
 
