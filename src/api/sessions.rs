@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::ApiState;
 use super::body::JsonText;
+use super::criteria_named::beginning;
 use super::etag::json_or_unchanged;
 use super::job_view::{job_path, score_path};
 use super::params::{Params, Segment, uuid};
@@ -339,10 +340,13 @@ async fn list_sessions(
     mut params: Params,
 ) -> Result<Json<SessionList>, ApiError> {
     let current = state.enqueue.current_criteria();
-    let filter = session_filter(&mut params, &current.hash.0);
+    let mut filter = session_filter(&mut params, &current.hash.0);
     let order = params.take("sort").unwrap_or(SessionOrder::Newest);
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
+    if let Some(text) = filter.criteria_hash.take() {
+        filter.criteria_hash = Some(beginning(&state, "/criteria", text).await?);
+    }
     let page = state
         .store
         .sessions(&filter, order, cursor.as_ref(), limit)

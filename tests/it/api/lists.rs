@@ -76,6 +76,7 @@ async fn sessions_are_narrowed_by_each_filter() {
             ("criteria=current".to_owned(), vec![good, weak]),
             ("criteria=not_current".to_owned(), vec![]),
             (format!("criteria={hash}"), vec![good, weak]),
+            (format!("criteria={}", &hash[..8]), vec![good, weak]),
             (format!("criteria={}", "0".repeat(64)), vec![]),
             ("tag=gpu".to_owned(), vec![other]),
             ("agent=node-agent".to_owned(), vec![other]),
