@@ -208,6 +208,25 @@ impl SetUp {
         db.close().await.unwrap();
     }
 
+    /// Stores three years of sessions, scores and jobs without the API, most of the older half under earlier criteria, and
+    /// tells the database's statistics of them. The hash is that of the criteria that the API asks for.
+    pub(crate) async fn seed_history(&self, sessions: i64, criteria_hash: &str) {
+        let text = include_str!("history.sql")
+            .replace("$N", &sessions.to_string())
+            .replace("$CRITERIA", criteria_hash);
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
+        db.execute(sqlx::AssertSqlSafe(text)).await.unwrap();
+        db.execute("vacuum analyze").await.unwrap();
+        db.close().await.unwrap();
+    }
+
+    /// Keeps the database, and tells how to reach it.
+    pub(crate) fn keep(self) -> String {
+        self.env["DATABASE_URL"].clone()
+    }
+
     /// A route of the API.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.api)
@@ -242,6 +261,25 @@ impl SetUp {
         let number = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
         db.close().await.unwrap();
         number
+    }
+
+    /// Waits until all days are folded.
+    pub(crate) async fn until_folded(&self) {
+        let none_is_left =
+            "select count(*) from (select 1) as one where not exists (select from day_marks)";
+        let patience = Duration::from_secs(1_800);
+        self.until("days are folded", none_is_left, 1, patience)
+            .await;
+    }
+
+    /// One text of the database.
+    pub(crate) async fn text(&self, query: &'static str) -> String {
+        let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
+            .await
+            .unwrap();
+        let text = sqlx::query_scalar(query).fetch_one(&mut db).await.unwrap();
+        db.close().await.unwrap();
+        text
     }
 
     /// Waits until so many items of batches are stored.

@@ -16,8 +16,6 @@ use crate::score::sql_metrics::calibration::{Calibration, Confidence, Level, Pro
 const MOST_CASES: usize = 200_000;
 /// The most faults that one answer tells.
 const MOST_FAULTS: usize = 20;
-/// The most that a fault repeats of a confidence, characters.
-const SHOWN: usize = 40;
 /// The largest factor: a miss of a thousandth is worth nothing then.
 const LARGEST_FACTOR: f64 = 1_000.0;
 
@@ -43,15 +41,7 @@ impl TryFrom<String> for ConfidenceLevel {
 
     /// In any case, as cases of kind `sql_metrics` have it.
     fn try_from(text: String) -> Result<Self, String> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "high" => Ok(Self::High),
-            "medium" => Ok(Self::Medium),
-            "low" => Ok(Self::Low),
-            _ => {
-                let text: String = text.chars().take(SHOWN).collect();
-                Err(format!("is {text:?}; high, medium or low is expected"))
-            }
-        }
+        text.parse::<Confidence>().map(Self::from)
     }
 }
 
@@ -154,7 +144,8 @@ pub(super) struct CalibrationView {
 }
 
 impl CalibrationView {
-    fn of(calibration: Calibration, left_out: usize) -> Self {
+    /// A calibration, and how many cases it leaves out.
+    pub(super) fn of(calibration: Calibration, left_out: usize) -> Self {
         let Promises {
             high,
             medium,

@@ -1,8 +1,8 @@
-//! What judge calls came to, by day, judge or model: the bill as far as prices are known.
+//! What judge calls came to, by day, judge, model or suite: the bill as far as prices are known.
 
 use axum::Json;
 use axum::extract::State;
-use chrono::{Days, NaiveDate};
+use chrono::{Days, NaiveDate, NaiveTime};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -10,16 +10,21 @@ use utoipa_axum::routes;
 use super::ApiState;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
-use crate::store::{UsageBy, UsageSum};
+use crate::job::Kind;
+use crate::store::{BatchCost, UsageBy, UsageSum};
 
 /// How many days are summed up if no first one is given.
 const DAYS: u64 = 30;
 /// The most days that are summed up at once.
 const MOST_DAYS: i64 = 3_660;
+/// The most batches whose costs are summed up at once.
+const MOST_BATCHES: u32 = 10_000;
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(costs))
+    OpenApiRouter::new()
+        .routes(routes!(costs))
+        .routes(routes!(batch_costs))
 }
 
 /// What some calls came to.
@@ -110,16 +115,7 @@ async fn costs(
     mut params: Params,
 ) -> Result<Json<CostList>, ApiError> {
     let by = params.take::<UsageBy>("by").unwrap_or(UsageBy::Day);
-    let (from, to) = (day(&mut params, "from"), day(&mut params, "to"));
-    let to = to.unwrap_or_else(|| state.clock.now().date_naive());
-    let from = from.unwrap_or_else(|| to.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(to));
-    let days = (to - from).num_days();
-    if days < 0 {
-        params.fault("from", format!("{from} is after to, {to}"));
-    } else if days >= MOST_DAYS {
-        let fault = format!("is {days} days before to; at most {MOST_DAYS} are summed up at once");
-        params.fault("from", fault);
-    }
+    let (from, to) = days(&state, &mut params);
     params.finish()?;
     let sums = state.store.usage(from, to, by).await?;
     let mut total = UsageSum::default();
@@ -140,6 +136,123 @@ async fn costs(
         total: CostFigures::from(&total),
         next_cursor: None,
     }))
+}
+
+/// What the batches of one name came to.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct BatchCostItem {
+    /// What their maker calls them; null: nothing.
+    pub(super) name: Option<String>,
+    /// What is scored.
+    pub(super) kind: Kind,
+    /// How many batches of that name and kind there are.
+    pub(super) batches: i64,
+    /// Tokens of prompts.
+    pub(super) tokens_in: i64,
+    /// Tokens of replies.
+    pub(super) tokens_out: i64,
+    /// USD of the runs whose price is known; null if that is none of them.
+    pub(super) cost_usd: Option<f64>,
+    /// Runs of items whose price is unknown: what they cost comes on top.
+    pub(super) unpriced_runs: i64,
+}
+
+impl From<BatchCost> for BatchCostItem {
+    fn from(cost: BatchCost) -> Self {
+        Self {
+            cost_usd: cost.known_cost_usd(),
+            name: cost.name,
+            kind: cost.kind,
+            batches: cost.batches,
+            tokens_in: cost.tokens_in,
+            tokens_out: cost.tokens_out,
+            unpriced_runs: cost.unpriced_runs,
+        }
+    }
+}
+
+/// What suites and backlogs cost, by name.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(super) struct BatchCostList {
+    /// The first day.
+    pub(super) from: NaiveDate,
+    /// The last day, included.
+    pub(super) to: NaiveDate,
+    /// A line for each name and kind, the dearest first; at most `limit`.
+    pub(super) items: Vec<BatchCostItem>,
+    /// How many batches are counted: those asked for on these days, the newest 10,000 of them.
+    pub(super) batches: i64,
+    /// What makes the figures say less than they seem to.
+    pub(super) warnings: Vec<String>,
+    /// Always null: there is one page.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// Sums up what batches came to, by name: a suite that runs every night is one line.
+///
+/// A batch counts whole, on the day of UTC on which it was asked for, runs that were tried again included. Batches without a name are one
+/// line for each kind. Runs of simulated judges have no price, and are shown as unpriced.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/costs/batches", tag = "analytics",
+    params(
+        ("from" = Option<NaiveDate>, Query, description = "First day of UTC, YYYY-MM-DD; default: 30 days up to `to`"),
+        ("to" = Option<NaiveDate>, Query, description = "Last day of UTC, included; default today"),
+        ("limit" = Option<u32>, Query, description = "How many lines, 1-500; default 50", minimum = 1, maximum = 500),
+    ),
+    responses(
+        (status = 200, description = "What they cost", body = BatchCostList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn batch_costs(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<BatchCostList>, ApiError> {
+    let (from, to) = days(&state, &mut params);
+    let limit = params.limit();
+    params.finish()?;
+    let after = to.checked_add_days(Days::new(1)).unwrap_or(to);
+    let midnight = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc();
+    let time = (midnight(from), midnight(after));
+    let found = state.store.batches_between(time, MOST_BATCHES + 1).await?;
+    let costs = state
+        .store
+        .batch_costs(time, MOST_BATCHES, limit + 1)
+        .await?;
+    let mut warnings = Vec::new();
+    if found > i64::from(MOST_BATCHES) {
+        warnings.push(format!(
+            "only the newest {MOST_BATCHES} batches of these days are counted; name fewer days"
+        ));
+    }
+    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    if costs.len() > shown {
+        warnings.push(format!("only the {limit} dearest names are listed"));
+    }
+    let items = costs.into_iter().take(shown);
+    Ok(Json(BatchCostList {
+        from,
+        to,
+        items: items.map(BatchCostItem::from).collect(),
+        batches: found.min(i64::from(MOST_BATCHES)),
+        warnings,
+        next_cursor: None,
+    }))
+}
+
+/// The days that are asked for, both included; faults stay with the query.
+fn days(state: &ApiState, params: &mut Params) -> (NaiveDate, NaiveDate) {
+    let (from, to) = (day(params, "from"), day(params, "to"));
+    let to = to.unwrap_or_else(|| state.clock.now().date_naive());
+    let from = from.unwrap_or_else(|| to.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(to));
+    let days = (to - from).num_days();
+    if days < 0 {
+        params.fault("from", format!("{from} is after to, {to}"));
+    } else if days >= MOST_DAYS {
+        let fault = format!("is {days} days before to; at most {MOST_DAYS} are summed up at once");
+        params.fault("from", fault);
+    }
+    (from, to)
 }
 
 fn day(params: &mut Params, name: &'static str) -> Option<NaiveDate> {

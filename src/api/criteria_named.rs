@@ -59,6 +59,36 @@ pub(super) async fn whole(
     Ok(named(state, pointer, &text, Kind::Session).await?.hash)
 }
 
+/// The hash that a text of a request names, which may be its beginning; one that begins no stored hash is a fault of the request.
+pub(super) async fn stored(
+    state: &ApiState,
+    pointer: &str,
+    text: String,
+) -> Result<String, ApiError> {
+    let found = whole(state, pointer, text).await;
+    found.map_err(|error| {
+        let ApiError::CriteriaNotFound(text) = &error else {
+            return error;
+        };
+        let message = format!(
+            "{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them"
+        );
+        ApiError::fault(Refusal::Unprocessable, pointer, message)
+    })
+}
+
+/// [`stored`] for the beginning of a hash; any other text stays as it is.
+pub(super) async fn beginning(
+    state: &ApiState,
+    pointer: &str,
+    text: String,
+) -> Result<String, ApiError> {
+    match is_name(&text) && text != "current" && !is_whole(&text) {
+        true => stored(state, pointer, text).await,
+        false => Ok(text),
+    }
+}
+
 /// Whether a text may name criteria.
 pub(super) fn is_name(text: &str) -> bool {
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());

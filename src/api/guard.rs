@@ -26,7 +26,17 @@ pub(super) struct Guard {
     pub(super) hosts: Hosts,
 }
 
-/// Refuses what must not pass, and says who asks.
+/// How a request came from its client, as far as we can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Transport {
+    /// In the clear, or nobody whom we believe says otherwise.
+    #[default]
+    Plain,
+    /// Over TLS, which a proxy that we trust took off.
+    Tls,
+}
+
+/// Refuses what must not pass, and says who asks and how.
 pub(super) async fn guard(
     State(guard): State<Arc<Guard>>,
     mut request: Request,
@@ -34,7 +44,9 @@ pub(super) async fn guard(
 ) -> Response {
     match guard.check(&request) {
         Ok(caller) => {
+            let transport = guard.transport(&request);
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(transport);
             next.run(request).await
         }
         Err(error) => error.into_response(),
@@ -42,6 +54,11 @@ pub(super) async fn guard(
 }
 
 impl Guard {
+    fn transport(&self, request: &Request) -> Transport {
+        let peer = peer_of(request.extensions());
+        self.auth.transport(request.headers(), peer)
+    }
+
     fn check(&self, request: &Request) -> Result<super::auth::Caller, ApiError> {
         let headers = request.headers();
         let bytes: usize = headers

@@ -14,9 +14,10 @@ use utoipa_axum::router::OpenApiRouter;
 use super::auth::{Scope, scope_of};
 use super::problem::{ALL, MEDIA_TYPE};
 use super::{
-    ApiState, agreement, analytics, batch_compare, batch_items, batch_reports, batches,
-    calibration, costs, criteria, criteria_compare, criteria_diff, events, exports, imports, jobs,
-    judges, new_job, operate, panels, queue, ratings, rescore, score_query, scoring, sessions,
+    ApiState, agreement, analytics, batch_calibration, batch_compare, batch_items, batch_reports,
+    batches, calibration, costs, criteria, criteria_compare, criteria_diff, events, exports,
+    imports, jobs, judges, new_job, operate, panels, queue, ratings, rescore, score_query, scoring,
+    sessions,
 };
 
 /// The name of the security scheme.
@@ -47,6 +48,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(new_job::routes())
         .merge(score_query::routes())
         .merge(calibration::routes())
+        .merge(batch_calibration::routes())
         .merge(batch_reports::routes(turns.clone()))
         .merge(batches::routes())
         .merge(batch_items::routes())

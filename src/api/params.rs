@@ -103,7 +103,7 @@ impl Params {
                 return None;
             }
             if found.replace(value).is_some() {
-                self.fault(name, "is given more than once".to_owned());
+                self.fault(name, "is given more than once: keep one".to_owned());
             }
         }
         found.filter(|value| !value.is_empty())

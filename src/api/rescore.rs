@@ -17,7 +17,7 @@ use super::batch_body::{check_budget, check_name};
 use super::batch_view::BatchView;
 use super::batches::accepted;
 use super::body::ApiJson;
-use super::criteria_named::whole;
+use super::criteria_named::{beginning, stored};
 use super::idempotency::Effect;
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
@@ -58,7 +58,7 @@ pub(super) struct RescoreFilter {
     /// Current score at most, 0-100.
     #[schema(maximum = 100)]
     pub(super) max_score: Option<u8>,
-    /// `current`, `not_current`, or a hash of 64 hex digits: the criteria of the current score.
+    /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
     pub(super) criteria: Option<String>,
     /// The current score misses this tool, however it is spelled.
     pub(super) missing_tool: Option<String>,
@@ -144,7 +144,10 @@ async fn post_rescore(
 ) -> Result<Response, ApiError> {
     params.finish()?;
     if let Some(text) = body.criteria_hash.take().filter(|text| text != "current") {
-        body.criteria_hash = Some(whole_hash(&state, text).await?);
+        body.criteria_hash = Some(stored(&state, "/criteria_hash", text).await?);
+    }
+    if let Some(text) = body.filter.criteria.take() {
+        body.filter.criteria = Some(beginning(&state, "/filter/criteria", text).await?);
     }
     let dry_run = body.dry_run;
     let current = state.enqueue.current_criteria();
@@ -157,20 +160,6 @@ async fn post_rescore(
     let batch = state.enqueue.rescore(request).await;
     let batch = batch.map_err(|error| ApiError::from(error).unprocessable())?;
     accepted(&state, batch).await
-}
-
-/// The hash that a body names, which may be its beginning.
-async fn whole_hash(state: &ApiState, text: String) -> Result<String, ApiError> {
-    let found = whole(state, "/criteria_hash", text).await;
-    found.map_err(|error| {
-        let ApiError::CriteriaNotFound(text) = &error else {
-            return error;
-        };
-        let message = format!(
-            "{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them"
-        );
-        ApiError::fault(Refusal::Unprocessable, "/criteria_hash", message)
-    })
 }
 
 /// Checks a body; all of its faults at once, but for those of the name and the budget.
@@ -315,7 +304,8 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut Faults) -> SessionFi
         Some("not_current") => (None, Some(current.to_owned())),
         Some(hash) => {
             let fits = hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-            let message = "must be current, not_current or a hash of 64 hex digits";
+            let message =
+                "must be not_current, current, or a hash of 64 hex digits, at least its first 8";
             faults.check(fits, "/filter/criteria", message);
             (Some(hash.to_ascii_lowercase()), None)
         }

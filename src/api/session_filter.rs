@@ -3,9 +3,10 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::criteria_named::{FORMS, is_name};
 use super::params::Params;
 use crate::score::session::Rating;
-use crate::store::{Scored, SessionFilter, SessionStatus};
+use crate::store::{Scored, SessionFilter, SessionOrder, SessionStatus};
 
 /// The most ids that one filter may name.
 const MAX_IDS: usize = 500;
@@ -29,7 +30,7 @@ pub(super) struct SessionQuery {
     /// Current score at most, 0-100.
     #[param(maximum = 100)]
     max_score: Option<u8>,
-    /// `current`, `not_current`, or a hash of 64 hex digits: the criteria of the current score.
+    /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
     criteria: Option<String>,
     /// The current score misses this tool; its spelling doesn't matter.
     missing_tool: Option<String>,
@@ -45,6 +46,10 @@ pub(super) struct SessionQuery {
     to: Option<DateTime<Utc>>,
     /// Only these: ids separated by commas, at most 500.
     ids: Option<String>,
+    /// `newest` (completed, else first seen), `lowest_score` or `highest_score`, which list only sessions with a score;
+    /// default `newest`.
+    #[param(inline)]
+    sort: Option<SessionOrder>,
     /// How many, 1-500; default 50.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
@@ -52,7 +57,7 @@ pub(super) struct SessionQuery {
     cursor: Option<String>,
 }
 
-/// Takes the filters out of a query; faults stay with the query.
+/// Takes the filters out of a query; faults stay with the query. A hash may still be the beginning of one.
 pub(super) fn session_filter(params: &mut Params, current_criteria: &str) -> SessionFilter {
     let mut filter = SessionFilter {
         q: params.text("q"),
@@ -78,13 +83,8 @@ pub(super) fn session_filter(params: &mut Params, current_criteria: &str) -> Ses
         None => {}
         Some("current") => filter.criteria_hash = Some(current_criteria.to_owned()),
         Some("not_current") => filter.criteria_not = Some(current_criteria.to_owned()),
-        Some(hash) if hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            filter.criteria_hash = Some(hash.to_ascii_lowercase());
-        }
-        Some(_) => {
-            let message = "must be current, not_current or a hash of 64 hex digits";
-            params.fault("criteria", message.to_owned());
-        }
+        Some(hash) if is_name(hash) => filter.criteria_hash = Some(hash.to_ascii_lowercase()),
+        Some(_) => params.fault("criteria", format!("must be not_current, {FORMS}")),
     }
     let scores = filter.min_score.zip(filter.max_score);
     if scores.is_some_and(|(least, most)| least > most) {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::ApiState;
 use super::body::JsonText;
+use super::criteria_named::beginning;
 use super::etag::json_or_unchanged;
 use super::job_view::{job_path, score_path};
 use super::params::{Params, Segment, uuid};
@@ -21,7 +22,7 @@ use super::session_filter::{SessionQuery, session_filter};
 use crate::history::ingest::{InvalidSession, SessionInput};
 use crate::job::JobState;
 use crate::score::session::{Message, Rating};
-use crate::store::{PutOutcome, SessionRecord, SessionStatus, SessionSummary};
+use crate::store::{PutOutcome, SessionOrder, SessionRecord, SessionStatus, SessionSummary};
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -322,7 +323,10 @@ async fn get_session(
     json_or_unchanged(&headers, &SessionView::from(session))
 }
 
-/// Lists sessions, newest first; every parameter narrows.
+/// Lists sessions, newest first unless `sort` says otherwise; every other parameter narrows.
+///
+/// A page may be shorter than `limit`, even empty, and have a `next_cursor`: then few of the thousands of sessions that it
+/// looked at have what is asked for, and the next page goes on behind them.
 #[utoipa::path(
     get, path = "/api/v1/sessions", tag = "sessions",
     params(SessionQuery),
@@ -336,12 +340,16 @@ async fn list_sessions(
     mut params: Params,
 ) -> Result<Json<SessionList>, ApiError> {
     let current = state.enqueue.current_criteria();
-    let filter = session_filter(&mut params, &current.hash.0);
+    let mut filter = session_filter(&mut params, &current.hash.0);
+    let order = params.take("sort").unwrap_or(SessionOrder::Newest);
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
+    if let Some(text) = filter.criteria_hash.take() {
+        filter.criteria_hash = Some(beginning(&state, "/criteria", text).await?);
+    }
     let page = state
         .store
-        .sessions(&filter, cursor.as_ref(), limit)
+        .sessions(&filter, order, cursor.as_ref(), limit)
         .await?;
     let items = page.items.into_iter();
     Ok(Json(SessionList {

@@ -2,13 +2,14 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, RawQuery, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::address::Address;
 use super::batch_items::{Items, Section, Show};
 use super::batches::{Batch, Standing, items};
 use super::form::{Form, query, segment};
@@ -249,7 +250,7 @@ async fn batch(
     State(site): State<Site>,
     visitor: Visitor,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Address(asked): Address<Asked>,
 ) -> Page {
     let body = Body::read(&site, &visitor, &id, &asked).await?;
     let title = format!("{} · {}", body.standing.word, body.batch.title());
@@ -269,7 +270,7 @@ async fn body(
     State(site): State<Site>,
     visitor: Visitor,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Address(asked): Address<Asked>,
 ) -> Page {
     html(&Body::read(&site, &visitor, &id, &asked).await?)
 }

@@ -139,6 +139,13 @@ async fn item(
 }
 
 impl ItemPage {
+    /// Who was asked; nobody where the mark beside it says the same word.
+    fn judge(&self) -> Option<&str> {
+        let job = &self.item.job;
+        let judge = job.judge.as_deref();
+        judge.filter(|name| !(job.simulated && *name == "simulated"))
+    }
+
     fn of(frame: Frame, batch: Batch, detail: Detail, calls: Vec<Call>) -> Self {
         let Detail { item, payload } = detail;
         let fields = fields(&batch.kind);
@@ -258,6 +265,23 @@ mod tests {
             "Schema",
         ] {
             assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_simulated_judge_is_called_so_once_and_keeps_a_name_of_its_own() {
+        for (name, told) in [("simulated", 0), ("rehearsal", 1)] {
+            let mut answer = item(&json!({}));
+            answer["job"]["judge"] = name.into();
+            answer["job"]["simulated"] = true.into();
+            let detail = Detail {
+                item: serde_json::from_value(answer).unwrap(),
+                payload: json!({}),
+            };
+            let page = ItemPage::of(Frame::bare(), batch(&json!({})), detail, Vec::new());
+            let text = page.render().unwrap();
+            assert_eq!(text.matches(&format!("· {name}")).count(), told, "{text}");
+            assert_eq!(text.matches(">simulated</span>").count(), 1, "{text}");
         }
     }
 

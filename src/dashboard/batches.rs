@@ -2,13 +2,14 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::address::Address;
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Page, html};
@@ -297,7 +298,11 @@ impl Filter {
     }
 }
 
-async fn list(State(site): State<Site>, visitor: Visitor, Query(filter): Query<Filter>) -> Page {
+async fn list(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Address(filter): Address<Filter>,
+) -> Page {
     let asked = query(&[
         ("kind", filter.kind.as_str()),
         ("state", &filter.state),

@@ -149,6 +149,80 @@ fn key(svg: &mut String, lines: &[Line]) {
     }
 }
 
+/// A level that promises a share of right answers, and what came of it; shares are 0-1.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Promise {
+    /// What the level is called.
+    pub(super) name: String,
+    /// What it promises.
+    pub(super) promised: f64,
+    /// What came of it.
+    pub(super) kept: f64,
+    /// Where that lies with a certainty of 95 %.
+    pub(super) interval: [f64; 2],
+    /// Of how many cases.
+    pub(super) cases: i64,
+}
+
+/// What was promised, to the right, against what was kept, upwards. On the diagonal both are one.
+pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Chart {
+    const SIDE: f64 = 24.0;
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let x = |share: f64| LEFT + SIDE + (WIDTH - LEFT - 2.0 * SIDE) * share.clamp(0.0, 1.0);
+    let y = |share: f64| HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * share.clamp(0.0, 1.0);
+    let mut svg = frame(1.0, &percent);
+    let _ = write!(
+        svg,
+        r#"<line stroke="currentColor" stroke-opacity="0.45" stroke-dasharray="5 4" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/><text x="{:.1}" y="{:.1}">right</text><text x="{:.1}" y="{:.1}" text-anchor="middle">promised</text>"#,
+        x(0.0),
+        y(0.0),
+        x(1.0),
+        y(1.0),
+        LEFT + 4.0,
+        y(0.75),
+        x(0.875),
+        HEIGHT - BELOW + 20.0
+    );
+    for level in levels {
+        let (at, [low, high]) = (x(level.promised), level.interval.map(y));
+        let _ = write!(
+            svg,
+            r#"<line class="line" x1="{at:.1}" x2="{at:.1}" y1="{low:.1}" y2="{high:.1}"/><circle class="point" cx="{at:.1}" cy="{:.1}" r="5"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
+            y(level.kept),
+            at - 9.0,
+            // Clear of the lines at the top and the bottom.
+            y(level.kept) + if level.kept > 0.5 { 17.0 } else { -9.0 },
+            text(&level.name)
+        );
+    }
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let _ = write!(
+            svg,
+            r#"<text x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
+            x(share),
+            HEIGHT - BELOW + 20.0,
+            percent(share)
+        );
+    }
+    let row = |level: &Promise| {
+        let [low, high] = level.interval.map(percent);
+        vec![
+            level.name.clone(),
+            percent(level.promised),
+            percent(level.kept),
+            format!("{low} to {high}"),
+            level.cases.to_string(),
+        ]
+    };
+    Chart {
+        title: title.to_owned(),
+        says,
+        svg,
+        heads: vec!["Confidence", "Promises", "Right", "95 % interval", "Cases"],
+        rows: levels.iter().map(row).collect(),
+    }
+}
+
 /// A count as a coordinate.
 #[expect(clippy::cast_precision_loss, reason = "counts of points are small")]
 fn count(n: usize) -> f64 {
@@ -284,6 +358,36 @@ mod tests {
         for (given, shown) in [(1, (1, 0)), (10, (10, 5)), (13, (7, 3)), (90, (10, 5))] {
             assert_eq!(drawn(given), shown, "{given}");
         }
+    }
+
+    #[test]
+    fn a_level_that_keeps_its_promise_stands_on_the_diagonal() {
+        let level = |promised, kept| Promise {
+            name: "<high>".to_owned(),
+            promised,
+            kept,
+            interval: [kept - 0.1, 1.2],
+            cases: 20,
+        };
+        let chart = reliability("Promises", "Kept.".to_owned(), &[level(0.5, 0.5)]);
+        // The middle of the diagonal from 88,186 to 616,26; an interval ends at the frame.
+        assert!(
+            chart.svg.contains(r#"cx="352.0" cy="106.0""#),
+            "{}",
+            chart.svg
+        );
+        assert!(
+            chart.svg.contains(r#"y1="122.0" y2="26.0""#),
+            "{}",
+            chart.svg
+        );
+        assert!(chart.svg.contains("&lt;high&gt;"), "{}", chart.svg);
+        assert_eq!(chart.rows[0][1..3], ["50 %", "50 %"]);
+        let page = chart.render().unwrap();
+        assert!(
+            page.contains("role=\"img\"") && !page.contains("style="),
+            "{page}"
+        );
     }
 
     #[test]

@@ -24,6 +24,13 @@ impl Form {
         text.filter(|text| !text.is_empty())
     }
 
+    /// Every value of a field that may be chosen several times, in order.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let found = self.fields.iter().filter(move |(key, _)| key == name);
+        let texts = found.map(|(_, value)| value.trim());
+        texts.filter(|text| !text.is_empty())
+    }
+
     /// A field as a number or another value that is written as text; `None` where it is left empty.
     ///
     /// # Errors

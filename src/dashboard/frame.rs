@@ -4,8 +4,8 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use serde::Deserialize;
 
+use super::machinery::{Judge, Machinery};
 use super::page::{Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
@@ -107,91 +107,11 @@ pub(super) struct Strip {
     pub(super) fault: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Queue {
-    paused: bool,
-    counts: Counts,
-}
-
-#[derive(Debug, Deserialize)]
-struct Counts {
-    queued: i64,
-    running: i64,
-    waiting: i64,
-    failed_24h: i64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Workers {
-    items: Vec<Worker>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Worker {
-    alive: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Judges {
-    items: Vec<Judge>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Judge {
-    name: String,
-    configured: bool,
-    simulated: bool,
-    kinds: Vec<String>,
-    brake: Option<Stopped>,
-    gates: Vec<Gate>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Stopped {
-    reason: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Gate {
-    reason: Option<String>,
-}
-
-impl Judge {
-    /// Why it lets nothing through, if it is one that is used.
-    fn stopped(&self) -> Option<(String, String)> {
-        let reason = match (
-            &self.brake,
-            self.gates.iter().find_map(|g| g.reason.clone()),
-        ) {
-            (Some(brake), _) => brake.reason.clone(),
-            (None, Some(reason)) => reason,
-            (None, None) if !self.configured && !self.kinds.is_empty() => {
-                return Some((self.name.clone(), "not configured".to_owned()));
-            }
-            (None, None) => return None,
-        };
-        let word = match reason.as_str() {
-            "breaker_open" => "failing",
-            "exhausted" => "out of quota",
-            "budget" => "cap reached",
-            other => other,
-        };
-        Some((self.name.clone(), word.to_owned()))
-    }
-}
-
 impl Strip {
     /// Asks the API. What can't be read is said instead.
     pub(super) async fn read(site: &Site, caller: &Caller) -> Self {
-        let read = async {
-            tokio::try_join!(
-                site.door.get::<Queue>(caller, "/api/v1/queue"),
-                site.door.get::<Workers>(caller, "/api/v1/workers"),
-                site.door.get::<Judges>(caller, "/api/v1/judges"),
-            )
-        };
-        match read.await {
-            Ok((queue, workers, judges)) => Self::of(&queue, &workers, &judges),
+        match Machinery::read(&site.door, caller).await {
+            Ok(machinery) => Self::of(&machinery),
             Err(problem) => Self {
                 fault: Some(problem.detail.clone()),
                 ..Self::default()
@@ -199,10 +119,18 @@ impl Strip {
         }
     }
 
-    fn of(queue: &Queue, workers: &Workers, judges: &Judges) -> Self {
+    fn of(
+        Machinery {
+            queue,
+            workers,
+            judges,
+        }: &Machinery,
+    ) -> Self {
         let counts = &queue.counts;
-        let alive = workers.items.iter().filter(|worker| worker.alive).count();
+        let alive = workers.iter().filter(|worker| worker.alive).count();
         let to_do = counts.queued + counts.waiting + counts.running;
+        let scores_sessions =
+            |judge: &Judge| judge.simulated && judge.kinds.iter().any(|kind| kind == "session");
         Self {
             counts: vec![
                 ("queued", words::count(counts.queued)),
@@ -211,12 +139,9 @@ impl Strip {
                 ("failed in 24 h", words::count(counts.failed_24h)),
             ],
             workers: alive,
-            stopped: judges.items.iter().filter_map(Judge::stopped).collect(),
+            stopped: judges.iter().filter_map(Judge::stopped).collect(),
             paused: queue.paused,
-            simulated: judges
-                .items
-                .iter()
-                .any(|judge| judge.simulated && judge.kinds.iter().any(|kind| kind == "session")),
+            simulated: judges.iter().any(scores_sessions),
             deserted: alive == 0 && to_do > 0,
             fault: None,
         }

@@ -9,6 +9,7 @@
 //! Every page is whole without JavaScript. With it, `live.js` holds one stream of events per browser and asks for the pieces
 //! that an event is about again.
 
+mod address;
 mod assets;
 mod batch;
 mod batch_item;
@@ -23,7 +24,9 @@ mod frame;
 mod insights;
 mod item_diff;
 mod item_rows;
+mod machinery;
 mod markdown;
+mod missing_tools;
 mod overview;
 mod page;
 mod queue;

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::markdown;
+use super::missing_tools::{self, MissingTool};
 use super::page::{Fault, Page, go, html};
 use super::sessions::Badge;
 use super::site::Site;
@@ -49,12 +50,6 @@ struct Answer {
     usage: Usage,
     #[serde(default)]
     superseded_at: Option<DateTime<Utc>>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct MissingTool {
-    pub(super) tool_name: String,
-    pub(super) rationale: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -209,12 +204,14 @@ impl Score {
     async fn whole(site: &Site, visitor: &Visitor, answer: Answer) -> Result<Self, Fault> {
         let criteria = format!("/api/v1/scoring/criteria/{}", answer.criteria_hash);
         let ratings = format!("/api/v1/scores/{}/ratings", answer.score_id);
-        let (criteria, ratings) = tokio::try_join!(
+        let (criteria, ratings, elsewhere) = tokio::try_join!(
             site.door.find::<Criteria>(&visitor.caller, &criteria),
             site.door.get::<Ratings>(&visitor.caller, &ratings),
+            missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
         )?;
         let now = site.about.clock.now();
         let mut score = Self::of(answer, now);
+        missing_tools::tell(&mut score.missing_tools, &elsewhere);
         let maxima = criteria.and_then(|criteria| criteria.content);
         let maxima = maxima
             .as_ref()

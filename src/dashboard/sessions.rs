@@ -2,12 +2,13 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::address::Address;
 use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::page::{Page, go, html};
@@ -79,6 +80,7 @@ pub(super) struct Filter {
     pub(super) missing_tool: String,
     pub(super) from: String,
     pub(super) to: String,
+    pub(super) sort: String,
     pub(super) cursor: String,
 }
 
@@ -101,7 +103,18 @@ impl Filter {
         ]
     }
 
-    /// The query string for the API or for a page, with more pairs behind the filters.
+    /// The query string of a page, with more pairs behind the filters and the order.
+    pub(super) fn page(&self, more: &[(&str, &str)]) -> String {
+        let sort = [("sort", self.sort.as_str())];
+        self.query(&[&sort, more].concat())
+    }
+
+    /// The list in another order, from its beginning.
+    pub(super) fn sorted(&self, sort: &str) -> String {
+        self.query(&[("sort", sort)])
+    }
+
+    /// The filters with more pairs behind them, as the API and pages take them.
     pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
         let own = self.pairs();
         let mut pairs: Vec<(&str, &str)> = own.iter().map(|(k, v)| (*k, v.as_str())).collect();
@@ -215,13 +228,19 @@ struct SessionsPage {
     frame: Frame,
     filter: Filter,
     rows: Vec<Row>,
+    /// Whether the page ended before it was full: few of the sessions that were looked at match.
+    short: bool,
     next: Option<String>,
     first: Option<String>,
 }
 
-async fn list(State(site): State<Site>, visitor: Visitor, Query(filter): Query<Filter>) -> Page {
+async fn list(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Address(filter): Address<Filter>,
+) -> Page {
     let limit = ROWS.to_string();
-    let asked = filter.query(&[
+    let asked = filter.page(&[
         ("limit", limit.as_str()),
         ("cursor", filter.cursor.as_str()),
     ]);
@@ -236,8 +255,9 @@ async fn list(State(site): State<Site>, visitor: Visitor, Query(filter): Query<F
         .map(|item| Row::of(item, &visitor, now))
         .collect();
     let moves = rows.iter().any(|row| row.item.active_job.is_some());
-    let page = |cursor: &str| format!("/sessions{}", filter.query(&[("cursor", cursor)]));
+    let page = |cursor: &str| format!("/sessions{}", filter.page(&[("cursor", cursor)]));
     html(&SessionsPage {
+        short: rows.len() < ROWS as usize && found.next_cursor.is_some(),
         next: found.next_cursor.as_deref().map(page),
         first: (!filter.cursor.is_empty()).then(|| page("")),
         frame: Frame::of(&site, visitor, "Sessions", "Sessions")

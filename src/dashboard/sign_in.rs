@@ -2,11 +2,12 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::routing::get;
 use serde::Deserialize;
 
+use super::address::Address;
 use super::form::{Form, is_ours};
 use super::page::{Page, go, html, with_status};
 use super::site::Site;
@@ -34,7 +35,7 @@ struct Next {
     next: String,
 }
 
-async fn ask(visitor: Visitor, Query(Next { next }): Query<Next>) -> Page {
+async fn ask(visitor: Visitor, Address(Next { next }): Address<Next>) -> Page {
     html(&SignIn {
         form_token: visitor.form_token,
         next,
@@ -58,12 +59,13 @@ async fn sign_in(State(site): State<Site>, form: Form) -> Page {
     }
     set(
         go(false, next)?,
-        &format!("{cookie}; Path=/; HttpOnly; SameSite=Strict"),
+        &format!("{cookie}; {}", form.visitor.cookie_terms()),
     )
 }
 
 async fn sign_out(form: Form) -> Page {
-    let gone = format!("{TOKEN_COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    let terms = form.visitor.cookie_terms();
+    let gone = format!("{TOKEN_COOKIE}=; {terms}; Max-Age=0");
     set(go(form.visitor.piece, "/sign-in")?, &gone)
 }
 

@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use uuid::Uuid;
 
-use crate::api::{Caller, Scope, cookie};
+use crate::api::{Caller, Scope, Transport, cookie};
 
 /// The cookie that a form's token must equal. A page of another origin can neither read nor set it.
 const FORM_COOKIE: &str = "gavel_form";
@@ -24,6 +24,8 @@ pub(super) struct Visitor {
     pub(super) form_token: String,
     /// Whether htmx asks for a piece of a page.
     pub(super) piece: bool,
+    /// How the request came.
+    transport: Transport,
 }
 
 impl Visitor {
@@ -34,7 +36,13 @@ impl Visitor {
             caller: Caller::default(),
             form_token: String::new(),
             piece: false,
+            transport: Transport::Plain,
         }
+    }
+
+    /// What every cookie says of itself to their browser.
+    pub(super) fn cookie_terms(&self) -> &'static str {
+        cookie_terms(self.transport)
     }
 
     /// Whether they may ask for scores, upload, cancel and rate.
@@ -45,6 +53,14 @@ impl Visitor {
     /// Whether they may pause judges and store criteria.
     pub(super) fn may_admin(&self) -> bool {
         self.caller.may(Scope::Admin)
+    }
+}
+
+/// Scripts can't read it, pages of other sites can't send it; what came over TLS never leaves in the clear.
+fn cookie_terms(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Plain => "Path=/; HttpOnly; SameSite=Strict",
+        Transport::Tls => "Path=/; HttpOnly; SameSite=Strict; Secure",
     }
 }
 
@@ -62,6 +78,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
             caller: parts.extensions.get().cloned().unwrap_or_default(),
             form_token: form_token.unwrap_or_default().0,
             piece: asks_for_piece(&parts.headers),
+            transport: parts.extensions.get().copied().unwrap_or_default(),
         })
     }
 }
@@ -77,10 +94,11 @@ pub(super) async fn visit(mut request: Request, next: Next) -> Response {
     let token = known
         .clone()
         .unwrap_or_else(|| Uuid::new_v4().simple().to_string());
+    let transport = request.extensions().get().copied().unwrap_or_default();
     request.extensions_mut().insert(FormToken(token.clone()));
     let mut response = next.run(request).await;
     if known.is_none() {
-        let cookie = format!("{FORM_COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+        let cookie = format!("{FORM_COOKIE}={token}; {}", cookie_terms(transport));
         if let Ok(value) = HeaderValue::from_str(&cookie) {
             response.headers_mut().append(header::SET_COOKIE, value);
         }

@@ -283,12 +283,7 @@ pub(super) fn calibration(item: &Item) -> Option<(Confidence, f64)> {
     if item.kind != Kind::SqlMetrics {
         return None;
     }
-    let level = text(&item.payload, "confidence")?
-        .trim()
-        .to_ascii_lowercase();
-    let level = Confidence::ALL
-        .into_iter()
-        .find(|known| serde_json::to_value(known).is_ok_and(|name| name == level.as_str()))?;
+    let level = text(&item.payload, "confidence")?.parse().ok()?;
     Some((level, SQL_METRICS.first()?.counted(item)?))
 }
 

@@ -3,8 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
+use super::days::Parts;
 use super::sql::{Row, Sql, decode, sql};
-use super::{Store, StoreError};
+use super::{ScoreFilter, Store, StoreError};
 use crate::job::Kind;
 use crate::score::Criteria;
 
@@ -27,8 +28,22 @@ pub struct CriteriaDefinition {
     pub first_scored_at: Option<DateTime<Utc>>,
 }
 
-/// Definitions with what was made with them, each table of scores looked at once; of one alone, if `hash` names it.
-fn select_definitions(hash: Option<&str>) -> Sql {
+/// What was made with a version, day by day: folded, or counted.
+const FOLDED: &str =
+    "select d.criteria_hash, d.scores, case when d.simulated then 0 else d.scores end as real,
+        case when d.simulated then 0 else d.scores * d.total_score end as points, d.first_scored_at
+     from score_days d where 1 = 1";
+const COUNTED: &str = "select s.criteria_hash, count(*) as scores, sum(case when s.simulated then 0 else 1 end) as real,
+        sum(case when s.simulated then 0 else s.total_score end) as points, min(s.scored_at) as first_scored_at
+     from session_scores s";
+
+/// Definitions with what was made with them; of one alone, if `hash` names it.
+fn select_definitions(hash: Option<&str>, parts: &Parts) -> Sql {
+    let only = |statement: &mut Sql, before: &str| {
+        if let Some(hash) = hash {
+            statement.push(before).push_arg(hash);
+        }
+    };
     let mut statement = sql!(
         "select d.criteria_hash, d.kind, d.criteria_content, d.created_at,
             coalesce(case when d.kind = 'session' then s.scores else e.scores end, 0) as scores,
@@ -36,17 +51,26 @@ fn select_definitions(hash: Option<&str>) -> Sql {
             case when d.kind = 'session' then s.first_scored_at else e.first_scored_at end as first_scored_at
          from scoring_criteria_definitions d
          left join (
-            select criteria_hash, count(*) as scores,
-                cast(avg(case when not simulated then total_score end) as double precision) as mean_total,
-                min(scored_at) as first_scored_at
-            from session_scores where purpose = 'score'"
+            select criteria_hash, cast(sum(scores) as bigint) as scores,
+                cast(sum(points) as double precision) / nullif(sum(real), 0) as mean_total,
+                min(first_scored_at) as first_scored_at"
     );
-    let only = |statement: &mut Sql, before: &str| {
-        if let Some(hash) = hash {
-            statement.push(before).push_arg(hash);
-        }
-    };
-    only(&mut statement, " and criteria_hash = ");
+    parts.push_union(
+        &mut statement,
+        |folded| {
+            folded.push(FOLDED);
+            only(folded, " and d.criteria_hash = ");
+        },
+        |counted| {
+            counted.push(COUNTED);
+            if !parts.counts_all() {
+                counted.push(" join alert_sessions a on a.session_id = s.session_id");
+            }
+            counted.push(" where s.purpose = 'score'");
+            only(counted, " and s.criteria_hash = ");
+        },
+        " group by s.criteria_hash",
+    );
     statement.push(
         " group by criteria_hash
          ) s on s.criteria_hash = d.criteria_hash
@@ -92,7 +116,8 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn criteria(&self, hash: &str) -> Result<Option<CriteriaDefinition>, StoreError> {
         const ATTEMPTED: &str = "reading a criteria definition";
-        let statement = select_definitions(Some(hash));
+        let parts = self.parts_of(&ScoreFilter::default()).await?;
+        let statement = select_definitions(Some(hash), &parts);
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         rows.first()
             .map(definition)
@@ -145,7 +170,8 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn criteria_list(&self) -> Result<Vec<CriteriaDefinition>, StoreError> {
         const ATTEMPTED: &str = "listing criteria definitions";
-        let mut statement = select_definitions(None);
+        let parts = self.parts_of(&ScoreFilter::default()).await?;
+        let mut statement = select_definitions(None, &parts);
         statement.push(" order by d.created_at desc, d.criteria_hash limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         rows.iter()

@@ -220,6 +220,13 @@ pub(super) enum Tx<'c> {
 }
 
 impl Tx<'_> {
+    pub(super) fn dialect(&self) -> Dialect {
+        match self {
+            Self::Postgres(_) => Dialect::Postgres,
+            Self::Sqlite(_) => Dialect::Sqlite,
+        }
+    }
+
     fn link(&mut self) -> Link<'_> {
         match self {
             Self::Postgres(tx) => Link::Postgres(tx),

@@ -1,4 +1,4 @@
-//! The schema's versions, embedded in the binary: one text for both databases, and what only Postgres has.
+//! The schema's versions, embedded in the binary: one text for both databases, and what either says in its own words.
 //!
 //! Never runs by itself, and never on a pool: one connection applies or reverts, under sqlx's advisory lock on Postgres.
 
@@ -38,9 +38,15 @@ const COMMON: &[Version] = &[
     version!(13, "provider_batches", "0013_provider_batches"),
     version!(14, "indexes", "0014_indexes"),
     version!(15, "asked_keys", "0015_asked_keys"),
+    version!(16, "days", "0016_days"),
 ];
 
-const POSTGRES: &[Version] = &[version!(5, "storage", "postgres/0005_storage")];
+const POSTGRES: &[Version] = &[
+    version!(5, "storage", "postgres/0005_storage"),
+    version!(18, "marks", "postgres/0018_marks"),
+];
+
+const SQLITE: &[Version] = &[version!(18, "marks", "sqlite/0018_marks")];
 
 /// Applies what is pending; answers the versions applied.
 pub(super) async fn run<C: Migrate>(
@@ -117,7 +123,7 @@ pub(super) async fn revert<C: Migrate>(
 fn migrator(dialect: Dialect) -> Migrator {
     let own: &[Version] = match dialect {
         Dialect::Postgres => POSTGRES,
-        Dialect::Sqlite => &[],
+        Dialect::Sqlite => SQLITE,
     };
     let migrations = COMMON
         .iter()

@@ -53,6 +53,18 @@ impl Cursor {
         ))
     }
 
+    /// A position in a list by a number of at least 0, then id.
+    pub(super) fn of_number(list: char, number: i64, id: Uuid) -> Self {
+        Self(format!("{list}{number:016x}{}", id.simple()))
+    }
+
+    /// Reads back [`Cursor::of_number`].
+    pub(super) fn number(&self, list: char) -> Result<(i64, Uuid), StoreError> {
+        let (number, id) = self.body(list, 48)?.split_at(16);
+        let number = i64::from_str_radix(number, 16).map_err(|_| self.bad())?;
+        Ok((number, Uuid::try_parse(id).map_err(|_| self.bad())?))
+    }
+
     /// Reads back [`Cursor::of_id`].
     pub(super) fn id(&self, list: char) -> Result<Uuid, StoreError> {
         let text = self.body(list, 32)?;

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::NewSessionScore;
+use super::days::mark_statement;
 use super::db::Tx;
 use super::record::Record;
 use super::sql::{Arg, Sql, decode};
@@ -29,6 +30,9 @@ pub(super) async fn insert(
         .collect();
     if !current.is_empty() {
         tx.execute(&supersede(&current)).await?;
+        let sessions = current.iter().map(|(_, score)| score.session_id);
+        let marks = mark_statement(tx.dialect(), sessions);
+        tx.execute(&marks).await?;
     }
     let mut scores = Vec::with_capacity(scored.len());
     for (record, score) in scored {

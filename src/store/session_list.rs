@@ -1,82 +1,19 @@
-//! The list of sessions: filters, and the current score and active job beside each line.
+//! The list of sessions, with the current score and the active job beside each line.
+//!
+//! A page costs the same however many sessions there are and however few of them a filter finds. It looks at the sessions
+//! next to its place first; where these don't fill it, at the days on which there is anything to find; and when it has looked
+//! at so many, it ends, short or empty, with a cursor behind what it has seen.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::page::bounded;
+use super::session_filter::{Scored, SessionFilter};
+use super::session_sort::SessionPlace;
 use super::sessions::SessionStatus;
 use super::sql::{Row, Sql, sql};
-use super::{Cursor, Dialect, Page, Store, StoreError};
+use super::{Cursor, Page, Store, StoreError};
 use crate::job::{JobId, JobState, text_enum};
-use crate::score::analysis::key_of;
-use crate::score::session::Rating;
-
-text_enum! {
-    /// Which sessions by their score.
-    pub enum Scored {
-        /// Those with a current score.
-        Yes = "yes",
-        /// Those without.
-        No = "no",
-        /// Those with an active job.
-        Running = "running",
-        /// Those whose newest job failed.
-        Failed = "failed",
-    }
-}
-
-/// Which sessions; every field narrows.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SessionFilter {
-    /// Prefix of id, alert type, agent or author, case-insensitive.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub q: Option<String>,
-    /// Where the session stands.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<SessionStatus>,
-    /// By its score.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scored: Option<Scored>,
-    /// By the current score's rating.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rating: Option<Rating>,
-    /// Current score at least.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_score: Option<u8>,
-    /// Current score at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_score: Option<u8>,
-    /// The current score's criteria hash.
-    #[serde(rename = "criteria", skip_serializing_if = "Option::is_none")]
-    pub criteria_hash: Option<String>,
-    /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub criteria_not: Option<String>,
-    /// The current score misses this tool, however it is spelled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing_tool: Option<String>,
-    /// Has this label.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// The agent's name, whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// The alert type, whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub alert_type: Option<String>,
-    /// Completed (else first seen) at or after.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<DateTime<Utc>>,
-    /// Completed (else first seen) before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<DateTime<Utc>>,
-    /// Only these.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ids: Vec<Uuid>,
-}
 
 /// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,23 +44,149 @@ pub struct SessionSummary {
     pub active_job: Option<(JobId, JobState)>,
 }
 
-/// The list's name in its cursors.
-const LIST: char = 's';
+text_enum! {
+    /// In which order sessions are listed.
+    pub enum SessionOrder {
+        /// Those that completed (else were first seen) last first.
+        Newest = "newest",
+        /// Those with the lowest current score first; those without one aren't listed.
+        LowestScore = "lowest_score",
+        /// Those with the highest current score first; those without one aren't listed.
+        HighestScore = "highest_score",
+    }
+}
+
 /// The most ids that a filter takes.
 const IDS: usize = 10_000;
+/// How many sessions next to its place a page looks at first.
+const AHEAD: u32 = 2_000;
+/// How many a page looks at before it ends, filled or not.
+const LOOKED: u32 = 20_000;
+/// How many stretches of days a page looks at before it ends.
+const STRETCHES: usize = 64;
+/// How many scores a page in the order of scores looks at before it ends, filled or not.
+const SCORES_LOOKED: u32 = 4_000;
+/// Jobs so few that all of them are looked at.
+const FEW: u32 = 500;
+
+const ATTEMPTED: &str = "listing sessions";
+
+/// What a page has so far.
+struct Filling {
+    lines: Vec<Line>,
+    limit: u32,
+    order: SessionOrder,
+}
+
+/// A line with its place in the list.
+struct Line {
+    summary: SessionSummary,
+    listed_at: DateTime<Utc>,
+}
+
+impl Filling {
+    /// One more than the page has room for: then there is another page.
+    fn missing(&self) -> u32 {
+        let found = u32::try_from(self.lines.len()).unwrap_or(u32::MAX);
+        (self.limit + 1).saturating_sub(found)
+    }
+
+    fn is_full(&self) -> bool {
+        self.missing() == 0
+    }
+
+    fn add(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+        for row in rows {
+            let line = summary(row).and_then(|summary| {
+                Ok(Line {
+                    summary,
+                    listed_at: row.get("listed_at")?,
+                })
+            });
+            self.lines
+                .push(line.map_err(|e| StoreError::of(ATTEMPTED, &e))?);
+        }
+        Ok(())
+    }
+
+    /// The page. One that isn't full goes on behind where the look ended, or is the last.
+    fn page(self, ended: Option<Cursor>) -> Page<SessionSummary> {
+        let (full, order) = (self.is_full(), self.order);
+        let page = Page::of(self.lines, self.limit, |line| line.cursor(order));
+        Page {
+            items: page.items.into_iter().map(|line| line.summary).collect(),
+            next_cursor: if full { page.next_cursor } else { ended },
+        }
+    }
+}
+
+impl Line {
+    fn cursor(&self, order: SessionOrder) -> Cursor {
+        let id = self.summary.session_id;
+        match order {
+            SessionOrder::Newest => Cursor::of_time(order.list(), self.listed_at, id),
+            SessionOrder::LowestScore | SessionOrder::HighestScore => {
+                let total = self.summary.score.as_ref().map_or(0, |score| score.1);
+                Cursor::of_number(order.list(), total.into(), id)
+            }
+        }
+    }
+}
+
+impl SessionOrder {
+    /// The list's name in its cursors.
+    fn list(self) -> char {
+        match self {
+            Self::Newest => 's',
+            Self::LowestScore => 'l',
+            Self::HighestScore => 'h',
+        }
+    }
+}
+
+/// Where is looked: sessions listed in this time, behind this place.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    from: Option<DateTime<Utc>>,
+    to: Option<DateTime<Utc>>,
+    after: Option<SessionPlace>,
+}
+
+impl Reach {
+    /// Narrows sessions of this name. By one of the two upper ends: given both, Postgres would begin at the place and walk
+    /// down to the time.
+    fn push_to(&self, statement: &mut Sql, name: &str) {
+        if let Some(from) = self.from {
+            statement.push(" and ").push(name);
+            statement.push(".listed_at >= ").push_arg(from);
+        }
+        let place = self
+            .after
+            .filter(|(at, _)| self.to.is_none_or(|to| *at < to));
+        if let Some((at, id)) = place {
+            statement.push(" and (").push(name).push(".listed_at, ");
+            statement.push(name).push(".session_id) < (");
+            statement.push_arg(at).push(", ").push_arg(id).push(")");
+        } else if let Some(to) = self.to {
+            statement.push(" and ").push(name);
+            statement.push(".listed_at < ").push_arg(to);
+        }
+    }
+}
 
 impl Store {
-    /// Lists sessions, newest first (completed, else first seen). `limit` 1-500; at most 10,000 `ids`.
+    /// Lists sessions. `limit` 1-500; at most 10,000 `ids`. A page may be shorter than `limit`, even empty, and have a next
+    /// one: then few of the sessions that it looked at have what the filter asks for.
     ///
     /// # Errors
     /// `BadCursor` for a position that this list didn't give.
     pub async fn sessions(
         &self,
         filter: &SessionFilter,
+        order: SessionOrder,
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<SessionSummary>, StoreError> {
-        const ATTEMPTED: &str = "listing sessions";
         if filter.ids.len() > IDS {
             return Err(StoreError::Unexpected {
                 attempted: ATTEMPTED,
@@ -133,201 +196,258 @@ impl Store {
                 ),
             });
         }
-        let limit = bounded(limit);
-        // The active job by queries of their own: joined, a planner that knows of few active jobs would walk through all of
-        // them for each session.
-        let mut statement = sql!(
-            "select s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
-                s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
-                (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
-                    and a.finished_at is null and a.purpose = 'score') as active_id,
-                (select a.state from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
-                    and a.finished_at is null and a.purpose = 'score') as active_state
-             from alert_sessions s
-             left join session_scores c
+        let filling = Filling {
+            lines: Vec::new(),
+            limit: bounded(limit),
+            order,
+        };
+        match order {
+            SessionOrder::Newest => {
+                let after = after.map(|c| c.time(order.list())).transpose()?;
+                self.newest(filter, after, filling).await
+            }
+            SessionOrder::LowestScore | SessionOrder::HighestScore => {
+                let after = after.map(|c| c.number(order.list())).transpose()?;
+                self.by_score(filter, after, filling).await
+            }
+        }
+    }
+
+    async fn newest(
+        &self,
+        filter: &SessionFilter,
+        after: Option<SessionPlace>,
+        mut filling: Filling,
+    ) -> Result<Page<SessionSummary>, StoreError> {
+        let mut reach = Reach {
+            from: filter.from,
+            to: filter.to,
+            after,
+        };
+        if !filter.ids.is_empty() || self.has_few(filter).await? {
+            self.look_everywhere(filter, reach, &mut filling).await?;
+            return Ok(filling.page(None));
+        }
+        self.look(filter, reach, AHEAD, &mut filling).await?;
+        if filling.is_full() {
+            return Ok(filling.page(None));
+        }
+        let Some(behind) = self.place_behind(reach, AHEAD).await? else {
+            return Ok(filling.page(None));
+        };
+        reach.after = Some(behind);
+        self.look_on_days(filter, reach, filling).await
+    }
+
+    /// Goes on with the days that may have what the filter asks for.
+    async fn look_on_days(
+        &self,
+        filter: &SessionFilter,
+        mut reach: Reach,
+        mut filling: Filling,
+    ) -> Result<Page<SessionSummary>, StoreError> {
+        let list = filling.order.list();
+        let ended = |(at, id)| Some(Cursor::of_time(list, at, id));
+        let from = reach.after.map(|(at, _)| at);
+        let days = self.days_to_look_at(filter, from).await?;
+        let (mut left, mut stretches) = (LOOKED - AHEAD, 0);
+        for stretch in days.stretches() {
+            reach.from = reach.from.max(stretch.from);
+            reach.to = stretch.before;
+            self.look(filter, reach, left, &mut filling).await?;
+            if filling.is_full() {
+                return Ok(filling.page(None));
+            }
+            if stretch.sessions.is_none_or(|sessions| sessions >= left)
+                && let Some(behind) = self.place_behind(reach, left).await?
+            {
+                return Ok(filling.page(ended(behind)));
+            }
+            left = left.saturating_sub(stretch.sessions.unwrap_or(AHEAD));
+            stretches += 1;
+            if let Some(from) = stretch.from.filter(|_| left == 0 || stretches >= STRETCHES) {
+                return Ok(filling.page(ended((from, Uuid::nil()))));
+            }
+            reach.from = filter.from;
+        }
+        let more = days.end().map(|end| (end, Uuid::nil()));
+        Ok(filling.page(more.and_then(ended)))
+    }
+
+    /// Looks at `most` sessions, and takes those that the filter finds.
+    async fn look(
+        &self,
+        filter: &SessionFilter,
+        reach: Reach,
+        most: u32,
+        filling: &mut Filling,
+    ) -> Result<(), StoreError> {
+        let mut statement = sql!("select ");
+        statement.push(LINE).push(" from (select ").push(OF_SESSION);
+        statement.push(" from alert_sessions i where 1 = 1");
+        reach.push_to(&mut statement, "i");
+        statement
+            .push(" order by i.listed_at desc, i.session_id desc limit ")
+            .push_arg(most);
+        statement.push(
+            ") s left join session_scores c
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
-             where 1 = 1"
+             where 1 = 1",
         );
         filter.narrow(&mut statement, self.dialect());
-        if let Some(cursor) = after {
-            let (at, id) = cursor.time(LIST)?;
-            statement.push(" and (s.listed_at, s.session_id) < (");
-            statement.push_arg(at).push(", ").push_arg(id).push(")");
-        }
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
-            .push_arg(i64::from(limit) + 1);
+            .push_arg(filling.missing());
+        filling.add(&self.db.read(ATTEMPTED, &statement).await?)
+    }
+
+    /// Takes those that the filter finds, which are few: the database goes by what they have in common.
+    async fn look_everywhere(
+        &self,
+        filter: &SessionFilter,
+        reach: Reach,
+        filling: &mut Filling,
+    ) -> Result<(), StoreError> {
+        let mut statement = sql!("select ");
+        statement.push(LINE).push(
+            " from alert_sessions s left join session_scores c
+                on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
+             where 1 = 1",
+        );
+        filter.narrow(&mut statement, self.dialect());
+        if let Some(jobs) = filter.scored.and_then(jobs_of) {
+            statement.push(" and s.session_id in (select j.subject_id");
+            statement.push(jobs).push(")");
+        }
+        reach.push_to(&mut statement, "s");
+        statement
+            .push(" order by s.listed_at desc, s.session_id desc limit ")
+            .push_arg(filling.missing());
+        filling.add(&self.db.read(ATTEMPTED, &statement).await?)
+    }
+
+    /// Whether the filter is about jobs of which there are few.
+    async fn has_few(&self, filter: &SessionFilter) -> Result<bool, StoreError> {
+        let Some(jobs) = filter.scored.and_then(jobs_of) else {
+            return Ok(false);
+        };
+        let mut statement = sql!("select count(*) as jobs from (select 1 as one");
+        statement.push(jobs).push(" limit ").push_arg(FEW);
+        statement.push(") few");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
-        let lines: Vec<(SessionSummary, DateTime<Utc>)> = rows
-            .iter()
-            .map(|row| Ok((summary(row)?, row.get("listed_at")?)))
-            .collect::<sqlx::Result<_>>()
+        let count: i64 = rows
+            .first()
+            .map_or(Ok(0), |row| row.get("jobs"))
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        let page = Page::of(lines, limit, |(line, at)| {
-            Cursor::of_time(LIST, *at, line.session_id)
-        });
-        Ok(Page {
-            items: page.items.into_iter().map(|(line, _)| line).collect(),
-            next_cursor: page.next_cursor,
-        })
-    }
-}
-
-impl SessionFilter {
-    /// Appends the conditions to a statement over sessions `s`, their current scores `c` and their active jobs `a`.
-    pub(super) fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
-        if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
-            push_prefix(statement, q);
-        }
-        if let Some(status) = self.status {
-            statement.push(" and s.status = ").push_arg(status.as_str());
-        }
-        if let Some(scored) = self.scored {
-            statement.push(scored.condition());
-        }
-        self.narrow_by_score(statement);
-        if let Some(tag) = &self.tag {
-            match dialect {
-                Dialect::Postgres => {
-                    statement
-                        .push(" and s.tags @> ")
-                        .push_arg(Value::from(vec![tag.as_str()]));
-                }
-                Dialect::Sqlite => {
-                    statement
-                        .push(" and exists (select 1 from json_each(s.tags) t where t.value = ")
-                        .push_arg(tag)
-                        .push(")");
-                }
-            }
-        }
-        if let Some(agent) = &self.agent {
-            statement.push(" and s.agent = ").push_arg(agent);
-        }
-        if let Some(alert_type) = &self.alert_type {
-            statement.push(" and s.alert_type = ").push_arg(alert_type);
-        }
-        if let Some(from) = self.from {
-            statement.push(" and s.listed_at >= ").push_arg(from);
-        }
-        if let Some(to) = self.to {
-            statement.push(" and s.listed_at < ").push_arg(to);
-        }
-        if !self.ids.is_empty() {
-            statement.push(" and s.session_id in ");
-            statement.push_list(self.ids.iter().copied());
-        }
+        Ok(count < i64::from(FEW))
     }
 
-    /// Conditions on the current score: a session without one meets none of them.
-    fn narrow_by_score(&self, statement: &mut Sql) {
-        if let Some(rating) = self.rating {
-            let (least, most) = totals(rating);
-            statement
-                .push(" and c.total_score between ")
-                .push_arg(least);
-            statement.push(" and ").push_arg(most);
-        }
-        if let Some(least) = self.min_score {
-            statement
-                .push(" and c.total_score >= ")
-                .push_arg(i64::from(least));
-        }
-        if let Some(most) = self.max_score {
-            statement
-                .push(" and c.total_score <= ")
-                .push_arg(i64::from(most));
-        }
-        if let Some(hash) = &self.criteria_hash {
-            statement.push(" and c.criteria_hash = ").push_arg(hash);
-        }
-        if let Some(hash) = &self.criteria_not {
-            statement.push(" and c.criteria_hash <> ").push_arg(hash);
-        }
-        if let Some(tool) = &self.missing_tool {
-            statement
-                .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")
-                // A name without a key is nobody's, as null is.
-                .push_arg(key_of(tool))
-                .push(")");
-        }
+    /// The place of the last of the next `n` sessions; `None` if there are fewer.
+    async fn place_behind(&self, reach: Reach, n: u32) -> Result<Option<SessionPlace>, StoreError> {
+        let mut statement =
+            sql!("select i.listed_at, i.session_id from alert_sessions i where 1 = 1");
+        reach.push_to(&mut statement, "i");
+        statement
+            .push(" order by i.listed_at desc, i.session_id desc limit 1 offset ")
+            .push_arg(n.saturating_sub(1));
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.first()
+            .map(|row| Ok((row.get("listed_at")?, row.get("session_id")?)))
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
-}
 
-impl Scored {
-    fn condition(self) -> &'static str {
-        match self {
-            Self::Yes => " and c.score_id is not null",
-            Self::No => " and c.score_id is null",
-            Self::Running => {
-                " and exists (select 1 from scoring_jobs r where r.kind = 'session' and r.subject_id = s.session_id
-                       and r.finished_at is null and r.purpose = 'score')"
-            }
-            Self::Failed => {
-                " and (select j.state from scoring_jobs j
-                       where j.kind = 'session' and j.subject_id = s.session_id and j.purpose = 'score'
-                       order by j.job_id desc limit 1) = 'failed'"
-            }
-        }
-    }
-}
-
-/// The totals that a rating's word stands for, both ends included.
-fn totals(rating: Rating) -> (i64, i64) {
-    let of_rating = |total: &u8| Rating::of(*total) == rating;
-    let least = (0..=100).find(of_rating).unwrap_or(0);
-    let most = (0..=100).rev().find(of_rating).unwrap_or(100);
-    (i64::from(least), i64::from(most))
-}
-
-fn push_prefix(statement: &mut Sql, q: &str) {
-    let mut pattern = String::with_capacity(q.len() + 1);
-    for character in q.to_lowercase().chars() {
-        if matches!(character, '%' | '_' | '!') {
-            pattern.push('!');
-        }
-        pattern.push(character);
-    }
-    pattern.push('%');
-    statement.push(" and (");
-    for column in ["s.alert_type_lower", "s.agent_lower", "s.author_lower"] {
-        statement.push(column).push(" like ");
-        statement.push_arg(pattern.as_str()).push(" escape '!' or ");
-    }
-    match id_range(q) {
-        Some((first, last)) => {
-            statement.push("s.session_id between ").push_arg(first);
-            statement.push(" and ").push_arg(last);
-        }
-        None => {
-            statement.push("1 = 0");
-        }
-    }
-    statement.push(")");
-}
-
-/// The first and the last id that begin with `prefix`, given with or without hyphens; `None` if none can.
-fn id_range(prefix: &str) -> Option<(Uuid, Uuid)> {
-    let hyphens = [8, 13, 18, 23];
-    let hyphenated = prefix.contains('-');
-    let mut digits = String::with_capacity(32);
-    for (place, character) in prefix.char_indices() {
-        if hyphenated && hyphens.contains(&place) {
-            if character != '-' {
-                return None;
-            }
-        } else if character.is_ascii_hexdigit() {
-            digits.push(character);
+    async fn by_score(
+        &self,
+        filter: &SessionFilter,
+        after: Option<(i64, Uuid)>,
+        mut filling: Filling,
+    ) -> Result<Page<SessionSummary>, StoreError> {
+        let walk = ScoreWalk {
+            after,
+            lowest_first: filling.order == SessionOrder::LowestScore,
+        };
+        let mut statement = sql!("select ");
+        statement.push(LINE).push(" from (select i.score_id, i.session_id, i.total_score, i.criteria_hash, i.simulated, i.scored_at");
+        walk.push_to(&mut statement);
+        statement.push(" limit ").push_arg(SCORES_LOOKED);
+        statement.push(") c join alert_sessions s on s.session_id = c.session_id where 1 = 1");
+        filter.narrow(&mut statement, self.dialect());
+        statement.push(if walk.lowest_first {
+            " order by c.total_score, c.session_id limit "
         } else {
-            return None;
+            " order by c.total_score desc, c.session_id desc limit "
+        });
+        statement.push_arg(filling.missing());
+        filling.add(&self.db.read(ATTEMPTED, &statement).await?)?;
+        if filling.is_full() {
+            return Ok(filling.page(None));
         }
+        let mut statement = sql!("select i.total_score, i.session_id");
+        walk.push_to(&mut statement);
+        statement
+            .push(" limit 1 offset ")
+            .push_arg(SCORES_LOOKED - 1);
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let behind: Option<(i64, Uuid)> = rows
+            .first()
+            .map(|row| Ok((row.get("total_score")?, row.get("session_id")?)))
+            .transpose()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        let list = filling.order.list();
+        Ok(filling.page(behind.map(|(total, id)| Cursor::of_number(list, total, id))))
     }
-    if digits.is_empty() || digits.len() > 32 {
-        return None;
+}
+
+/// Current scores in their order, behind a place.
+#[derive(Debug, Clone, Copy)]
+struct ScoreWalk {
+    after: Option<(i64, Uuid)>,
+    lowest_first: bool,
+}
+
+impl ScoreWalk {
+    fn push_to(self, statement: &mut Sql) {
+        statement
+            .push(" from session_scores i where i.superseded_at is null and i.purpose = 'score'");
+        if let Some((total, id)) = self.after {
+            statement.push(" and (i.total_score, i.session_id) ");
+            statement.push(if self.lowest_first { "> (" } else { "< (" });
+            statement.push_arg(total).push(", ").push_arg(id).push(")");
+        }
+        statement.push(if self.lowest_first {
+            " order by i.total_score, i.session_id"
+        } else {
+            " order by i.total_score desc, i.session_id desc"
+        });
     }
-    let first = Uuid::try_parse(&format!("{digits:0<32}")).ok()?;
-    let last = Uuid::try_parse(&format!("{digits:f<32}")).ok()?;
-    Some((first, last))
+}
+
+/// A line of sessions `s` and current scores `c`. The active job by queries of their own: joined, a planner that knows of few
+/// active jobs would walk through all of them for each session.
+const LINE: &str = "s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
+    s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
+    (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
+        and a.finished_at is null and a.purpose = 'score') as active_id,
+    (select a.state from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
+        and a.finished_at is null and a.purpose = 'score') as active_state";
+
+/// What a line and the filters need of a session.
+const OF_SESSION: &str =
+    "i.session_id, i.source, i.status, i.alert_type, i.agent, i.author, i.tags, i.started_at,
+    i.completed_at, i.created_at, i.listed_at, i.alert_type_lower, i.agent_lower, i.author_lower";
+
+/// The jobs `j` that a session has if it is found, where that is about jobs: more than those alone.
+fn jobs_of(scored: Scored) -> Option<&'static str> {
+    match scored {
+        Scored::Yes | Scored::No => None,
+        Scored::Running => Some(
+            " from scoring_jobs j where j.kind = 'session' and j.finished_at is null and j.purpose = 'score'",
+        ),
+        Scored::Failed => Some(
+            " from scoring_jobs j where j.error_class is not null and j.subject_id is not null and j.purpose = 'score'",
+        ),
+    }
 }
 
 fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
@@ -359,31 +479,4 @@ fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
         score,
         active_job,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rating_stands_for_the_totals_that_have_its_word() {
-        assert_eq!(totals(Rating::Failed), (0, 44));
-        assert_eq!(totals(Rating::Weak), (45, 59));
-        assert_eq!(totals(Rating::Adequate), (60, 74));
-        assert_eq!(totals(Rating::Good), (75, 89));
-        assert_eq!(totals(Rating::NearPerfect), (90, 100));
-    }
-
-    #[test]
-    fn a_prefix_of_an_id_is_a_range_of_ids() {
-        let (first, last) = id_range("0190AB").unwrap();
-        assert_eq!(first.to_string(), "0190ab00-0000-0000-0000-000000000000");
-        assert_eq!(last.to_string(), "0190abff-ffff-ffff-ffff-ffffffffffff");
-        let (first, _) = id_range("0190abcd-12").unwrap();
-        assert_eq!(first.to_string(), "0190abcd-1200-0000-0000-000000000000");
-        assert_eq!(id_range("0190abcd-"), id_range("0190abcd"));
-        for text in ["", "x", "0190-abcd", "é", &"0".repeat(33)] {
-            assert_eq!(id_range(text), None, "{text}");
-        }
-    }
 }

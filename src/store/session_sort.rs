@@ -140,14 +140,16 @@ impl Store {
         };
         words.narrow(&mut statement, self.dialect());
         if let Some(batch_id) = look.unless_in {
-            // Not by the batch's index: SQLite would look through all of its items for each session.
+            // Not by the batch's index: SQLite would look through all of its items for each session. And a value rather than
+            // `not exists`: Postgres would read all jobs into a hash table while it knows nothing of how many there are,
+            // which is so until a while after a backlog began.
             statement
                 .push(
-                    " and not exists (select 1 from scoring_jobs o
+                    " and (select min(1) from scoring_jobs o
                         where o.subject_id = s.session_id and case when o.batch_id = ",
                 )
                 .push_arg(batch_id)
-                .push(" then 1 else 0 end = 1)");
+                .push(" then 1 else 0 end = 1) is null");
         }
         statement.push(" then case when ");
         push_standing(&mut statement, look.rules);

@@ -10,6 +10,7 @@ mod deadline;
 mod economy;
 mod ending;
 mod expand;
+mod fold;
 mod handle;
 mod heartbeat;
 pub mod process;
@@ -131,6 +132,7 @@ pub async fn run(
     let draining = soft.child_token();
     around.spawn(rescue(&parts, &options, brakes.clone()).run(draining.clone()));
     around.spawn(expansion(&parts).run(draining.clone()));
+    around.spawn(fold::run(parts.store.clone(), draining.clone()));
     around.spawn(prune::run(
         parts.store.clone(),
         parts.clock.clone(),

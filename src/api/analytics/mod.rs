@@ -3,6 +3,7 @@
 
 mod distribution;
 mod names;
+mod score_tools;
 mod trend;
 
 use std::collections::BTreeSet;
@@ -23,6 +24,7 @@ const FEW: u64 = 20;
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .merge(names::routes())
+        .merge(score_tools::routes())
         .merge(distribution::routes())
         .merge(trend::routes())
 }

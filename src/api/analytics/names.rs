@@ -144,11 +144,16 @@ fn item(name: NameCount, named: Named, scores: u64) -> NameItem {
             .map(spelling)
             .collect(),
         links: match named {
-            Named::MissingTools => Some(NameLinks {
-                sessions: format!("/api/v1/sessions?missing_tool={}", escaped(&name.key)),
-            }),
+            Named::MissingTools => Some(sessions_without(&name.key)),
             Named::Approaches => None,
         },
+    }
+}
+
+/// The sessions whose current score misses the tool of this key.
+pub(super) fn sessions_without(key: &str) -> NameLinks {
+    NameLinks {
+        sessions: format!("/api/v1/sessions?missing_tool={}", escaped(key)),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::api::ApiState;
 use crate::api::params::Params;
 use crate::api::problem::{ApiError, Problem};
 use crate::score::analysis::{Histogram, Period};
-use crate::store::ScoreFilter;
+use crate::store::{By, ScoreFilter};
 
 /// How many periods are told of if no first one is given, this one included.
 const PERIODS: u32 = 30;
@@ -93,7 +93,11 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
         from: Some(from),
         ..chosen.filter(&state).await?
     };
-    let totals = state.store.totals_by_day(&filter).await?;
+    let by = match every {
+        Period::Day | Period::Week => By::Day,
+        Period::Month => By::Month,
+    };
+    let totals = state.store.totals_over_time(&filter, by).await?;
     let counted = Counted::of(&totals);
     let mut lines: BTreeMap<(NaiveDate, &str), Histogram> = BTreeMap::new();
     for count in totals

@@ -82,6 +82,19 @@ impl Problem {
         ApiError::fault(Refusal::Unprocessable, format!("/{name}"), fault).problem()
     }
 
+    /// Parameters of a page's address that are wrong, each with its fault.
+    pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> Self {
+        let fault = |(name, message): (String, String)| Fault {
+            pointer: format!("/{}", super::body::escape(&name)),
+            message,
+        };
+        ApiError::Invalid {
+            refusal: Refusal::Unprocessable,
+            faults: faults.into_iter().map(fault).collect(),
+        }
+        .problem()
+    }
+
     /// A bug of ours.
     pub(crate) fn internal(reason: &str) -> Self {
         tracing::error!(reason, "drawing failed");

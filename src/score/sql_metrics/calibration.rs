@@ -3,6 +3,8 @@
 //! Each level of confidence promises a share of correct answers. The score is `1 − factor · miss`, at least 0, where `miss` is how far the shares
 //! are from the promises on average, each level weighted by its cases: with the factor 3 an average miss of a third is worth nothing.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 /// Below so many cases there is no score.
@@ -13,6 +15,9 @@ const OVERCONFIDENT_BY: f64 = 0.2;
 
 /// What a comparison of shares may be off by.
 const SLACK: f64 = 1e-9;
+
+/// The most that a fault repeats of a confidence, characters.
+const SHOWN: usize = 40;
 
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
@@ -32,6 +37,23 @@ pub enum Confidence {
 impl Confidence {
     /// Every level, highest first: the order of reports.
     pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
+}
+
+impl FromStr for Confidence {
+    type Err = String;
+
+    /// In any case, as cases have it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "high" => Ok(Self::High),
+            "medium" => Ok(Self::Medium),
+            "low" => Ok(Self::Low),
+            _ => {
+                let text: String = text.chars().take(SHOWN).collect();
+                Err(format!("is {text:?}; high, medium or low is expected"))
+            }
+        }
+    }
 }
 
 /// What each level promises, and how hard a miss counts. Checked where it is configured: promises from 0 to 1, a factor above 0. Written as

@@ -55,6 +55,55 @@ impl Server {
 pub(super) const DAY: &str = "2026-01-02T12:00:00Z";
 
 #[tokio::test]
+async fn a_scores_missing_tools_are_counted_over_other_sessions_alone() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let tools = ["kubectl-logs", "Kubectl Logs", "rare"];
+        let session = server.scored_at(DAY, 70, false, &tools).await;
+        for other in ["kubectl_logs", "kubectlLogs"] {
+            server.scored_at(DAY, 60, false, &[other, other]).await;
+        }
+        server
+            .scored_at(DAY, 60, true, &["kubectl-logs", "rare"])
+            .await;
+        // Scored again without the tool: what it missed before doesn't count.
+        let mended = server.scored_at(DAY, 50, false, &["rare"]).await;
+        let again = json!({"force_rescore": true});
+        let again = server.post(&score_path(mended)).json(&again);
+        let job = job_id(&json_of(again.send().await.unwrap(), 202).await);
+        server.succeed(job, 60).await;
+        let score = server.json_of(&score_path(session)).await;
+        let path = format!(
+            "/api/v1/scores/{}/missing-tools",
+            score["score_id"].as_str().unwrap()
+        );
+        let found = server.json_of(&path).await;
+        let told: Vec<_> = found["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| (&item["name"], &item["other_sessions"], &item["more"]))
+            .collect();
+        let no = &json!(false);
+        assert_eq!(
+            told,
+            [
+                (&json!("kubectl-logs"), &json!(2), no),
+                (&json!("rare"), &json!(0), no)
+            ],
+            "{found:#}"
+        );
+        assert_eq!(
+            found["items"][0]["links"]["sessions"],
+            "/api/v1/sessions?missing_tool=kubectllogs"
+        );
+        let unknown = format!("/api/v1/scores/{}/missing-tools", Uuid::now_v7());
+        let unknown = server.get(&unknown).send().await.unwrap();
+        problem_of(unknown, 404, "score-not-found").await;
+    }
+}
+
+#[tokio::test]
 async fn missing_tools_lead_to_their_sessions() {
     for db in stores().await {
         let server = Server::over(db).await;

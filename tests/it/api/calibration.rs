@@ -1,6 +1,9 @@
 //! POST `/api/v1/metrics/calibration`: the figures of the rules, and every fault with its place.
 
+use gavel::store::NewEvaluation;
+
 use super::*;
+use crate::support::stores;
 
 const PATH: &str = "/api/v1/metrics/calibration";
 
@@ -135,5 +138,153 @@ async fn faults_are_told_with_their_place() {
             (status, &problem["errors"][0]["pointer"]),
             (422, &json!(pointer))
         );
+    }
+}
+
+impl Server {
+    /// A batch of SQL cases with these confidences, each ended as right as said (`None`: not ended); answers its id.
+    pub(super) async fn graded(
+        &self,
+        name: &str,
+        cases: &[(Option<&str>, Option<f64>)],
+        simulated: bool,
+    ) -> Uuid {
+        let case = |(confidence, _): &(Option<&str>, Option<f64>)| json!({"generated_sql": "select 1", "expected_sql": "select 2", "confidence": confidence});
+        let items: Vec<Value> = cases.iter().map(case).collect();
+        let body = json!({"kind": "sql_metrics", "name": name, "items": items});
+        let made = self
+            .post("/api/v1/batches")
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
+        let batch = json_of(made, 202).await;
+        let id: Uuid = batch["batch_id"].as_str().unwrap().parse().unwrap();
+        let jobs = format!("/api/v1/jobs?batch_id={id}&limit=500");
+        let jobs = self.json_of(&jobs).await;
+        // Newest first.
+        let jobs = jobs["items"].as_array().unwrap().iter().rev().map(job_id);
+        for (job, (_, correctness)) in jobs.zip(cases) {
+            if let Some(correctness) = correctness {
+                self.grade(job, *correctness, simulated).await;
+            }
+        }
+        id
+    }
+
+    async fn grade(&self, id: JobId, correctness: f64, simulated: bool) {
+        let job = self.claim(id).await;
+        let score = NewEvaluation {
+            score_id: Uuid::now_v7(),
+            kind: job.kind,
+            batch: job.batch,
+            criteria_hash: job.criteria_hash.clone(),
+            total: Some(correctness),
+            passed: Some(correctness >= 1.0),
+            threshold: None,
+            components: json!({ "query_correctness": correctness }),
+            error: None,
+            simulated,
+        };
+        let result = json!({ "metrics": { "query_correctness": { "score": correctness } } });
+        let ending = Ending::Evaluated {
+            score: Box::new(score),
+            result,
+            failure: None,
+        };
+        self.record(&job, ending).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stored_suite_is_calibrated_by_what_has_ended() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let mut cases = vec![(Some("High"), Some(1.0)); 15];
+        cases.extend([(Some("high"), Some(0.0)); 5]);
+        cases.extend([(Some("low"), Some(0.5)); 4]);
+        cases.extend([(None, Some(1.0)), (Some("medium"), None)]);
+        let suite = server.graded("sql", &cases, false).await;
+        let path = |id: Uuid| format!("/api/v1/batches/{id}/calibration");
+        let found = server.json_of(&path(suite)).await;
+        let figures = ["items", "looked_at", "n", "left_out"].map(|name| found[name].clone());
+        assert_eq!(figures, [26, 26, 24, 2].map(Value::from), "{found:#}");
+        assert_eq!(
+            (
+                &found["groups"][0]["accuracy"],
+                &found["groups"][2]["accuracy"]
+            ),
+            (&json!(0.75), &json!(0.5))
+        );
+        assert_eq!(
+            (&found["groups"][1]["n"], &found["simulated"]),
+            (&json!(0), &json!(false))
+        );
+        // What the same cases come to when they are sent.
+        let sent: Vec<Value> = cases
+            .iter()
+            .map(|(confidence, right)| json!({"confidence": confidence, "correctness": right}))
+            .collect();
+        let (_, at_once) = post(&server, &json!({ "cases": sent })).await;
+        assert_eq!(found["score"], at_once["score"]);
+        assert!(found["score"].is_f64(), "{found:#}");
+
+        let (queries, _) = server.cases(&["q"]).await;
+        let other = server.get(&path(queries)).send().await.unwrap();
+        let problem = problem_of(other, 422, "invalid-request").await;
+        assert!(
+            problem["errors"][0]["message"]
+                .as_str()
+                .unwrap()
+                .contains("sql_metrics"),
+            "{problem:#}"
+        );
+        let unknown = server.get(&path(Uuid::now_v7())).send().await.unwrap();
+        problem_of(unknown, 404, "batch-not-found").await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_simulated_judge_graded_is_left_out_beside_real_grades_and_counted() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let mut cases = vec![(Some("high"), Some(1.0)); 20];
+        cases.push((Some("low"), None));
+        let suite = server.graded("sql", &cases, false).await;
+        let open = format!("/api/v1/jobs?batch_id={suite}&state=queued");
+        let open = job_id(&server.json_of(&open).await["items"][0]);
+        server.grade(open, 1.0, true).await;
+        let path = format!("/api/v1/batches/{suite}/calibration");
+        let found = server.json_of(&path).await;
+        assert_eq!(
+            (&found["n"], &found["left_out"], &found["simulated"]),
+            (&json!(20), &json!(1), &json!(false))
+        );
+        assert_eq!(found["groups"][2]["n"], 0, "{found:#}");
+        let warning = found["warnings"][0].as_str().unwrap();
+        assert!(
+            warning.starts_with("1 cases that a simulated judge graded"),
+            "{warning}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_suite_that_a_simulated_judge_graded_says_so() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let suite = server
+            .graded("sql", &[(Some("low"), Some(0.5)); 3], true)
+            .await;
+        let path = format!("/api/v1/batches/{suite}/calibration");
+        let found = server.json_of(&path).await;
+        assert_eq!(
+            (&found["simulated"], &found["n"], &found["score"]),
+            (&json!(true), &json!(3), &Value::Null)
+        );
+        let warnings = found["warnings"].to_string();
+        for part in ["graded by a simulated judge", "20 cases"] {
+            assert!(warnings.contains(part), "{part}: {warnings}");
+        }
     }
 }

@@ -90,3 +90,90 @@ async fn a_bad_range_or_word_is_named() {
         assert!(fault["message"].as_str().unwrap().contains(part), "{fault}");
     }
 }
+
+/// Lets an item of a batch end, having cost this.
+async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
+    let job = server.claim(id).await;
+    let record = Record {
+        fence: Fence {
+            job_id: job.job_id,
+            claim_no: job.claim_no,
+            worker_id: server.worker_id,
+        },
+        ending: Ending::Failed(Failure {
+            class: FailureClass::Unparsable,
+            message: "no reply fits".to_owned(),
+        }),
+        retries: 0,
+        usage: Usage {
+            tokens_in: 100,
+            tokens_out: 10,
+            cost_usd,
+        },
+        at: SystemClock.now(),
+    };
+    let ticket = server.store().record(record).await.unwrap();
+    assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
+}
+
+/// A batch of two items of this name, which cost this.
+async fn batch(server: &Server, name: Option<&str>, cost_usd: Option<f64>) {
+    let case = json!({"generated_sql": "select 1", "expected_sql": "select 2"});
+    let body = json!({"kind": "sql_metrics", "name": name, "items": [case, case]});
+    let made = server.post("/api/v1/batches").json(&body);
+    let made = json_of(made.send().await.unwrap(), 202).await;
+    let id = made["batch_id"].as_str().unwrap();
+    let jobs = server.json_of(&format!("/api/v1/jobs?batch_id={id}")).await;
+    for job in jobs["items"].as_array().unwrap() {
+        ends(server, job_id(job), cost_usd).await;
+    }
+}
+
+#[tokio::test]
+async fn suites_are_billed_by_name_and_what_is_unpriced_is_never_0() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        for (name, cost) in [
+            (Some("nightly"), Some(0.5)),
+            (Some("nightly"), Some(0.25)),
+            (Some("mixed"), Some(0.125)),
+            (Some("mixed"), None),
+            (None, None),
+        ] {
+            batch(&server, name, cost).await;
+        }
+        let path = "/api/v1/analytics/costs/batches";
+        let bill = server.json_of(path).await;
+        let line = |at: usize| {
+            let item = &bill["items"][at];
+            ["name", "batches", "cost_usd", "unpriced_runs", "tokens_in"]
+                .map(|name| item[name].clone())
+        };
+        assert_eq!(
+            line(0),
+            [json!("nightly"), json!(2), json!(1.5), json!(0), json!(400)]
+        );
+        assert_eq!(
+            line(1),
+            [json!("mixed"), json!(2), json!(0.25), json!(2), json!(400)]
+        );
+        assert_eq!(
+            line(2),
+            [Value::Null, json!(1), Value::Null, json!(2), json!(200)]
+        );
+        assert_eq!(
+            (&bill["batches"], &bill["warnings"]),
+            (&json!(5), &json!([]))
+        );
+
+        let first = server.json_of(&format!("{path}?limit=1")).await;
+        assert_eq!(first["items"].as_array().unwrap().len(), 1);
+        assert!(first["warnings"][0].as_str().unwrap().contains("1 dearest"));
+        let before = SystemClock.now().date_naive() - TimeDelta::days(3);
+        let before = server.json_of(&format!("{path}?to={before}")).await;
+        assert_eq!(
+            (&before["items"], &before["batches"]),
+            (&json!([]), &json!(0))
+        );
+    }
+}

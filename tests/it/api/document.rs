@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 60] = [
+const ROUTES: [&str; 63] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
+    "get /api/v1/analytics/costs/batches",
     "get /api/v1/analytics/distribution",
     "get /api/v1/analytics/missing-tools",
     "get /api/v1/analytics/trend",
     "get /api/v1/batches",
     "get /api/v1/batches/compare",
     "get /api/v1/batches/{batch_id}",
+    "get /api/v1/batches/{batch_id}/calibration",
     "get /api/v1/batches/{batch_id}/items",
     "get /api/v1/batches/{batch_id}/items/{item_no}",
     "get /api/v1/batches/{batch_id}/spread",
@@ -25,6 +27,7 @@ const ROUTES: [&str; 60] = [
     "get /api/v1/judges",
     "get /api/v1/queue",
     "get /api/v1/scores/{score_id}",
+    "get /api/v1/scores/{score_id}/missing-tools",
     "get /api/v1/scores/{score_id}/ratings",
     "get /api/v1/scoring/criteria",
     "get /api/v1/scoring/criteria/compare",

@@ -76,6 +76,7 @@ async fn sessions_are_narrowed_by_each_filter() {
             ("criteria=current".to_owned(), vec![good, weak]),
             ("criteria=not_current".to_owned(), vec![]),
             (format!("criteria={hash}"), vec![good, weak]),
+            (format!("criteria={}", &hash[..8]), vec![good, weak]),
             (format!("criteria={}", "0".repeat(64)), vec![]),
             ("tag=gpu".to_owned(), vec![other]),
             ("agent=node-agent".to_owned(), vec![other]),
@@ -107,6 +108,56 @@ async fn sessions_are_narrowed_by_each_filter() {
             .json_of("/api/v1/sessions?criteria=not_current")
             .await;
         assert_eq!(outdated["items"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_listed_by_score_page_after_page() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let mut by_total = Vec::new();
+        for total in [80, 20, 95, 50, 20] {
+            by_total.push((total, server.scored(total).await.0.to_string()));
+        }
+        server.session().await;
+        by_total.sort();
+        let listed = async |query: &str| {
+            let (mut totals, mut cursor) = (Vec::new(), String::new());
+            loop {
+                let path = format!("/api/v1/sessions?{query}&limit=2&cursor={cursor}");
+                let page = server.json_of(&path).await;
+                for item in page["items"].as_array().unwrap() {
+                    let id = item["session_id"].as_str().unwrap().to_owned();
+                    totals.push((item["score"]["total_score"].as_u64().unwrap(), id));
+                }
+                match page["next_cursor"].as_str() {
+                    Some(next) => cursor = next.to_owned(),
+                    None => return totals,
+                }
+            }
+        };
+        let lowest: Vec<(u64, String)> = by_total
+            .into_iter()
+            .map(|(total, id)| (u64::from(total), id))
+            .collect();
+        assert_eq!(listed("sort=lowest_score").await, lowest);
+        let highest: Vec<_> = lowest.iter().rev().cloned().collect();
+        assert_eq!(listed("sort=highest_score").await, highest);
+        assert_eq!(listed("sort=lowest_score&min_score=60").await, lowest[3..]);
+
+        // A cursor belongs to the order that gave it.
+        let page = server.json_of("/api/v1/sessions?sort=lowest_score&limit=2");
+        let cursor = page.await["next_cursor"].as_str().unwrap().to_owned();
+        for path in [
+            format!("/api/v1/sessions?cursor={cursor}"),
+            format!("/api/v1/sessions?sort=highest_score&cursor={cursor}"),
+        ] {
+            let refused = server.get(&path).send().await.unwrap();
+            assert_eq!(refused.status(), 422, "{path}");
+        }
+        let refused = server.get("/api/v1/sessions?sort=best").send().await;
+        let problem = json_of(refused.unwrap(), 422).await;
+        assert_eq!(problem["errors"][0]["pointer"], "/sort", "{problem}");
     }
 }
 

@@ -318,6 +318,26 @@ async fn what_agents_write_stays_text() {
 }
 
 #[tokio::test]
+async fn the_list_is_sorted_by_score_and_keeps_its_filters() {
+    let server = Server::start(sqlite().await, Setup::default()).await;
+    let (low, _) = server.scored(31).await;
+    let (high, _) = server.scored(93).await;
+    let (low, high) = (low.to_string(), high.to_string());
+    let mut browser = Browser::of(&server);
+    let page = browser.get("/sessions?min_score=30").await;
+    assert!(page.shows("/sessions?min_score=30&#38;sort=lowest_score"));
+    let order = |page: &Page| page.text.find(&low) < page.text.find(&high);
+    let page = browser.get("/sessions?sort=lowest_score").await;
+    assert!(order(&page) && page.shows("aria-sort=\"ascending\""));
+    assert!(page.shows("/rescore\""), "the order is no filter");
+    let page = browser
+        .get("/sessions?sort=highest_score&min_score=30")
+        .await;
+    assert!(!order(&page) && page.shows("aria-sort=\"descending\""));
+    assert!(page.shows("/sessions?min_score=30\""), "back to the newest");
+}
+
+#[tokio::test]
 async fn a_score_is_rated_and_a_backlog_planned_before_it_runs() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let (_, score) = server.scored(72).await;

@@ -66,6 +66,7 @@ async fn each_word_of_the_filter_narrows() {
             (json!({"criteria": "current"}), 2),
             (json!({"criteria": current}), 2),
             (json!({"criteria": current.to_ascii_uppercase()}), 2),
+            (json!({"criteria": &current[..8]}), 2),
             (json!({"min_score": 40, "max_score": 40}), 1),
             (json!({"criteria": "not_current"}), 0),
             (json!({"tag": "staging"}), 1),

@@ -1,7 +1,12 @@
 //! The pages over real HTTP, on the API's own server: what a browser without JavaScript gets and may send.
 
+mod address;
 mod batches;
 mod compare;
+mod insights;
+mod rescore;
+mod score;
+mod sign_in;
 
 use super::auth::guarded;
 use super::*;

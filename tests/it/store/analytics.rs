@@ -3,7 +3,8 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use gavel::score::session::{AlternativeApproach, MissingTool, SessionScore};
 use gavel::store::{
-    Ending, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionRecord, Store,
+    By, Ending, MadeBy, Named, NewSessionScore, ScoreFilter, SessionFilter, SessionOrder,
+    SessionRecord, Store,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -191,7 +192,8 @@ async fn totals_are_counted_by_the_day_of_their_session_in_utc() {
         scored_at(store, "2026-01-02T23:59:59.999Z", score_of(60), 'a').await;
         scored_at(store, "2026-01-03T00:00:00+02:00", score_of(60), 'a').await;
         scored_at(store, "2026-01-03T00:00:00Z", simulated(score_of(80)), 'b').await;
-        let days = store.totals_by_day(&ScoreFilter::default()).await.unwrap();
+        let all = ScoreFilter::default();
+        let days = store.totals_over_time(&all, By::Day).await.unwrap();
         let found: Vec<_> = days
             .iter()
             .map(|count| (count.day, count.total, count.scores, count.made_by))
@@ -216,7 +218,10 @@ async fn sessions_are_found_by_a_tool_that_their_current_score_misses() {
             missing_tool: Some("KubectlLogs".to_owned()),
             ..SessionFilter::default()
         };
-        let page = store.sessions(&filter, None, 10).await.unwrap();
+        let page = store
+            .sessions(&filter, SessionOrder::Newest, None, 10)
+            .await
+            .unwrap();
         let ids: Vec<Uuid> = page.items.iter().map(|line| line.session_id).collect();
         assert_eq!(ids, [found]);
     }

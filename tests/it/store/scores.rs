@@ -12,7 +12,7 @@ use super::fixtures::{
 };
 use crate::support;
 
-fn criteria(character: char) -> Criteria {
+pub(super) fn criteria(character: char) -> Criteria {
     Criteria {
         hash: CriteriaHash(hash(character)),
         content: json!({"judge_prompt": "Prüfe {{ALERT_DATA}}", "empty": []}),

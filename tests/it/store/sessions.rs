@@ -3,7 +3,8 @@
 use gavel::job::JobState;
 use gavel::score::session::{Message, Rating};
 use gavel::store::{
-    Cursor, PutOutcome, Scored, SessionFilter, SessionRecord, SessionStatus, Store, StoreError, Use,
+    Cursor, PutOutcome, Scored, SessionFilter, SessionOrder, SessionRecord, SessionStatus, Store,
+    StoreError, Use,
 };
 use serde_json::json;
 use sqlx::Connection as _;
@@ -21,7 +22,10 @@ async fn put(store: &Store, session: &SessionRecord) -> PutOutcome {
 }
 
 async fn find(store: &Store, filter: SessionFilter) -> Vec<Uuid> {
-    let page = store.sessions(&filter, None, 500).await.unwrap();
+    let page = store
+        .sessions(&filter, SessionOrder::Newest, None, 500)
+        .await
+        .unwrap();
     page.items.iter().map(|line| line.session_id).collect()
 }
 
@@ -227,7 +231,10 @@ async fn pages_of_sessions_follow_on_newest_first_even_at_one_moment() {
         let mut after: Option<Cursor> = None;
         loop {
             let filter = SessionFilter::default();
-            let page = store.sessions(&filter, after.as_ref(), 2).await.unwrap();
+            let page = store
+                .sessions(&filter, SessionOrder::Newest, after.as_ref(), 2)
+                .await
+                .unwrap();
             seen.extend(page.items.iter().map(|line| line.session_id));
             after = page.next_cursor;
             if after.is_none() {
@@ -237,7 +244,12 @@ async fn pages_of_sessions_follow_on_newest_first_even_at_one_moment() {
         assert_eq!(seen, expected);
         let bad = Cursor("s00".to_owned());
         let error = store
-            .sessions(&SessionFilter::default(), Some(&bad), 2)
+            .sessions(
+                &SessionFilter::default(),
+                SessionOrder::Newest,
+                Some(&bad),
+                2,
+            )
             .await
             .unwrap_err();
         assert!(matches!(error, StoreError::BadCursor(_)), "{error}");
@@ -251,7 +263,7 @@ async fn a_line_shows_the_session_its_score_and_its_active_job() {
         let session_id = scored_session(store, 66).await;
         let job = accept(store, new_job(Some(session_id))).await;
         let page = store
-            .sessions(&SessionFilter::default(), None, 9)
+            .sessions(&SessionFilter::default(), SessionOrder::Newest, None, 9)
             .await
             .unwrap();
         let line = &page.items[0];
@@ -567,7 +579,11 @@ async fn more_ids_than_are_looked_up_at_once_are_refused() {
             ids: vec![Uuid::nil(); 10_001],
             ..SessionFilter::default()
         };
-        let error = test.store.sessions(&filter, None, 2).await.unwrap_err();
+        let error = test
+            .store
+            .sessions(&filter, SessionOrder::Newest, None, 2)
+            .await
+            .unwrap_err();
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
         assert!(error.to_string().contains("10001 ids"), "{error}");
     }

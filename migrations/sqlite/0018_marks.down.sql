@@ -1,0 +1,2 @@
+drop trigger alert_sessions_changed;
+drop trigger alert_sessions_came;

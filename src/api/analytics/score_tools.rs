@@ -1,0 +1,100 @@
+//! How usual the tools are that one score calls missing: GET `/api/v1/scores/{score_id}/missing-tools`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::names::{NameLinks, sessions_without};
+use crate::api::ApiState;
+use crate::api::params::{Params, Segment, uuid};
+use crate::api::problem::{ApiError, Problem, Refusal};
+use crate::store::{MadeBy, ToolElsewhere};
+
+/// How many sessions are counted for a tool: a tool that everybody lacks costs no more than this many rows.
+const COUNTED: u32 = 1_000;
+
+/// The routes of this file.
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(tools_of_score))
+}
+
+/// A tool that a score calls missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct ScoreTool {
+    /// As the score has it; of several spellings the first.
+    pub(in crate::api) name: String,
+    /// Other sessions whose current score calls it missing, however it is spelled there; counted up to 1,000.
+    pub(in crate::api) other_sessions: i64,
+    /// Whether there are more than that.
+    pub(in crate::api) more: bool,
+    /// Where to go from here.
+    pub(in crate::api) links: NameLinks,
+}
+
+impl From<ToolElsewhere> for ScoreTool {
+    fn from(tool: ToolElsewhere) -> Self {
+        let counted = i64::from(COUNTED);
+        Self {
+            other_sessions: tool.sessions.min(counted),
+            more: tool.sessions > counted,
+            links: sessions_without(&tool.key),
+            name: tool.name,
+        }
+    }
+}
+
+/// The tools that a score calls missing, in its order, each once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(in crate::api) struct ScoreTools {
+    /// The score.
+    pub(in crate::api) score_id: Uuid,
+    /// The tools.
+    pub(in crate::api) items: Vec<ScoreTool>,
+    /// Whether the score is that of a simulated judge: then only simulated ones are counted.
+    pub(in crate::api) simulated: bool,
+    /// Always null: there is one page.
+    pub(in crate::api) next_cursor: Option<String>,
+}
+
+/// Lists the tools that one score calls missing, each with how many other sessions miss it.
+///
+/// Other sessions are counted by their current scores, whatever their criteria and time: real ones for a real score, simulated ones
+/// for a simulated one.
+#[utoipa::path(
+    get, path = "/api/v1/scores/{score_id}/missing-tools", tag = "analytics",
+    params(("score_id" = Uuid, Path, description = "The score")),
+    responses(
+        (status = 200, description = "The tools", body = ScoreTools),
+        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn tools_of_score(
+    State(state): State<ApiState>,
+    Segment(score_id): Segment,
+    params: Params,
+) -> Result<Json<ScoreTools>, ApiError> {
+    let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let row = state.store.score(id).await?;
+    let row = row.ok_or(ApiError::ScoreNotFound(id))?;
+    let simulated = row.score.simulated;
+    let made_by = if simulated {
+        MadeBy::Simulated
+    } else {
+        MadeBy::Judge
+    };
+    let tools = state
+        .store
+        .tools_elsewhere(id, row.session_id, made_by, COUNTED + 1)
+        .await?;
+    Ok(Json(ScoreTools {
+        score_id: id,
+        items: tools.into_iter().map(ScoreTool::from).collect(),
+        simulated,
+        next_cursor: None,
+    }))
+}

@@ -1,0 +1,98 @@
+//! What a page's address asks for: its query string, read into the page's own type. A name that stands there twice is refused in
+//! words, since nobody can tell which of the two is meant.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::Uri;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::page::Fault;
+use crate::api::Problem;
+
+/// The query string of a page.
+#[derive(Debug)]
+pub(super) struct Address<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Address<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+        Ok(Self(read(&parts.uri)?))
+    }
+}
+
+fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
+    let pairs: Vec<(String, String)> = query_of(uri)?;
+    let mut given = BTreeMap::<String, usize>::new();
+    for (name, _) in pairs {
+        *given.entry(name).or_default() += 1;
+    }
+    let twice: Vec<(String, String)> = given
+        .into_iter()
+        .filter(|(_, times)| *times > 1)
+        .map(|(name, times)| {
+            let message = format!("is given {times} times: keep one of them in the address");
+            (name, message)
+        })
+        .collect();
+    if twice.is_empty() {
+        query_of(uri)
+    } else {
+        Err(Box::new(Problem::of_parameters(twice)))
+    }
+}
+
+fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
+    let read = Query::<T>::try_from_uri(uri);
+    read.map(|Query(asked)| asked).map_err(|error| {
+        let message = format!(
+            "can't be read: {}; clear the address behind the question mark",
+            error.body_text()
+        );
+        Box::new(Problem::of_field("query", &message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    struct Filter {
+        q: String,
+        tag: String,
+    }
+
+    fn asked(query: &str) -> Result<Filter, Box<Problem>> {
+        read(&format!("/sessions?{query}").parse().unwrap())
+    }
+
+    #[test]
+    fn each_name_that_is_given_twice_is_told_with_its_remedy() {
+        let problem = asked("q=a&tag=x&q=b&tag=&more=1&q=").unwrap_err();
+        let told: Vec<_> = problem
+            .errors
+            .iter()
+            .map(|fault| (fault.pointer.as_str(), fault.message.as_str()))
+            .collect();
+        assert_eq!(problem.status, 422);
+        assert_eq!(
+            told,
+            [
+                ("/q", "is given 3 times: keep one of them in the address"),
+                ("/tag", "is given 2 times: keep one of them in the address"),
+            ]
+        );
+    }
+
+    #[test]
+    fn each_name_once_is_read_and_a_strange_one_is_passed_over() {
+        let filter = asked("tag=a%20b&q=&strange=1").unwrap();
+        assert_eq!((filter.q.as_str(), filter.tag.as_str()), ("", "a b"));
+        assert_eq!(asked("").unwrap(), Filter::default());
+    }
+}

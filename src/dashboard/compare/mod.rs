@@ -1,0 +1,167 @@
+//! `/compare?a=&b=`: two batches, two versions of the criteria, or two scores of a session side by side. What turned stands first.
+
+mod batches;
+mod criteria;
+mod scores;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::address::Address;
+use super::batches::{Batch, List};
+use super::form::query;
+use super::frame::Frame;
+use super::page::{Page, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+
+/// How many of the last batches can be chosen.
+const CHOICES: &str = "100";
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/compare", get(compare))
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Pair {
+    a: String,
+    b: String,
+}
+
+impl Pair {
+    fn query(&self) -> String {
+        query(&[("a", &self.a), ("b", &self.b)])
+    }
+
+    fn swapped(&self) -> String {
+        format!("/compare{}", query(&[("a", &self.b), ("b", &self.a)]))
+    }
+
+    /// Ids of batches and of scores are UUIDs; hashes aren't.
+    fn ids(&self) -> Option<(Uuid, Uuid)> {
+        let id = |text: &str| Uuid::try_parse(text.trim()).ok();
+        Some((id(&self.a)?, id(&self.b)?))
+    }
+}
+
+async fn compare(State(site): State<Site>, visitor: Visitor, Address(pair): Address<Pair>) -> Page {
+    if pair.a.is_empty() || pair.b.is_empty() {
+        return choose(&site, visitor, pair).await;
+    }
+    let Some((a, _)) = pair.ids() else {
+        return criteria::compare(&site, visitor, pair).await;
+    };
+    let batch = format!("/api/v1/batches/{a}");
+    match site.door.find::<Batch>(&visitor.caller, &batch).await? {
+        Some(_) => batches::compare(&site, visitor, pair).await,
+        None => scores::compare(&site, visitor, pair).await,
+    }
+}
+
+/// Something that can be chosen.
+struct Choice {
+    value: String,
+    text: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Criteria {
+    items: Vec<Version>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Version {
+    criteria_hash: String,
+    kind: String,
+    is_current: bool,
+    scores: i64,
+}
+
+#[derive(Template)]
+#[template(path = "compare_choose.html")]
+struct ChoosePage {
+    frame: Frame,
+    pair: Pair,
+    batches: Vec<Choice>,
+    criteria: Vec<Choice>,
+}
+
+async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
+    let recent = format!("/api/v1/batches?limit={CHOICES}");
+    let (recent, versions) = tokio::try_join!(
+        site.door.get::<List>(&visitor.caller, &recent),
+        site.door
+            .get::<Criteria>(&visitor.caller, "/api/v1/scoring/criteria"),
+    )?;
+    let now = site.about.clock.now();
+    let batch = |batch: Batch| Choice {
+        value: batch.batch_id.to_string(),
+        text: format!(
+            "{} · {} · {} · {}",
+            batch.title(),
+            batch.kind_word(),
+            batch.done(),
+            words::moment(batch.times.created_at, now).ago
+        ),
+    };
+    let version = |version: Version| Choice {
+        text: format!(
+            "{}{} · {} scores",
+            words::short(&version.criteria_hash),
+            if version.is_current { " (current)" } else { "" },
+            words::grouped(version.scores)
+        ),
+        value: version.criteria_hash,
+    };
+    let cases = recent.items.into_iter().filter(|b| b.kind != "session");
+    let versions = versions.items.into_iter().filter(|v| v.kind == "session");
+    html(&ChoosePage {
+        batches: cases.map(batch).collect(),
+        criteria: versions.map(version).collect(),
+        frame: Frame::of(site, visitor, "Batches", "Compare").await,
+        pair,
+    })
+}
+
+/// A figure of both sides.
+struct Row {
+    name: String,
+    a: String,
+    b: String,
+    difference: String,
+    class: &'static str,
+    n: String,
+}
+
+/// Better is up, whatever the colour says.
+fn class(difference: f64) -> &'static str {
+    match words::points(difference).chars().next() {
+        Some('+') => "up",
+        Some('−') => "down",
+        Some(_) | None => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_two_ids_are_ids() {
+        let id = Uuid::nil().to_string();
+        let pair = |a: &str, b: &str| Pair {
+            a: a.to_owned(),
+            b: b.to_owned(),
+        };
+        assert!(pair(&id, &id).ids().is_some());
+        assert!(pair(&id, "current").ids().is_none());
+        assert!(pair(&"a".repeat(64), &id).ids().is_none());
+    }
+}

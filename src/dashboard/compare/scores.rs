@@ -1,0 +1,111 @@
+//! Two scores of a session side by side.
+
+use askama::Template;
+
+use super::super::form::segment;
+use super::super::frame::Frame;
+use super::super::page::{Fault, Page, html};
+use super::super::score::Score;
+use super::super::sessions::Badge;
+use super::super::site::Site;
+use super::super::visitor::Visitor;
+use super::super::words;
+use super::{Pair, Row, class};
+
+#[derive(Template)]
+#[template(path = "compare_scores.html")]
+struct ScoresPage {
+    frame: Frame,
+    pair: Pair,
+    a: Score,
+    b: Score,
+    rows: Vec<Row>,
+}
+
+impl ScoresPage {
+    fn sides(&self) -> [(&'static str, &Score, Badge); 2] {
+        [
+            ("Before", &self.a, self.a.badge()),
+            ("After", &self.b, self.b.badge()),
+        ]
+    }
+}
+
+/// Draws the page of two scores.
+pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
+    let read = async |id: &str| -> Result<Score, Fault> {
+        let path = format!("/api/v1/scores/{}", segment(id.trim()));
+        Ok(site.door.get::<Score>(&visitor.caller, &path).await?)
+    };
+    let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
+    let frame = Frame::of(site, visitor, "Sessions", "Compare scores").await;
+    html(&ScoresPage {
+        rows: score_rows(&a, &b),
+        frame,
+        pair,
+        a,
+        b,
+    })
+}
+
+/// The total, then every dimension that either has.
+fn score_rows(a: &Score, b: &Score) -> Vec<Row> {
+    let row = |name: &str, a: Option<f64>, b: Option<f64>| {
+        let difference = a.zip(b).map(|(a, b)| b - a);
+        let text = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| v.to_string());
+        Row {
+            name: name.replace('_', " "),
+            a: text(a),
+            b: text(b),
+            difference: difference.map_or_else(|| "–".to_owned(), words::points),
+            class: difference.map_or("", class),
+            n: String::new(),
+        }
+    };
+    let of = |score: &Score, name: &str| {
+        let part = score.parts.iter().find(|part| part.name == name);
+        part.map(|part| part.points)
+    };
+    let total = (f64::from(a.total), f64::from(b.total));
+    let mut rows = vec![row("Total", Some(total.0), Some(total.1))];
+    let more = b.parts.iter().filter(|part| of(a, &part.name).is_none());
+    let parts = a.parts.iter().chain(more);
+    rows.extend(parts.map(|part| row(&part.name, of(a, &part.name), of(b, &part.name))));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use uuid::Uuid;
+
+    fn score(total: u8, parts: &Value) -> Score {
+        serde_json::from_value(json!({"score_id": Uuid::nil(), "session_id": Uuid::nil(), "job_id": Uuid::nil(),
+            "total_score": total, "score_breakdown": parts, "score_reasoning": "r", "missing_tools": [],
+            "alternative_approaches": [], "flags": [], "criteria_hash": "c".repeat(64), "is_current_criteria": true,
+            "judge": {"provider": "p", "model": "m"}, "simulated": false, "scored_triggered_by": "ann",
+            "scored_at": "2026-11-22T12:00:00Z", "usage": {"tokens_in": 1, "tokens_out": 1, "cost_usd": null}}))
+        .unwrap()
+    }
+
+    #[test]
+    fn scores_are_compared_by_each_dimension_that_either_has() {
+        let a = score(70, &json!({"flow": 20.0, "tools": 10.0}));
+        let b = score(64, &json!({"flow": 22.5, "outcome": 9.0}));
+        let rows = score_rows(&a, &b);
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| (row.name.as_str(), row.difference.as_str(), row.class))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("Total", "−6", "down"),
+                ("flow", "+2.5", "up"),
+                ("tools", "–", ""),
+                ("outcome", "–", "")
+            ]
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! Calibration: whether the confidence of a suite's cases says how often they are right. Too few cases are said, not drawn.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::super::batches::List;
+use super::super::chart::{Chart, Promise, reliability};
+use super::super::form::{query, segment};
+use super::super::page::Fault;
+use super::super::site::Site;
+use super::super::visitor::Visitor;
+use super::super::words;
+
+/// How many of the last suites can be chosen.
+const SUITES: &str = "20";
+
+/// A suite's calibration as the API answers it.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    batch_id: Uuid,
+    looked_at: i64,
+    simulated: bool,
+    score: Option<f64>,
+    interpretation: Option<String>,
+    warnings: Vec<String>,
+    groups: Vec<Group>,
+    n: i64,
+    left_out: i64,
+    ece: Option<f64>,
+    brier: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    confidence: String,
+    n: i64,
+    target: f64,
+    accuracy: Option<f64>,
+    interval: Option<[f64; 2]>,
+}
+
+/// A suite that can be chosen.
+pub(super) struct Suite {
+    pub(super) id: String,
+    pub(super) text: String,
+    pub(super) chosen: bool,
+}
+
+/// The part of the page.
+pub(super) struct Calibration {
+    /// The suites that have a confidence, newest first.
+    pub(super) suites: Vec<Suite>,
+    /// What is drawn; `None`: too little.
+    pub(super) chart: Option<Chart>,
+    /// What there is to say instead of, or beside, the drawing.
+    pub(super) says: String,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Calibration {
+    /// The calibration of the suite that the address names, else of the newest.
+    pub(super) async fn read(site: &Site, visitor: &Visitor, chosen: &str) -> Result<Self, Fault> {
+        let (door, caller) = (&site.door, &visitor.caller);
+        let asked = query(&[("kind", "sql_metrics"), ("limit", SUITES)]);
+        let newest: List = door.get(caller, &format!("/api/v1/batches{asked}")).await?;
+        let now = site.about.clock.now();
+        let mut suites = suites(newest, now);
+        let id = match (chosen, suites.first()) {
+            ("", None) => return Ok(Self::nothing(suites)),
+            ("", Some(first)) => first.id.clone(),
+            (named, _) => named.to_owned(),
+        };
+        let path = format!("/api/v1/batches/{}/calibration", segment(&id));
+        let answer: Answer = door.get(caller, &path).await?;
+        let id = answer.batch_id.to_string();
+        if !suites.iter().any(|suite| suite.id == id) {
+            suites.push(Suite {
+                text: format!("Batch {}", words::short(&id)),
+                id: id.clone(),
+                chosen: false,
+            });
+        }
+        for suite in &mut suites {
+            suite.chosen = suite.id == id;
+        }
+        Ok(Self::of(suites, answer))
+    }
+
+    fn nothing(suites: Vec<Suite>) -> Self {
+        Self {
+            suites,
+            chart: None,
+            says: "No suite of SQL metrics is stored. Upload one whose cases have a confidence and an expected query."
+                .to_owned(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn of(suites: Vec<Suite>, answer: Answer) -> Self {
+        let levels: Vec<Promise> = answer.groups.iter().filter_map(Group::promise).collect();
+        let Some(score) = answer.score else {
+            let says = format!(
+                "{} cases count, {} items don't, without a confidence or a correctness that counts: fewer than 20 say nothing, so nothing is drawn.",
+                words::grouped(answer.n),
+                words::grouped(answer.left_out)
+            );
+            return Self {
+                suites,
+                chart: None,
+                says,
+                warnings: Vec::new(),
+            };
+        };
+        let meaning = answer.interpretation.unwrap_or_default();
+        let graded = if answer.simulated {
+            ", graded by a simulated judge"
+        } else {
+            ""
+        };
+        let says = format!(
+            "Score {score:.2}: {}{}. {} cases{graded}; the dashed line is where a promise is kept.",
+            meaning.get(..1).unwrap_or_default().to_lowercase(),
+            meaning.get(1..).unwrap_or_default(),
+            words::grouped(answer.n),
+        );
+        let two = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.2}"));
+        Self {
+            suites,
+            chart: Some(reliability("Confidence against correctness", says, &levels)),
+            says: format!(
+                "{} of {} items don't count, without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
+                words::grouped(answer.left_out),
+                words::grouped(answer.looked_at),
+                two(answer.ece),
+                two(answer.brier)
+            ),
+            warnings: answer.warnings,
+        }
+    }
+}
+
+impl Group {
+    /// A level that has cases.
+    fn promise(&self) -> Option<Promise> {
+        Some(Promise {
+            name: self.confidence.clone(),
+            promised: self.target,
+            kept: self.accuracy?,
+            interval: self.interval?,
+            cases: self.n,
+        })
+    }
+}
+
+fn suites(newest: List, now: DateTime<Utc>) -> Vec<Suite> {
+    let suite = |batch: super::super::batches::Batch| Suite {
+        text: format!(
+            "{} · {} · {}",
+            batch.title(),
+            batch.done(),
+            words::moment(batch.times.created_at, now).ago
+        ),
+        id: batch.batch_id.to_string(),
+        chosen: false,
+    };
+    newest.items.into_iter().map(suite).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use askama::Template as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn answer(score: Option<f64>, n: i64) -> Calibration {
+        let group = |confidence: &str, n: i64, target: f64, accuracy: Value| {
+            let interval = accuracy.as_f64().map(|a| [a - 0.1, a + 0.1]);
+            json!({"confidence": confidence, "n": n, "target": target, "accuracy": accuracy, "interval": interval})
+        };
+        let answer = json!({"batch_id": Uuid::nil(), "looked_at": n + 3, "simulated": false, "score": score,
+            "interpretation": score.map(|_| "Confidence levels accurately predict correctness"),
+            "warnings": ["w"], "n": n, "left_out": 3, "ece": 0.04, "brier": 0.1, "groups": [
+                group("high", n, 0.95, json!(0.9)), group("medium", 0, 0.75, Value::Null)]});
+        Calibration::of(Vec::new(), serde_json::from_value(answer).unwrap())
+    }
+
+    #[test]
+    fn a_level_without_cases_is_in_no_drawing_and_in_no_table() {
+        let drawn = answer(Some(0.917), 45);
+        let page = drawn.chart.unwrap().render().unwrap();
+        for part in [
+            "Score 0.92: confidence levels accurately predict correctness. 45 cases;",
+            "<td>high</td>",
+            "<td>90 %</td>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("medium"), "{page}");
+        assert!(
+            drawn.says.contains("error 0.04, Brier score 0.10"),
+            "{}",
+            drawn.says
+        );
+        assert_eq!(drawn.warnings, ["w"]);
+    }
+
+    #[test]
+    fn too_few_cases_are_said_and_not_drawn() {
+        let few = answer(None, 19);
+        assert!(few.chart.is_none());
+        assert!(
+            few.says.starts_with("19 cases count, 3 items don't"),
+            "{}",
+            few.says
+        );
+    }
+}

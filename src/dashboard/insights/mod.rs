@@ -1,0 +1,210 @@
+//! `/insights`: what criteria and agents do over time. Too few scores are said, not drawn.
+
+mod calibration;
+mod cost;
+mod trust;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use serde::Deserialize;
+
+use super::address::Address;
+use super::chart::Chart;
+use super::figures::{Distribution, Name, Names, Trend, days_ago, percent};
+use super::form::query;
+use super::frame::Frame;
+use super::page::{Fault, Page, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+use calibration::Calibration;
+use cost::{BatchCosts, Costs, SuiteCost};
+use trust::{Agreement, Trust};
+
+/// How many names are shown.
+const NAMES: &str = "15";
+/// How many suites are shown by their cost.
+const SUITES: &str = "15";
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/insights", get(insights))
+}
+
+/// Of what time and criteria.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Choice {
+    criteria: String,
+    days: String,
+    /// The batch whose calibration is shown.
+    suite: String,
+}
+
+impl Choice {
+    fn days(&self) -> i64 {
+        let days = self.days.parse().unwrap_or(90);
+        if matches!(days, 14 | 30 | 90 | 365) {
+            days
+        } else {
+            90
+        }
+    }
+}
+
+/// A name with how often it comes up.
+struct Frequent {
+    name: String,
+    sessions: String,
+    share: String,
+    width: f64,
+    to: String,
+}
+
+#[derive(Template)]
+#[template(path = "insights.html")]
+struct Insights {
+    frame: Frame,
+    choice: Choice,
+    days: i64,
+    scores: i64,
+    warnings: Vec<String>,
+    distribution: Option<Chart>,
+    trend: Option<Chart>,
+    missing: Vec<Frequent>,
+    approaches: Vec<Frequent>,
+    calibration: Calibration,
+    costs: Option<Chart>,
+    suites: Vec<SuiteCost>,
+    suite_warnings: Vec<String>,
+    spent: String,
+    calls: String,
+    trust: Vec<Trust>,
+}
+
+/// What the API answers about a time and criteria.
+struct Figures {
+    distribution: Distribution,
+    trend: Trend,
+    missing: Names,
+    approaches: Names,
+    costs: Costs,
+    suites: BatchCosts,
+    agreement: Option<Agreement>,
+}
+
+impl Figures {
+    async fn read(site: &Site, visitor: &Visitor, choice: &Choice) -> Result<Self, Fault> {
+        let (door, caller, days) = (&site.door, &visitor.caller, choice.days());
+        let from = days_ago(site.about.clock.now(), days);
+        let asked = |route: &str, more: &[(&str, &str)]| {
+            let mut pairs = vec![
+                ("from", from.as_str()),
+                ("criteria", choice.criteria.as_str()),
+            ];
+            pairs.extend_from_slice(more);
+            format!("/api/v1/analytics/{route}{}", query(&pairs))
+        };
+        let limit = [("limit", NAMES)];
+        let every = [("every", if days > 100 { "month" } else { "day" })];
+        let (distribution, trend) = (asked("distribution", &[]), asked("trend", &every));
+        let (missing, approaches) = (asked("missing-tools", &limit), asked("approaches", &limit));
+        let day = from.get(..10).unwrap_or(&from);
+        let costs = format!("/api/v1/analytics/costs?from={day}");
+        let suites = format!("/api/v1/analytics/costs/batches?from={day}&limit={SUITES}");
+        let criteria = match choice.criteria.as_str() {
+            "any" => "",
+            named => named,
+        };
+        let agreement = format!(
+            "/api/v1/analytics/agreement{}",
+            query(&[("criteria", criteria)])
+        );
+        let (distribution, trend, missing, approaches, costs, suites, agreement) = tokio::try_join!(
+            door.get::<Distribution>(caller, &distribution),
+            door.get::<Trend>(caller, &trend),
+            door.get::<Names>(caller, &missing),
+            door.get::<Names>(caller, &approaches),
+            door.get::<Costs>(caller, &costs),
+            door.get::<BatchCosts>(caller, &suites),
+            door.find::<Agreement>(caller, &agreement),
+        )?;
+        Ok(Self {
+            distribution,
+            trend,
+            missing,
+            approaches,
+            costs,
+            suites,
+            agreement,
+        })
+    }
+}
+
+async fn insights(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Address(choice): Address<Choice>,
+) -> Page {
+    let figures = Figures::read(&site, &visitor, &choice).await?;
+    let Figures {
+        distribution,
+        trend,
+        missing,
+        approaches,
+        costs,
+        suites,
+        agreement,
+    } = figures;
+    let calibration = Calibration::read(&site, &visitor, choice.suite.trim()).await?;
+    let total = &costs.total;
+    html(&Insights {
+        frame: Frame::of(&site, visitor, "Insights", "Insights").await,
+        days: choice.days(),
+        scores: distribution.scores,
+        distribution: distribution.chart(),
+        warnings: distribution.warnings,
+        trend: trend.chart(),
+        missing: frequent(missing.items, |name| {
+            format!("/sessions{}", query(&[("missing_tool", name)]))
+        }),
+        approaches: frequent(approaches.items, |_| String::new()),
+        spent: words::usd(total.cost_usd),
+        calls: format!(
+            "{} calls, {} without a good reply, {} without a price",
+            words::grouped(total.calls),
+            words::grouped(total.failed_calls),
+            words::grouped(total.unpriced_calls)
+        ),
+        costs: cost::chart(&costs),
+        suite_warnings: suites.warnings.clone(),
+        suites: suites.rows(),
+        calibration,
+        trust: agreement.map_or_else(Vec::new, |report| {
+            report.scales.into_iter().map(Trust::of).collect()
+        }),
+        choice,
+    })
+}
+
+fn frequent(names: Vec<Name>, to: impl Fn(&str) -> String) -> Vec<Frequent> {
+    let most = names
+        .iter()
+        .map(|name| name.sessions)
+        .max()
+        .unwrap_or(1)
+        .max(1);
+    let width = |n: i64| f64::from(u32::try_from(100 * n / most).unwrap_or(0));
+    names
+        .into_iter()
+        .map(|name| Frequent {
+            to: to(&name.name),
+            sessions: words::grouped(name.sessions),
+            share: percent(name.share),
+            width: width(name.sessions),
+            name: name.name,
+        })
+        .collect()
+}

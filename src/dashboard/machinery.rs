@@ -1,0 +1,140 @@
+//! What does the work, as the API tells it: the queue, the workers, the judges. The head of every page and the queue's page read it
+//! here, and nowhere else.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+
+use crate::api::{Caller, Door, Problem};
+
+/// The queue, the workers and the judges at one time.
+#[derive(Debug)]
+pub(super) struct Machinery {
+    pub(super) queue: Queue,
+    pub(super) workers: Vec<Worker>,
+    pub(super) judges: Vec<Judge>,
+}
+
+impl Machinery {
+    /// Asks the API for all three at once.
+    pub(super) async fn read(door: &Door, caller: &Caller) -> Result<Self, Box<Problem>> {
+        let (queue, workers, judges) = tokio::try_join!(
+            door.get::<Queue>(caller, "/api/v1/queue"),
+            door.get::<Listed<Worker>>(caller, "/api/v1/workers"),
+            door.get::<Listed<Judge>>(caller, "/api/v1/judges"),
+        )?;
+        Ok(Self {
+            queue,
+            workers: workers.items,
+            judges: judges.items,
+        })
+    }
+}
+
+/// Asks for the judges alone.
+pub(super) async fn judges(door: &Door, caller: &Caller) -> Result<Vec<Judge>, Box<Problem>> {
+    let judges: Listed<Judge> = door.get(caller, "/api/v1/judges").await?;
+    Ok(judges.items)
+}
+
+#[derive(Debug, Deserialize)]
+struct Listed<T> {
+    items: Vec<T>,
+}
+
+/// The queue: how much there is of each state, and who stopped it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Queue {
+    pub(super) paused: bool,
+    pub(super) brake: Option<Brake>,
+    pub(super) counts: Counts,
+}
+
+/// Jobs by state.
+#[derive(Debug, Deserialize)]
+pub(super) struct Counts {
+    pub(super) queued: i64,
+    pub(super) running: i64,
+    pub(super) waiting: i64,
+    pub(super) succeeded_24h: i64,
+    pub(super) failed_24h: i64,
+}
+
+/// A worker that was heard in the last day.
+#[derive(Debug, Deserialize)]
+pub(super) struct Worker {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) started_at: DateTime<Utc>,
+    pub(super) heartbeat_at: DateTime<Utc>,
+    pub(super) in_hand: i32,
+    pub(super) state: String,
+    pub(super) alive: bool,
+}
+
+/// A judge with its gates.
+#[derive(Debug, Deserialize)]
+pub(super) struct Judge {
+    pub(super) name: String,
+    pub(super) configured: bool,
+    pub(super) remedy: Option<String>,
+    pub(super) simulated: bool,
+    pub(super) kinds: Vec<String>,
+    pub(super) brake: Option<Brake>,
+    pub(super) gates: Vec<Gate>,
+    pub(super) spent: Spent,
+}
+
+/// Who stopped a queue or a judge, and why.
+#[derive(Debug, Deserialize)]
+pub(super) struct Brake {
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) set_by: String,
+    pub(super) since: DateTime<Utc>,
+    pub(super) until: Option<DateTime<Utc>>,
+}
+
+/// A way to a judge as one process sees it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Gate {
+    pub(super) breaker: String,
+    pub(super) reason: Option<String>,
+    pub(super) until: Option<DateTime<Utc>>,
+    pub(super) in_flight: i32,
+    pub(super) last_error: Option<String>,
+}
+
+/// What a judge cost.
+#[derive(Debug, Deserialize)]
+pub(super) struct Spent {
+    pub(super) today_usd: Option<f64>,
+}
+
+impl Judge {
+    /// Whether it is set up, asked for, or stopped.
+    pub(super) fn matters(&self) -> bool {
+        self.configured || !self.kinds.is_empty() || self.brake.is_some()
+    }
+
+    /// Why it lets nothing through, if it is one that is used.
+    pub(super) fn stopped(&self) -> Option<(String, String)> {
+        let reason = match (
+            &self.brake,
+            self.gates.iter().find_map(|g| g.reason.clone()),
+        ) {
+            (Some(brake), _) => brake.reason.clone(),
+            (None, Some(reason)) => reason,
+            (None, None) if !self.configured && !self.kinds.is_empty() => {
+                return Some((self.name.clone(), "not configured".to_owned()));
+            }
+            (None, None) => return None,
+        };
+        let word = match reason.as_str() {
+            "breaker_open" => "failing",
+            "exhausted" => "out of quota",
+            "budget" => "cap reached",
+            other => other,
+        };
+        Some((self.name.clone(), word.to_owned()))
+    }
+}

@@ -1,0 +1,88 @@
+//! Tools that a score calls missing, each with how many other sessions miss it.
+
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+use crate::api::Problem;
+
+/// A tool that a score calls missing.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct MissingTool {
+    pub(super) tool_name: String,
+    pub(super) rationale: String,
+    /// How many other sessions miss it, in words; empty where that isn't asked for.
+    #[serde(skip)]
+    pub(super) elsewhere: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Elsewhere {
+    items: Vec<ToolElsewhere>,
+}
+
+/// One of a score's tools, counted over other sessions.
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolElsewhere {
+    name: String,
+    other_sessions: i64,
+    more: bool,
+}
+
+impl ToolElsewhere {
+    fn says(&self) -> String {
+        match (self.other_sessions, self.more) {
+            (0, _) => "asked for in no other session".to_owned(),
+            (1, false) => "asked for in 1 other session".to_owned(),
+            (n, false) => format!("asked for in {} other sessions", words::grouped(n)),
+            (n, true) => format!("asked for in {}+ other sessions", words::grouped(n)),
+        }
+    }
+}
+
+/// Asks how many other sessions miss these tools of a score.
+pub(super) async fn elsewhere(
+    site: &Site,
+    visitor: &Visitor,
+    tools: &[MissingTool],
+    score_id: Uuid,
+) -> Result<Vec<ToolElsewhere>, Box<Problem>> {
+    if tools.is_empty() {
+        return Ok(Vec::new());
+    }
+    let path = format!("/api/v1/scores/{score_id}/missing-tools");
+    let found: Option<Elsewhere> = site.door.find(&visitor.caller, &path).await?;
+    Ok(found.map_or_else(Vec::new, |found| found.items))
+}
+
+/// Writes beside each tool how usual it is; of several spellings beside the first.
+pub(super) fn tell(tools: &mut [MissingTool], elsewhere: &[ToolElsewhere]) {
+    for tool in tools {
+        let found = elsewhere.iter().find(|other| other.name == tool.tool_name);
+        tool.elsewhere = found.map_or_else(String::new, ToolElsewhere::says);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_usual_a_tool_is_reads_as_a_sentence() {
+        for (other_sessions, more, says) in [
+            (0, false, "asked for in no other session"),
+            (1, false, "asked for in 1 other session"),
+            (12, false, "asked for in 12 other sessions"),
+            (1_000, true, "asked for in 1,000+ other sessions"),
+        ] {
+            let tool = ToolElsewhere {
+                name: "logs".to_owned(),
+                other_sessions,
+                more,
+            };
+            assert_eq!(tool.says(), says);
+        }
+    }
+}

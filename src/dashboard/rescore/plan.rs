@@ -1,0 +1,164 @@
+//! What a request would come to, as the API plans it: counts, tokens, money, time, and what each option does to them.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::super::form::Form;
+use super::super::frame::Frame;
+use super::super::words;
+
+/// A plan as the API answers it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Plan {
+    criteria_hash: String,
+    matching: i64,
+    to_score: i64,
+    items: i64,
+    skipped: Map<String, Value>,
+    judges: Vec<Planned>,
+    tokens_in: Range,
+    tokens_out: Range,
+    cost_usd: Option<Cost>,
+    duration_s: Option<f64>,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Planned {
+    judge: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Range {
+    expected: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cost {
+    low: f64,
+    expected: f64,
+    high: f64,
+}
+
+/// A plan, to be confirmed.
+#[derive(Template)]
+#[template(path = "rescore_plan.html")]
+pub(super) struct PlanPage {
+    frame: Frame,
+    fields: Vec<(String, String)>,
+    short: String,
+    matching: String,
+    to_score: i64,
+    items: String,
+    skipped: Vec<(String, String)>,
+    judges: String,
+    tokens: String,
+    cost: String,
+    took: String,
+    effects: Vec<(&'static str, String)>,
+    warnings: Vec<String>,
+    key: String,
+}
+
+impl PlanPage {
+    /// The page of what a form would come to.
+    pub(super) fn of(frame: Frame, form: &Form, plan: Plan, key: String) -> Self {
+        let skipped = plan.skipped.iter().filter_map(|(name, n)| {
+            let n = n.as_i64().filter(|n| *n > 0)?;
+            Some((name.replace('_', " "), words::grouped(n)))
+        });
+        let judges: Vec<&str> = plan.judges.iter().map(|j| j.judge.as_str()).collect();
+        Self {
+            short: words::short(&plan.criteria_hash).to_owned(),
+            matching: words::grouped(plan.matching),
+            to_score: plan.to_score,
+            items: words::grouped(plan.items),
+            skipped: skipped.collect(),
+            effects: effects(form, plan.to_score, judges.len()),
+            judges: judges.join(", "),
+            tokens: format!(
+                "about {} in, {} out",
+                words::grouped(plan.tokens_in.expected),
+                words::grouped(plan.tokens_out.expected)
+            ),
+            cost: plan.cost_usd.as_ref().map_or_else(
+                || "not known: a judge's model has no price".to_owned(),
+                Cost::says,
+            ),
+            took: took(form, plan.duration_s),
+            warnings: plan.warnings,
+            fields: form.rest(),
+            key,
+            frame,
+        }
+    }
+}
+
+impl Cost {
+    fn says(&self) -> String {
+        let [low, expected, high] =
+            [self.low, self.expected, self.high].map(|usd| words::usd(Some(usd)));
+        format!("about {expected} ({low} to {high})")
+    }
+}
+
+/// What the options that were chosen do, a sentence each.
+fn effects(form: &Form, sessions: i64, judges: usize) -> Vec<(&'static str, String)> {
+    let sessions = words::grouped(sessions);
+    let purpose = match form.text("purpose") {
+        Some("preview") => "a preview: current scores stay as they are".to_owned(),
+        Some("repeat") => format!(
+            "repeats: each of {sessions} sessions {} times by the same judge, past the cache, at so many times the cost; current scores stay as they are",
+            form.text("repeats").unwrap_or_default()
+        ),
+        Some("jury") => format!(
+            "a jury: each of {sessions} sessions once by each of {judges} judges, at the cost of all of them; current scores stay as they are"
+        ),
+        Some(_) | None => {
+            "new current scores; those that they replace stay in each session's history".to_owned()
+        }
+    };
+    let mut effects = vec![("What for", purpose)];
+    if form.ticked("economy") {
+        let says = "the judge's batch endpoint answers within a day; its lower price is in the cost above. It can't be stopped by a budget";
+        effects.push(("Economy", says.to_owned()));
+    }
+    effects
+}
+
+/// How long it takes, as far as that is known.
+fn took(form: &Form, seconds: Option<f64>) -> String {
+    match (seconds, form.ticked("economy")) {
+        (_, true) => "within a day, when the provider has answered".to_owned(),
+        (Some(seconds), false) => format!("{}, at the present pace", lasting(seconds)),
+        (None, false) => "not known yet".to_owned(),
+    }
+}
+
+/// A duration for people.
+fn lasting(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("about {s:.0} s"),
+        s if s < 5_400.0 => format!("about {:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("about {:.1} h", s / 3_600.0),
+        s => format!("about {:.1} days", s / 86_400.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_in_their_own_units() {
+        for (seconds, text) in [
+            (12.0, "about 12 s"),
+            (600.0, "about 10 min"),
+            (9_000.0, "about 2.5 h"),
+            (432_000.0, "about 5.0 days"),
+        ] {
+            assert_eq!(lasting(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What the form of `/rescore` asks of POST `/api/v1/rescore`, and where the API's faults stand in the form.
+
+use serde_json::{Map, Value, json};
+
+use super::super::form::Form;
+use crate::api::Problem;
+
+/// The filter's fields that are text to the API.
+const TEXTS: [&str; 9] = [
+    "q",
+    "status",
+    "scored",
+    "rating",
+    "criteria",
+    "tag",
+    "agent",
+    "alert_type",
+    "missing_tool",
+];
+
+/// A fault of one field, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FieldFault {
+    /// The field's name in the form.
+    pub(super) field: String,
+    /// What is wrong, and what would be right.
+    pub(super) message: String,
+}
+
+/// Whether a field says which sessions are meant.
+pub(super) fn is_filter(name: &str) -> bool {
+    TEXTS.contains(&name) || matches!(name, "min_score" | "max_score" | "from" | "to" | "ids")
+}
+
+/// The body that the form asks for.
+///
+/// # Errors
+/// The field that can't be read.
+pub(super) fn body(form: &Form) -> Result<Value, Box<Problem>> {
+    let mut body = json!({
+        "filter": filter(form)?,
+        "force_rescore": form.ticked("force"),
+        "economy": form.ticked("economy"),
+    });
+    for (field, name) in [
+        ("with", "criteria_hash"),
+        ("name", "name"),
+        ("purpose", "purpose"),
+    ] {
+        if let Some(text) = form.text(field) {
+            body[name] = text.into();
+        }
+    }
+    for name in ["max", "repeats"] {
+        if let Some(n) = form.read::<u64>(name, "a whole number above 0")? {
+            body[name] = n.into();
+        }
+    }
+    if let Some(size) = form.read::<u64>("sample", "a whole number above 0")? {
+        body["sample"] = json!({ "size": size });
+    }
+    let judges: Vec<&str> = form.all("judge").collect();
+    if !judges.is_empty() {
+        body["judges"] = judges.into();
+    }
+    if let Some(budget) = form.read::<f64>("budget_usd", "an amount of USD such as 12.50")? {
+        if budget <= 0.0 {
+            let fault = "must be above 0; leave it empty for none";
+            return Err(Box::new(Problem::of_field("budget_usd", fault)));
+        }
+        body["budget_usd"] = budget.into();
+    }
+    Ok(body)
+}
+
+/// Which sessions.
+fn filter(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
+    let mut filter = Map::new();
+    for name in TEXTS {
+        if let Some(text) = form.text(name) {
+            filter.insert(name.to_owned(), text.into());
+        }
+    }
+    if let Some(ids) = form.text("ids") {
+        let ids: Vec<&str> = ids.split(',').map(str::trim).collect();
+        filter.insert("ids".to_owned(), ids.into());
+    }
+    for name in ["min_score", "max_score"] {
+        if let Some(n) = form.read::<u64>(name, "a whole number from 0 to 100")? {
+            filter.insert(name.to_owned(), n.into());
+        }
+    }
+    for name in ["from", "to"] {
+        if let Some(day) = form.text(name) {
+            let at = if day.len() == 10 {
+                format!("{day}T00:00:00Z")
+            } else {
+                day.to_owned()
+            };
+            filter.insert(name.to_owned(), at.into());
+        }
+    }
+    Ok(filter)
+}
+
+/// A problem's faults by the form's own fields; `None` where it is about something else than what was filled in.
+pub(super) fn faults(problem: &Problem) -> Option<Vec<FieldFault>> {
+    if problem.status != 422 || problem.errors.is_empty() {
+        return None;
+    }
+    let faults = problem.errors.iter().map(|fault| FieldFault {
+        field: field(&fault.pointer).to_owned(),
+        message: fault.message.clone(),
+    });
+    Some(faults.collect())
+}
+
+/// The form's field that a pointer into the body is about.
+fn field(pointer: &str) -> &str {
+    let path = pointer.trim_start_matches('/');
+    match path.split_once('/').unwrap_or((path, "")) {
+        ("filter", name) => name.split('/').next().unwrap_or(name),
+        ("judges", _) => "judge",
+        ("criteria_hash", _) => "with",
+        ("force_rescore", _) => "force",
+        (name, _) => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_the_body_stands_at_the_field_that_it_came_from() {
+        for (pointer, name) in [
+            ("/repeats", "repeats"),
+            ("/judges", "judge"),
+            ("/judges/1", "judge"),
+            ("/sample/size", "sample"),
+            ("/criteria_hash", "with"),
+            ("/filter/min_score", "min_score"),
+            ("/filter/ids/3", "ids"),
+            ("", ""),
+        ] {
+            assert_eq!(field(pointer), name, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_filled_in_wrongly_is_told_in_the_form() {
+        let wrong = Problem::of_field("economy", "is not for purpose jury");
+        let told = faults(&wrong).unwrap();
+        assert_eq!(told[0].field, "economy");
+        assert!(faults(&Problem::stale_form()).is_none());
+    }
+}

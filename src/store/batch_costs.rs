@@ -1,0 +1,104 @@
+//! What batches cost, by name: a suite that runs every night is one line. Sums of what the recorder added, never of single items.
+
+use chrono::{DateTime, Utc};
+
+use super::sql::{Row, sql};
+use super::usage::known_usd;
+use super::{Store, StoreError};
+use crate::job::Kind;
+
+/// What the batches of one name and kind cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchCost {
+    /// What their maker calls them; `None`: nothing.
+    pub name: Option<String>,
+    /// What is scored.
+    pub kind: Kind,
+    /// How many there are.
+    pub batches: i64,
+    /// Tokens of prompts.
+    pub tokens_in: i64,
+    /// Tokens of replies.
+    pub tokens_out: i64,
+    /// USD of the calls whose price is known.
+    pub cost_usd: f64,
+    /// Runs of items with calls whose price is not.
+    pub unpriced_runs: i64,
+}
+
+impl BatchCost {
+    /// USD, as far as it is known; `None` where calls are unpriced and nothing else cost anything: unknown is never 0.
+    pub fn known_cost_usd(&self) -> Option<f64> {
+        known_usd(self.cost_usd, self.unpriced_runs)
+    }
+}
+
+impl Store {
+    /// How many batches were asked for from `from` to before `to`; counts up to `most`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batches_between(
+        &self,
+        (from, to): (DateTime<Utc>, DateTime<Utc>),
+        most: u32,
+    ) -> Result<i64, StoreError> {
+        const ATTEMPTED: &str = "counting batches";
+        let statement = sql!(
+            "select count(*) as batches from (select batch_id from scoring_batches
+                where not abandoned and created_at >= $1 and created_at < $2 limit $3) b",
+            from,
+            to,
+            most
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let batches = rows.first().map_or(Ok(0), |row| row.get("batches"));
+        batches.map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// What the batches that were asked for from `from` to before `to` cost, by name and kind, the dearest first; of the newest
+    /// `most` of them, at most `limit` lines.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn batch_costs(
+        &self,
+        (from, to): (DateTime<Utc>, DateTime<Utc>),
+        most: u32,
+        limit: u32,
+    ) -> Result<Vec<BatchCost>, StoreError> {
+        const ATTEMPTED: &str = "summing up what batches cost";
+        let statement = sql!(
+            "select b.name, b.kind, count(distinct b.batch_id) as batches, coalesce(sum(u.cost_usd), 0.0) as cost_usd,
+                cast(coalesce(sum(u.unpriced), 0) as bigint) as unpriced,
+                cast(coalesce(sum(u.tokens_in), 0) as bigint) as tokens_in,
+                cast(coalesce(sum(u.tokens_out), 0) as bigint) as tokens_out
+             from (select batch_id, name, kind from scoring_batches
+                where not abandoned and created_at >= $1 and created_at < $2
+                order by created_at desc, batch_id desc limit $3) b
+             left join scoring_batch_usage u on u.batch_id = b.batch_id
+             group by b.name, b.kind order by 4 desc, 5 desc, coalesce(b.name, ''), b.kind limit $4",
+            from,
+            to,
+            most,
+            limit
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(cost)
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+}
+
+fn cost(row: &Row) -> sqlx::Result<BatchCost> {
+    Ok(BatchCost {
+        name: row.get("name")?,
+        kind: row.text_enum("kind")?,
+        batches: row.get("batches")?,
+        tokens_in: row.get("tokens_in")?,
+        tokens_out: row.get("tokens_out")?,
+        cost_usd: row.get("cost_usd")?,
+        unpriced_runs: row.get("unpriced")?,
+    })
+}

@@ -1,0 +1,36 @@
+//! What a page's address may ask for.
+
+use super::*;
+
+#[tokio::test]
+async fn a_name_that_is_given_twice_is_refused_in_words_on_every_page() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let batch = server.cases(&["q"]).await.0;
+    for (path, name) in [
+        ("/sessions?tag=a&tag=b".to_owned(), "tag"),
+        ("/batches?state=running&kind=qas&state=".to_owned(), "state"),
+        (format!("/batches/{batch}?show=failed&show=all"), "show"),
+        (
+            format!("/batches/{batch}/body?show=failed&show=all"),
+            "show",
+        ),
+        ("/insights?days=30&days=90".to_owned(), "days"),
+        ("/compare?a=1&b=2&a=3".to_owned(), "a"),
+        ("/rescore?tag=a&tag=b".to_owned(), "tag"),
+        ("/sign-in?next=%2F&next=%2Fqueue".to_owned(), "next"),
+    ] {
+        let shown = browser.send(server.get(&path)).await;
+        assert_eq!(shown.status, 422, "{path}: {}", shown.text);
+        let told = "is given 2 times: keep one of them in the address";
+        assert!(shown.text.contains(told), "{path}: {}", shown.text);
+        assert!(shown.text.contains("<main"), "{path}: {}", shown.text);
+        let asked = server.get(&path).send().await.unwrap();
+        let problem = problem_of(asked, 422, "invalid-request").await;
+        assert_eq!(pointers(&problem), [format!("/{name}")], "{path}");
+    }
+    let report = server.get("/api/v1/sessions?tag=a&tag=b");
+    let problem = problem_of(report.send().await.unwrap(), 422, "invalid-request").await;
+    let fault = problem["errors"][0]["message"].as_str().unwrap();
+    assert_eq!(fault, "is given more than once: keep one");
+}

@@ -1,0 +1,81 @@
+//! What criteria, suites and money do over time, as a page.
+
+use super::*;
+use crate::support::stores;
+
+#[tokio::test]
+async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cases() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let page = browser.page("/insights").await;
+        assert!(
+            page.contains("No suite of SQL metrics is stored."),
+            "{page}"
+        );
+
+        let mut cases = vec![(Some("high"), Some(1.0)); 18];
+        cases.extend([(Some("low"), Some(0.0)); 4]);
+        let name = "<script>alert(1)</script>";
+        let large = server.graded(name, &cases, false).await;
+        let small = server.graded("small", &cases[..19], false).await;
+        let newest = browser.page("/insights").await;
+        in_order(
+            &newest,
+            &[
+                "Confidence against correctness",
+                &format!("<option value=\"{small}\" selected>"),
+                "19 cases count, 0 items don&#39;t",
+            ],
+        );
+        assert!(
+            !newest.contains("Confidence against correctness. Score"),
+            "{newest}"
+        );
+        let chosen = browser
+            .page(&format!("/insights?suite={large}&days=30"))
+            .await;
+        in_order(
+            &chosen,
+            &[
+                "<input type=\"hidden\" name=\"days\" value=\"30\">",
+                &format!("<option value=\"{large}\" selected>"),
+                "role=\"img\" aria-label=\"Confidence against correctness. Score 0.",
+                "Show as table",
+                "<td>high</td><td>95 %</td><td>100 %</td>",
+                "<td>low</td><td>45 %</td><td>0 %</td>",
+                "Expected calibration error",
+            ],
+        );
+        let batch = browser.page(&format!("/batches/{large}")).await;
+        let link = format!("/insights?suite={large}#calibration");
+        assert!(batch.contains(&link), "{batch}");
+        let unknown = server.get(&format!("/insights?suite={}", Uuid::now_v7()));
+        assert_eq!(browser.send(unknown).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn suites_stand_with_their_cost() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let page = browser.page("/insights").await;
+    assert!(
+        page.contains("No batch was asked for in this time."),
+        "{page}"
+    );
+    let (_, jobs) = server.cases(&["a", "b"]).await;
+    server.score_case(jobs[0], 1.0).await;
+    let page = browser.page("/insights").await;
+    in_order(
+        &page,
+        &[
+            "<h3>By suite</h3>",
+            "nightly",
+            "query",
+            "0.2500 USD",
+            "1,200 in",
+            "300 out",
+        ],
+    );
+}
