@@ -62,8 +62,14 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.open("/sessions?scored=yes").await;
     site.shows("tbody", "PodCrashLooping").await;
 
-    // The same sessions under other criteria, from their page to what they changed.
-    let other = other_criteria(&site).await;
+    rescore_and_compare(&site).await;
+    assert_eq!(site.complaints().await, Vec::<String>::new());
+    site.close().await;
+}
+
+/// Scores the sessions under other criteria, from the page of these to what they changed.
+async fn rescore_and_compare(site: &Site) {
+    let other = other_criteria(site).await;
     site.open("/criteria").await;
     site.click(&format!("a[href='/criteria/{other}']")).await;
     site.click("a[href^='/rescore?with=']").await;
@@ -81,8 +87,6 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.click("table a[href$='/history']").await;
     site.click("a[href^='/compare']").await;
     site.shows("h1", "Two scores of a session").await;
-    assert_eq!(site.complaints().await, Vec::<String>::new());
-    site.close().await;
 }
 
 /// Stores criteria that aren't the current ones, with the judge that is asked now; answers their hash.

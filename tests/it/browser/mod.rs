@@ -5,6 +5,7 @@
 
 mod accessible;
 mod first_run;
+mod furniture;
 mod hostile;
 mod live;
 mod pictures;
