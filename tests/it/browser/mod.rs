@@ -6,6 +6,8 @@
 mod accessible;
 mod first_run;
 mod live;
+mod proxy;
+mod steady;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
