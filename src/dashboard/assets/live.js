@@ -91,9 +91,14 @@
   }
   function every(css) { return Array.from(document.querySelectorAll(css)); }
   function heard(event) { want(every("[data-live]").filter(function (element) { return concerns(element, event); })); }
+  // The server is there (again): what was refused needn't wait any longer.
+  function retry() {
+    failed.forEach(function (refused) { refused.again = 0; });
+    plan(GATHER_MS);
+  }
   function all() {
     opened = true;
-    failed.forEach(function (refused) { refused.again = 0; });
+    retry();
     heard(null);
   }
 
@@ -271,7 +276,7 @@
       if (message.type === "hello") {
         status(true);
         // A stream that doesn't resume has missed what happened before it.
-        if (event.resumed) { opened = true; failed.forEach(function (refused) { refused.again = 0; }); plan(GATHER_MS); } else { all(); }
+        if (event.resumed) { opened = true; retry(); } else { all(); }
         tell({ live: true, all: !event.resumed, id: lastId });
         return;
       }
@@ -302,6 +307,7 @@
       remember(data.id);
       if ("live" in data) {
         if (data.live !== streamed) { status(data.live); }
+        if (data.live) { retry(); }
         if (data.live && (data.all || !opened)) { all(); }
       }
       if ("event" in data) { heard(data.event); }

@@ -98,17 +98,23 @@ async fn what_is_refused_is_told_beside_its_button_and_loses_nothing() {
     site.open("/sessions").await;
     let row = format!("#row-{silent}");
     site.click(&format!("{row} form[data-score] button")).await;
-    site.shows(&format!("{row} .refusal"), "What to do").await;
+    let refusal = format!("{row} .refusal");
+    site.shows(&refusal, "no conversation").await;
     site.shows(&row, "SilentAgent").await;
     assert_eq!(site.run(ROWS).await, json!(SAMPLES + 1));
-    // It can be tried again, and still nothing is lost.
+    // It can be tried again, and is refused by itself: each problem names its request.
+    let told = site.find(&refusal).await.text().await.unwrap();
     site.click(&format!("{row} form[data-score] button:not(:disabled)"))
         .await;
-    site.shows(&format!("{row} .refusal"), "What to do").await;
+    eventually(PATIENCE, "the second refusal is told", || async {
+        let text = site.find(&refusal).await.text().await.ok()?;
+        (text.contains("no conversation") && text != told).then_some(())
+    })
+    .await;
 
     site.open(&format!("/sessions/{silent}")).await;
     site.click("#standing form[data-score] button").await;
-    site.shows("#standing .refusal", "What to do").await;
+    site.shows("#standing .refusal", "no conversation").await;
     site.shows("#standing", "Not scored").await;
     assert_eq!(site.complaints().await, Vec::<String>::new());
     site.close().await;
