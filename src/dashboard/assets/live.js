@@ -152,14 +152,15 @@
   // A refused action is told beside its control, where it stays until the next try or until what it is about has ended.
   function tellRefusal(ctx) {
     var form = ctx.sourceElement, home = form.closest("[data-live]") || form.parentElement, place = home.querySelector(".refusal"), note = ours(ctx);
+    var out = ctx.response && ctx.response.status === 401;
     if (!place) { return; }
-    if (!note) {
+    if (!note || out) {
       note = document.createElement("div");
       note.className = "note alarm";
       note.setAttribute("role", "alert");
-      note.textContent = words(ctx) + ": nothing is known to have been done. Try again. ";
+      note.textContent = words(ctx) + (out ? ": nothing was done. " : ": nothing is known to have been done. Try again.");
+      if (out) { note.append(signIn()); }
     }
-    if (ctx.response && ctx.response.status === 401) { note.append(signIn()); }
     place.replaceChildren(document.importNode(note, true));
     if (home.id) { want([home]); }
   }
