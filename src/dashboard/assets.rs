@@ -14,7 +14,7 @@ type Asset = (&'static str, &'static str, &'static str);
 const JS: &str = "text/javascript; charset=utf-8";
 
 /// Every file.
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 5] = [
     (
         "gavel.css",
         "text/css; charset=utf-8",
@@ -22,6 +22,7 @@ const ASSETS: [Asset; 4] = [
     ),
     ("htmx.min.js", JS, include_str!("assets/htmx.min.js")),
     ("live.js", JS, include_str!("assets/live.js")),
+    ("keys.js", JS, include_str!("assets/keys.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 

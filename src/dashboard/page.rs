@@ -83,7 +83,8 @@ fn for_programs(target: &str) -> bool {
     path.starts_with("/api/") || matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.json")
 }
 
-/// Draws a problem for a person; `None` where a program asked. Who needs a token is led to sign in.
+/// Draws a problem for a person; `None` where a program asked. Who needs a token is led to sign in, but not away from a page that
+/// stays open: what is filled in there would be lost.
 pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
     let piece = asks_for_piece(&asked.headers);
     let accepts = asked.headers.get(header::ACCEPT);
@@ -93,7 +94,7 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
         return None;
     }
     let mut response = match problem.status {
-        401 => sign_in(asked, piece),
+        401 if !piece => sign_in(asked),
         _ if piece => draw(
             problem,
             &ProblemPiece {
@@ -121,14 +122,14 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
     Some(response)
 }
 
-fn sign_in(asked: &Asked, piece: bool) -> Response {
-    let next = if asked.method == Method::GET && !piece {
+fn sign_in(asked: &Asked) -> Response {
+    let next = if asked.method == Method::GET {
         asked.target.as_str()
     } else {
         ""
     };
     let to = format!("/sign-in{}", query(&[("next", next)]));
-    go(piece, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
+    go(false, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
 }
 
 fn draw(problem: &Problem, template: &impl Template) -> Response {

@@ -14,7 +14,7 @@ use super::frame::Frame;
 use super::markdown;
 use super::page::{Fault, Page, html};
 use super::score::{Score, Version};
-use super::sessions::{Badge, has_ended};
+use super::sessions::{self, Badge, has_ended};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
@@ -30,6 +30,8 @@ pub(super) fn routes() -> Router<Site> {
         .route("/sessions/{id}/score", get(score))
         .route("/sessions/{id}/history", get(history))
         .route("/sessions/{id}/state", get(state))
+        .route("/sessions/{id}/scored", get(scored))
+        .route("/sessions/{id}/scores", get(scores))
 }
 
 /// A session as the API answers it.
@@ -91,11 +93,39 @@ struct Jobs {
     items: Vec<Job>,
 }
 
+/// What its standing needs to know of a session: none of what was said in it.
+struct Subject {
+    session_id: Uuid,
+    status: String,
+    alert_type: Option<String>,
+}
+
+impl From<&Session> for Subject {
+    fn from(session: &Session) -> Self {
+        Self {
+            session_id: session.session_id,
+            status: session.status.clone(),
+            alert_type: session.alert_type.clone(),
+        }
+    }
+}
+
+impl From<sessions::Item> for Subject {
+    fn from(item: sessions::Item) -> Self {
+        Self {
+            session_id: item.session_id,
+            status: item.status,
+            alert_type: item.alert_type,
+        }
+    }
+}
+
 /// Where a session's scoring stands, with the button that asks for it.
 #[derive(Template)]
 #[template(path = "session_state.html")]
 struct Standing {
     session_id: Uuid,
+    alert_type: Option<String>,
     badge: Badge,
     scored: Option<Moment>,
     outdated: bool,
@@ -109,8 +139,8 @@ struct Standing {
 }
 
 impl Standing {
-    async fn read(site: &Site, visitor: &Visitor, session: &Session) -> Result<Self, Fault> {
-        let id = session.session_id;
+    async fn read(site: &Site, visitor: &Visitor, subject: Subject) -> Result<Self, Fault> {
+        let id = subject.session_id;
         let score: Option<Score> = site
             .door
             .find(
@@ -154,8 +184,9 @@ impl Standing {
             outdated: score.is_some_and(|score| !score.is_current_criteria),
             active,
             failed,
-            status: session.status.replace('_', " "),
-            ended: has_ended(&session.status),
+            status: subject.status.replace('_', " "),
+            ended: has_ended(&subject.status),
+            alert_type: subject.alert_type,
             may_score: visitor.may_enqueue(),
             form_token: visitor.form_token.clone(),
             key: Uuid::new_v4().to_string(),
@@ -166,7 +197,12 @@ impl Standing {
         self.active.is_some()
     }
 
-    /// The verdict, for the page's title.
+    /// The page's title, led by the verdict: what a tab shows of itself.
+    fn title(&self) -> String {
+        let alert = self.alert_type.as_deref().unwrap_or("session");
+        format!("{} · {alert}", self.verdict())
+    }
+
     fn verdict(&self) -> String {
         match (&self.active, self.badge.total) {
             (Some(_), _) => "scoring".to_owned(),
@@ -225,6 +261,40 @@ impl Said {
     }
 }
 
+/// The score that a session has, for pages that stay open.
+#[derive(Template)]
+#[template(path = "session_scored.html")]
+struct Scored {
+    session_id: Uuid,
+    score: Option<Score>,
+}
+
+impl Scored {
+    async fn read(site: &Site, visitor: &Visitor, session_id: Uuid) -> Result<Self, Fault> {
+        Ok(Self {
+            score: Score::current_of(site, visitor, session_id).await?,
+            session_id,
+        })
+    }
+}
+
+/// Every score that a session had, for pages that stay open.
+#[derive(Template)]
+#[template(path = "session_history.html")]
+struct History {
+    session_id: Uuid,
+    versions: Vec<Version>,
+}
+
+impl History {
+    async fn read(site: &Site, visitor: &Visitor, session_id: Uuid) -> Result<Self, Fault> {
+        Ok(Self {
+            versions: Version::of(site, visitor, session_id).await?,
+            session_id,
+        })
+    }
+}
+
 #[derive(Template)]
 #[template(path = "session.html")]
 struct SessionPage {
@@ -238,8 +308,8 @@ struct SessionPage {
     side: Side,
     said: Vec<Said>,
     left_out: usize,
-    score: Option<Score>,
-    versions: Vec<Version>,
+    scored: Option<Scored>,
+    history: Option<History>,
     raw: String,
 }
 
@@ -278,21 +348,41 @@ async fn state(State(site): State<Site>, visitor: Visitor, Path(id): Path<String
     standing(&site, &visitor, &id).await
 }
 
+/// The score that a session has.
+async fn scored(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+    let subject = subject(&site, &visitor, &id).await?;
+    html(&Scored::read(&site, &visitor, subject.session_id).await?)
+}
+
+/// Every score that a session had.
+async fn scores(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+    let subject = subject(&site, &visitor, &id).await?;
+    html(&History::read(&site, &visitor, subject.session_id).await?)
+}
+
+/// A session without its conversation: pages that stay open ask at every event.
+async fn subject(site: &Site, visitor: &Visitor, id: &str) -> Result<Subject, Fault> {
+    match sessions::item(site, visitor, id).await? {
+        Some(item) => Ok(item.into()),
+        // The API says what is wrong with it.
+        None => Ok(Subject::from(&read(site, visitor, id).await?)),
+    }
+}
+
 /// The piece that says where a session's scoring stands.
 pub(super) async fn standing(site: &Site, visitor: &Visitor, id: &str) -> Page {
-    let session = read(site, visitor, id).await?;
-    html(&Standing::read(site, visitor, &session).await?)
+    let subject = subject(site, visitor, id).await?;
+    html(&Standing::read(site, visitor, subject).await?)
 }
 
 async fn page(site: &Site, visitor: Visitor, id: &str, side: Side) -> Page {
     let session = read(site, &visitor, id).await?;
-    let state = Standing::read(site, &visitor, &session).await?;
+    let state = Standing::read(site, &visitor, Subject::from(&session)).await?;
     let now = site.about.clock.now();
-    let mut score = None;
-    let mut versions = Vec::new();
+    let (mut scored, mut history) = (None, None);
     match side {
-        Side::Score => score = Score::current_of(site, &visitor, session.session_id).await?,
-        Side::History => versions = Version::of(site, &visitor, session.session_id).await?,
+        Side::Score => scored = Some(Scored::read(site, &visitor, session.session_id).await?),
+        Side::History => history = Some(History::read(site, &visitor, session.session_id).await?),
         Side::Conversation | Side::Technical => {}
     }
     let shown = if side == Side::Conversation {
@@ -300,13 +390,8 @@ async fn page(site: &Site, visitor: Visitor, id: &str, side: Side) -> Page {
     } else {
         0
     };
-    let title = format!(
-        "{} · {}",
-        state.verdict(),
-        session.alert_type.as_deref().unwrap_or("session")
-    );
     html(&SessionPage {
-        frame: Frame::of(site, visitor, "Sessions", title)
+        frame: Frame::of(site, visitor, "Sessions", state.title())
             .await
             .moving(state.moves()),
         alert: session.alert_data.as_str().map_or_else(
@@ -332,7 +417,7 @@ async fn page(site: &Site, visitor: Visitor, id: &str, side: Side) -> Page {
         session,
         state,
         side,
-        score,
-        versions,
+        scored,
+        history,
     })
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::form::{Form, query, segment};
 use super::frame::Frame;
-use super::page::{Page, go, html};
+use super::page::{Fault, Page, go, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
@@ -23,7 +23,7 @@ const ROWS: u32 = 50;
 pub(super) fn routes() -> Router<Site> {
     Router::new()
         .route("/sessions", get(list))
-        .route("/sessions/{id}/row", get(row))
+        .route("/sessions/rows", get(rows))
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
 }
 
@@ -185,6 +185,15 @@ impl Row {
             item,
         }
     }
+
+    /// What is told once its scoring has ended.
+    fn said(&self) -> String {
+        let what = self.item.alert_type.as_deref().unwrap_or("A session");
+        match self.badge.total {
+            Some((total, word)) => format!("{what}: {total} / 100 {word}"),
+            None => format!("{what}: not scored"),
+        }
+    }
 }
 
 /// Whether a session in this status can be scored.
@@ -268,21 +277,52 @@ async fn list(
     })
 }
 
-/// One row, for pages that stay open.
-async fn row(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    let path = format!("/api/v1/sessions?ids={}", segment(&id));
-    let found: List = site.door.get(&visitor.caller, &path).await?;
-    let now = site.about.clock.now();
-    match found.items.into_iter().next() {
-        Some(item) => html(&Row::of(item, &visitor, now)),
-        None => html(&Gone {}),
-    }
+/// Which rows a page asks for.
+#[derive(Debug, Deserialize)]
+struct Wanted {
+    /// The sessions' ids, with commas between.
+    ids: String,
 }
 
-/// What is left of a row whose session is gone.
+/// Rows that take the place of those a page has.
 #[derive(Template)]
-#[template(source = "", ext = "html")]
-struct Gone {}
+#[template(path = "session_rows.html")]
+struct Rows {
+    rows: Vec<Row>,
+    /// Sessions that are gone, and with them their rows.
+    gone: Vec<Uuid>,
+}
+
+/// Some rows in one answer, for pages that stay open.
+async fn rows(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Address(wanted): Address<Wanted>,
+) -> Page {
+    // Without one the API would list all.
+    let mut gone: Vec<Uuid> = wanted.ids.split(',').flat_map(str::parse).collect();
+    if gone.is_empty() {
+        return html(&Rows { rows: vec![], gone });
+    }
+    let asked = query(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
+    let path = format!("/api/v1/sessions{asked}");
+    let found: List = site.door.get(&visitor.caller, &path).await?;
+    let is_whole = found.next_cursor.is_none();
+    gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
+    let now = site.about.clock.now();
+    let rows = found.items.into_iter();
+    html(&Rows {
+        rows: rows.map(|item| Row::of(item, &visitor, now)).collect(),
+        gone,
+    })
+}
+
+/// A session as the list has it; `None` where there is none.
+pub(super) async fn item(site: &Site, visitor: &Visitor, id: &str) -> Result<Option<Item>, Fault> {
+    let path = format!("/api/v1/sessions?ids={}", segment(id));
+    let found: List = site.door.get(&visitor.caller, &path).await?;
+    Ok(found.items.into_iter().next())
+}
 
 /// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
 async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
@@ -291,7 +331,11 @@ async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form)
     let caller = &form.visitor.caller;
     site.door.post(caller, &path, form.key(), &body).await?;
     match form.text("piece").filter(|_| form.visitor.piece) {
-        Some("row") => return row(State(site), form.visitor, Path(id)).await,
+        Some("row") => {
+            if let Some(item) = item(&site, &form.visitor, &id).await? {
+                return html(&Row::of(item, &form.visitor, site.about.clock.now()));
+            }
+        }
         Some("state") => return super::session::standing(&site, &form.visitor, &id).await,
         Some(_) | None => {}
     }

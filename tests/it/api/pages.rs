@@ -230,6 +230,11 @@ async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
     let asked = browser.get("/sessions?tag=a").await;
     assert_eq!(asked.status, 303);
     assert_eq!(asked.location, "/sign-in?next=%2Fsessions%3Ftag%3Da");
+    // A page that stays open isn't led away from what is typed there.
+    let piece = server.get("/strip").header("hx-request", "true");
+    let piece = browser.send(piece).await;
+    assert_eq!(piece.status, 401);
+    assert!(piece.shows("role=\"alert\"") && piece.location.is_empty());
     let form = browser.get(&asked.location).await;
     let token = form.field("form_token");
     let wrong = [
@@ -403,6 +408,8 @@ async fn assets_are_kept_by_browsers_as_long_as_they_hold() {
         ("gavel.css", "text/css; charset=utf-8"),
         ("live.js", "text/javascript; charset=utf-8"),
         ("htmx.min.js", "text/javascript; charset=utf-8"),
+        ("live.js", "text/javascript; charset=utf-8"),
+        ("keys.js", "text/javascript; charset=utf-8"),
         ("icon.svg", "image/svg+xml"),
     ] {
         let path = format!("/assets/{name}");
@@ -424,9 +431,18 @@ async fn htmx_gets_pieces_and_problems_in_pieces() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let session = server.session().await;
     let mut browser = Browser::of(&server);
-    let row = server.get(&format!("/sessions/{session}/row"));
-    let row = browser.send(row.header("hx-request", "true")).await;
-    assert!(row.text.trim_start().starts_with("<tr") && !row.shows("<html"));
+    let gone = Uuid::now_v7();
+    let rows = server.get(&format!("/sessions/rows?ids={session},{gone}"));
+    let rows = browser.send(rows.header("hx-request", "true")).await;
+    assert!(!rows.shows("<html"));
+    let wanted = format!(
+        "<hx-partial hx-target=\"#row-{session}\" hx-swap=\"outerMorph\"><tr id=\"row-{session}\""
+    );
+    assert!(rows.shows(&wanted), "{}", rows.text);
+    assert!(rows.shows(&format!("#row-{gone}\" hx-swap=\"delete\"")));
+    let none = server.get("/sessions/rows?ids=");
+    let none = browser.send(none.header("hx-request", "true")).await;
+    assert_eq!((none.status.as_u16(), none.text.trim()), (200, ""));
     let token = browser.get("/sessions").await.field("form_token");
     let path = format!("/sessions/{}/score-now", Uuid::now_v7());
     let wrong = form(server.post(&path), &[("form_token", token.as_str())]);

@@ -10,7 +10,9 @@ mod hostile;
 mod live;
 mod pictures;
 mod plain;
+mod proxy;
 mod showroom;
+mod steady;
 mod suites;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,56 @@
+// What hands do: questions before costly actions, forms that are sent once, and the keys.
+(function () {
+  "use strict";
+  // Questions before what costs money or loses data; without JavaScript such forms lead over a page that asks.
+  document.addEventListener("submit", function (event) {
+    var form = event.target, question = form.dataset.confirm;
+    if (question && !window.confirm(question)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
+    if (form.dataset.once !== undefined) {
+      var button = form.querySelector("button:not([type=button])");
+      if (button) { setTimeout(function () { button.disabled = true; }, 0); }
+    }
+  }, true);
+  // A page that the browser kept has its buttons again.
+  window.addEventListener("pageshow", function (event) {
+    if (event.persisted) { document.querySelectorAll("form[data-once] button:disabled").forEach(function (button) { button.disabled = false; }); }
+  });
+
+  // The chosen row, by its id: what is drawn anew has it too.
+  var chosen = null;
+  function rows() { return Array.from(document.querySelectorAll("tr[data-open]")); }
+  function mark() { rows().forEach(function (row) { row.classList.toggle("current", row.id === chosen); }); }
+  document.addEventListener("htmx:after:swap", mark);
+  function step(by) {
+    var all = rows(), at = all.findIndex(function (row) { return row.id === chosen; });
+    var next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
+    if (!next) { return; }
+    chosen = next.id;
+    mark();
+    var link = next.querySelector("a");
+    if (link) { link.focus({ preventScroll: true }); }
+    next.scrollIntoView({ block: "nearest" });
+  }
+  // Where there are rows, one must be chosen: no key spends money on a row that nobody pointed at.
+  function score(current) {
+    if (!current && rows().length) {
+      document.dispatchEvent(new CustomEvent("gavel:say", { detail: "Choose a row with j or k first; then s scores its session." }));
+      return;
+    }
+    var button = (current || document).querySelector("form[data-score] button:not(:disabled)");
+    if (button) { button.click(); }
+  }
+  document.addEventListener("keydown", function (event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) { return; }
+    if (event.target.closest("input,textarea,select,[contenteditable]")) { return; }
+    var current = document.querySelector("tr.current");
+    switch (event.key) {
+      case "/": { var search = document.querySelector("input[type=search]"); if (search) { event.preventDefault(); search.focus(); search.select(); } break; }
+      case "j": step(1); break;
+      case "k": step(-1); break;
+      case "Enter": if (current && event.target.tagName !== "A" && event.target.tagName !== "BUTTON") { window.location.href = current.dataset.open; } break;
+      case "s": score(current); break;
+      case "?": window.location.href = "/help"; break;
+      default: break;
+    }
+  });
+})();

@@ -1,0 +1,300 @@
+//! Pages that stay open while things go wrong: what they show is never lost, never passed off as new, and never acted on by chance.
+
+use super::proxy::{Proxy, Way};
+use super::*;
+use crate::support::client::id_of;
+use crate::support::sessions::session;
+
+/// How many sessions the samples are.
+const SAMPLES: usize = 7;
+const ROWS: &str = "return document.querySelectorAll('tr[data-open]').length";
+const OLD: &str = "return document.querySelectorAll('[data-old]').length";
+
+/// A site with the samples.
+async fn with_samples(judge: Judge) -> Option<Site> {
+    let site = Site::start(judge).await?;
+    site.open("/").await;
+    site.submit("form[action='/samples'] button").await;
+    site.shows("tbody", "CryptoMinerDetected").await;
+    Some(site)
+}
+
+/// From now on what pages do now and then is done a hundred times as often.
+async fn often(site: &Site) {
+    let source =
+        "const slow = window.setInterval; window.setInterval = (f, ms) => slow(f, ms / 100);";
+    let command = "Page.addScriptToEvaluateOnNewDocument";
+    devtools(&site.driver, command, json!({"source": source})).await;
+}
+
+async fn holds(site: &Site, what: &str, script: &str, wanted: Value) {
+    eventually(PATIENCE, what, || async {
+        (site.run(script).await == wanted).then_some(())
+    })
+    .await;
+}
+
+async fn is_live(site: &Site) {
+    site.find("html[data-stream=live]").await;
+}
+
+/// A sample's session, by what its alert begins with.
+async fn sample(site: &Site, alert: &str) -> uuid::Uuid {
+    let path = format!("/api/v1/sessions?q={alert}");
+    let found = site.api.get(&path).await.expect(200);
+    id_of(&found["items"][0]["session_id"])
+}
+
+#[tokio::test]
+async fn what_cannot_be_had_anew_stays_and_is_said_to_be_old() {
+    let Some(site) = with_samples(Judge::AtOnce).await else {
+        return;
+    };
+    often(&site).await;
+    let proxy = Proxy::before(site.api.base()).await;
+    let session = sample(&site, "crypto").await;
+    for (path, piece, words) in [
+        ("/sessions".to_owned(), "#rows", "CryptoMinerDetected"),
+        (format!("/sessions/{session}"), "#standing", "Not scored"),
+    ] {
+        for (way, why) in [
+            (Way::BadGateway, "answers with 502"),
+            (Way::Closed, "can't be reached"),
+        ] {
+            proxy.turn(Way::Open);
+            let url = format!("{}{path}", proxy.base());
+            site.driver.goto(url).await.unwrap();
+            is_live(&site).await;
+            let rows = site.run(ROWS).await;
+            proxy.turn(way);
+            site.shows("#trouble", why).await;
+            site.find("#strip[data-old]").await;
+            site.find(&format!("{piece}[data-old]")).await;
+            site.shows(piece, words).await;
+            assert_eq!(site.run(ROWS).await, rows, "{path} under {way:?}");
+            let text = site.run("return document.body.textContent").await;
+            assert!(!text.to_string().contains("nginx"), "{text}");
+
+            proxy.turn(Way::Open);
+            let trouble = "return document.getElementById('trouble').textContent";
+            holds(&site, "the trouble is over", trouble, json!("")).await;
+            holds(&site, "nothing is old", OLD, json!(0)).await;
+            site.shows("#said", "up to date again").await;
+        }
+    }
+    assert_eq!(site.complaints().await, Vec::<String>::new());
+    site.close().await;
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_beside_its_button_and_loses_nothing() {
+    let Some(site) = with_samples(Judge::AtOnce).await else {
+        return;
+    };
+    let mut silent = session();
+    silent["conversation"] = json!([]);
+    silent["alert_type"] = json!("SilentAgent");
+    let silent = site.api.put(silent).await;
+    site.open("/sessions").await;
+    let row = format!("#row-{silent}");
+    site.click(&format!("{row} form[data-score] button")).await;
+    let refusal = format!("{row} .refusal");
+    site.shows(&refusal, "no conversation").await;
+    site.shows(&row, "SilentAgent").await;
+    assert_eq!(site.run(ROWS).await, json!(SAMPLES + 1));
+    // It can be tried again, and is refused by itself: each problem names its request.
+    let told = site.find(&refusal).await.text().await.unwrap();
+    site.click(&format!("{row} form[data-score] button:not(:disabled)"))
+        .await;
+    eventually(PATIENCE, "the second refusal is told", || async {
+        let text = site.find(&refusal).await.text().await.ok()?;
+        (text.contains("no conversation") && text != told).then_some(())
+    })
+    .await;
+
+    site.open(&format!("/sessions/{silent}")).await;
+    site.click("#standing form[data-score] button").await;
+    site.shows("#standing .refusal", "no conversation").await;
+    site.shows("#standing", "Not scored").await;
+    assert_eq!(site.complaints().await, Vec::<String>::new());
+    site.close().await;
+}
+
+#[tokio::test]
+async fn what_is_filled_in_waits_and_what_is_unfolded_stays() {
+    let Some(site) = with_samples(Judge::AfterASecond).await else {
+        return;
+    };
+    site.open("/sessions?scored=no&status=completed").await;
+    site.click("a[href^='/rescore']").await;
+    site.submit("form[action='/rescore'] button").await;
+    site.submit("form[action='/rescore/go'] button").await;
+    site.click("#batch details > summary").await;
+    site.find("#budget").await.send_keys("5").await.unwrap();
+    let path = site.run("return location.pathname").await;
+    let path = format!("/api/v1{}", path.as_str().unwrap());
+    eventually(PATIENCE, "the batch is done", || async {
+        let batch = site.api.get(&path).await.body;
+        (batch["state"] == "completed").then_some(())
+    })
+    .await;
+    // The strip has been drawn since; what is filled in has not.
+    site.shows("#strip", "0 running").await;
+    let typed = "return [document.activeElement.id, document.activeElement.value]";
+    assert_eq!(site.run(typed).await, json!(["budget", "5"]));
+    site.run("document.activeElement.blur()").await;
+    site.shows("#batch .headline", "completed").await;
+    let open = "return document.querySelector('#batch details').open";
+    assert_eq!(site.run(open).await, true, "it stays unfolded");
+    let title = site.driver.title().await.unwrap();
+    assert!(!title.starts_with("INCOMPLETE"), "{title}");
+    assert_eq!(site.complaints().await, Vec::<String>::new());
+    site.close().await;
+}
+
+#[tokio::test]
+async fn nothing_is_missed_while_one_tab_takes_the_stream_over_from_another() {
+    let Some(site) = with_samples(Judge::AtOnce).await else {
+        return;
+    };
+    let session = sample(&site, "crypto").await;
+    is_live(&site).await;
+    let leads = site.driver.window().await.unwrap();
+    site.driver.new_tab().await.unwrap();
+    let tabs = site.driver.windows().await.unwrap();
+    let follows = tabs.into_iter().find(|tab| *tab != leads).unwrap();
+    site.driver.switch_to_window(follows.clone()).await.unwrap();
+    site.open("/sessions").await;
+    is_live(&site).await;
+    // While nobody listens, a session is asked for and scored.
+    let gap = format!(
+        "const Own = window.EventSource;
+         const ask = (method, path) => {{ const r = new XMLHttpRequest(); r.open(method, path, false);
+           r.setRequestHeader('content-type', 'application/json'); r.send(method === 'POST' ? '{{}}' : null); return r.status; }};
+         window.EventSource = function (url) {{
+           const path = '/api/v1/scoring/sessions/{session}/score';
+           window.gavelAsked = [url, ask('POST', path)];
+           while (ask('GET', path) !== 200) {{}}
+           return new Own(url);
+         }};"
+    );
+    site.run(&gap).await;
+    site.driver.switch_to_window(leads).await.unwrap();
+    site.driver.goto("about:blank").await.unwrap();
+    site.driver.switch_to_window(follows).await.unwrap();
+    site.shows(&format!("#row-{session}"), "/ 100").await;
+    let asked = site.run("return window.gavelAsked").await;
+    assert_eq!(asked[1], 202);
+    assert!(
+        asked[0].as_str().unwrap().contains("last_event_id="),
+        "{asked}"
+    );
+    site.close().await;
+}
+
+#[tokio::test]
+async fn what_tells_nobody_shows_all_the_same() {
+    let Some(site) = with_samples(Judge::AtOnce).await else {
+        return;
+    };
+    often(&site).await;
+    site.open("/").await;
+    is_live(&site).await;
+    site.shows("#overview .figures", &SAMPLES.to_string()).await;
+    site.api.put(session()).await;
+    // How seldom the overview may be asked for isn't what is looked at here.
+    site.run("document.getElementById('overview').dataset.leastMs = 0")
+        .await;
+    let more = (SAMPLES + 1).to_string();
+    site.shows("#overview .figures", &more).await;
+    site.find("html[data-stream=live]").await;
+    site.close().await;
+}
+
+#[tokio::test]
+async fn no_key_scores_a_row_that_nobody_chose_and_a_chosen_one_stays_chosen() {
+    let Some(site) = with_samples(Judge::AtOnce).await else {
+        return;
+    };
+    site.open("/sessions").await;
+    is_live(&site).await;
+    site.find("body").await.send_keys("s").await.unwrap();
+    site.shows("#said", "Choose a row").await;
+    let jobs = site.api.get("/api/v1/jobs").await.expect(200);
+    assert_eq!(jobs["items"], json!([]), "nothing was asked for");
+
+    // The first that has ended and isn't scored: chosen, scored, drawn anew, and still the chosen one with the focus on it.
+    let second = "return document.querySelectorAll('tr[data-open]')[1].id";
+    let second = site.run(second).await;
+    site.find("body").await.send_keys("jj").await.unwrap();
+    site.driver
+        .active_element()
+        .await
+        .unwrap()
+        .send_keys("s")
+        .await
+        .unwrap();
+    site.shows("tr.current", "/ 100").await;
+    site.shows("#said", "/ 100").await;
+    let chosen =
+        "return [document.querySelector('tr.current').id, document.activeElement.closest('tr').id]";
+    assert_eq!(site.run(chosen).await, json!([second, second]));
+    site.driver
+        .active_element()
+        .await
+        .unwrap()
+        .send_keys("j")
+        .await
+        .unwrap();
+    let third = "return [...document.querySelectorAll('tr[data-open]')].findIndex(r => r.classList.contains('current'))";
+    assert_eq!(site.run(third).await, 2);
+
+    // The column of actions is in sight.
+    let seen = "const b = document.querySelector('.actions-cell button').getBoundingClientRect(); \
+        return b.right <= window.innerWidth && document.elementFromPoint(b.right - 2, b.top + 5).tagName === 'BUTTON'";
+    assert_eq!(site.run(seen).await, true);
+    assert_eq!(site.complaints().await, Vec::<String>::new());
+    site.close().await;
+}
+
+#[tokio::test]
+async fn the_score_that_is_shown_is_the_one_of_the_badge_unless_somebody_writes_about_it() {
+    let Some(site) = with_samples(Judge::AtOnce).await else {
+        return;
+    };
+    let session = sample(&site, "crypto").await;
+    site.open(&format!("/sessions/{session}/score")).await;
+    is_live(&site).await;
+    site.shows("#scored", "Not scored yet").await;
+    site.api.ask(session).await.expect(202);
+    site.shows("#scored", "Where it comes from").await;
+    let shown = "return [document.querySelector('#standing .badge').getAttribute('href'), document.querySelector('#scored .badge').getAttribute('href')]";
+    let first = site.run(shown).await;
+    assert_eq!(first[0], first[1]);
+    let title = site.driver.title().await.unwrap();
+    assert!(
+        title.chars().next().is_some_and(|c| c.is_ascii_digit()),
+        "{title}"
+    );
+
+    let comment = site.find("#own-comment").await;
+    comment.send_keys("too kind").await.unwrap();
+    site.run("document.activeElement.blur()").await;
+    site.api.force(session).await.expect(202);
+    site.shows("#scored .news", "newer score").await;
+    let shown_now = site.run(shown).await;
+    assert_ne!(shown_now[0], first[0], "the badge is of the new one");
+    assert_eq!(
+        shown_now[1], first[1],
+        "what is written about is still there"
+    );
+    comment.clear().await.unwrap();
+    site.run("document.activeElement.blur()").await;
+    eventually(PATIENCE, "the new score is shown", || async {
+        let shown = site.run(shown).await;
+        (shown[0] == shown[1]).then_some(())
+    })
+    .await;
+    assert_eq!(site.complaints().await, Vec::<String>::new());
+    site.close().await;
+}
