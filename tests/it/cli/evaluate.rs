@@ -118,8 +118,8 @@ fn what_cannot_be_run_is_said_before_anything_is_run() {
     place.write("empty.jsonl", "");
     place
         .run(&["evaluate", "empty.jsonl"])
-        .ends(4)
-        .says("no items");
+        .ends(2)
+        .says("the file is empty");
     place
         .run(&["evaluate", "nowhere.jsonl"])
         .ends(2)
@@ -282,6 +282,28 @@ fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_else
     };
     assert!(tokens("first") > 0);
     assert_eq!(tokens("second"), 0);
+}
+
+#[test]
+fn a_suite_cannot_drive_the_terminal_and_an_empty_one_is_refused_in_every_form() {
+    let place = Place::new();
+    place.write("hostile.jsonl", "{\"id\": \"\\u001b[31m\\u0007x\", \"question\": \"?\", \"agent\": \"\\u001b]0;t\\u0007\"}\n");
+    place.write("column.csv", "id,\u{1b}[2Jgenerated_sql\n1,2\n");
+    for name in ["hostile.jsonl", "column.csv"] {
+        let run = place.run(&["evaluate", name]).ends(2);
+        let drives = |c: char| c.is_control() && c != '\n';
+        assert!(!run.err.contains(drives), "{:?}", run.err);
+    }
+    for name in ["empty.jsonl", "empty.json", "empty.csv"] {
+        place.write(name, "");
+        let run = place.run(&["evaluate", name]).ends(2);
+        drop(run.says("the file is empty"));
+    }
+    place.write("none.json", "[]");
+    place
+        .run(&["evaluate", "none.json"])
+        .ends(4)
+        .says("no items");
 }
 
 fn question(id: &str, agent: &str, text: &str) -> Value {
