@@ -2,6 +2,8 @@
 //! until the job has ended. The work is a job like any other, so the worker may be another process, and nothing is lost with
 //! the connection.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -25,6 +27,9 @@ use crate::enqueue::{EnqueueError, ScoreCase};
 use crate::job::{Job, JobState, Kind, Priority};
 use crate::score::query::QueryScore;
 use crate::store::Force;
+
+/// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -235,9 +240,9 @@ async fn last_seen(state: &ApiState, job: Job, patience: Patience) -> Job {
     match wait.ended(state, job.job_id).await {
         Some(ended) => ended,
         // A store that doesn't answer now doesn't undo that the job is accepted.
-        None => match state.store.job(job.job_id).await {
-            Ok(Some(now)) => now,
-            Ok(None) | Err(_) => job,
+        None => match tokio::time::timeout(LAST_LOOK, state.store.job(job.job_id)).await {
+            Ok(Ok(Some(now))) => now,
+            Ok(Ok(None) | Err(_)) | Err(_) => job,
         },
     }
 }

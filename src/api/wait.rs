@@ -59,13 +59,13 @@ impl Prefer {
         response
     }
 
-    /// The job once it has ended; `None` if it goes on, the process stops, or the store doesn't answer: the job is
-    /// accepted, and the client can ask again.
+    /// The job once it has ended; `None` if it goes on, the process stops, or the store doesn't answer, be it that it only
+    /// hangs: the job is accepted, and the client can ask again.
     pub(super) async fn ended(self, state: &ApiState, id: JobId) -> Option<Job> {
         let begun = Instant::now();
         let limit = begun + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
         loop {
-            let job = state.store.job(id).await.ok()??;
+            let job = within(limit, state.store.job(id)).await?;
             if job.state.is_terminal() {
                 return Some(job);
             }
@@ -80,9 +80,26 @@ impl Prefer {
     }
 }
 
+/// What a look at the store finds, given up at the wait's limit: a store that hangs holds no answer back.
+async fn within<E>(
+    limit: Instant,
+    look: impl Future<Output = Result<Option<Job>, E>>,
+) -> Option<Job> {
+    tokio::time::timeout_at(limit, look).await.ok()?.ok()?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_at_its_limit_though_the_store_hangs() {
+        let begun = Instant::now();
+        let hangs = std::future::pending::<Result<_, ()>>();
+        let ended = within(begun + Duration::from_secs(5), hangs).await;
+        assert_eq!(ended, None);
+        assert_eq!(begun.elapsed(), Duration::from_secs(5));
+    }
 
     #[test]
     fn a_wait_is_found_among_preferences_and_cut_to_what_is_allowed() {

@@ -133,7 +133,7 @@ impl Common {
             }
             (asked.print)(&answer)?;
             for warning in list(&answer, "/warnings") {
-                output::note(&output::clean(warning.as_str().unwrap_or_default()));
+                output::note(warning.as_str().unwrap_or_default());
             }
             Ok(Exit::Done)
         };

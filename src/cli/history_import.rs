@@ -130,11 +130,11 @@ async fn follow(client: &Client, id: Uuid) -> Result<Value, CliError> {
 fn print(import: &Value, as_json: bool) -> Result<Exit, CliError> {
     let failures = list(import, "/failures");
     for failure in failures.iter().take(NAMED) {
-        output::note(&output::clean(&format!(
+        output::note(&format!(
             "session {}: {}",
             text(failure, "/session_id"),
             text(failure, "/reason")
-        )));
+        ));
     }
     let failed = import["counts"]["failed"].as_u64().unwrap_or(0);
     let named = u64::try_from(failures.len().min(NAMED)).unwrap_or(0);

@@ -27,9 +27,9 @@ pub(super) fn json(value: &Value) -> io::Result<()> {
     line(&text)
 }
 
-/// Says something to the person, beside the results.
+/// Says something to the person, beside the results. It may quote files and answers from outside.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}"); // nobody may be listening
+    let _ = writeln!(io::stderr().lock(), "{}", clean(text)); // nobody may be listening
 }
 
 /// Says why a command failed.

@@ -3,23 +3,28 @@
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use super::providers::Entry;
 use super::{JudgeSpec, Question};
 
-/// SHA-256 over judge identity, parameters, criteria hash and the question before fencing, hex.
+/// SHA-256 over judge identity, parameters, headers, criteria hash and the question before fencing, hex.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CacheKey(pub String);
 
 impl CacheKey {
-    /// The key of a question to a judge. Parameters that change what is answered are in it; the nonce, the key and how
-    /// many calls may be in flight are not. A simulated judge is the same wherever it listens: one that is started for a
-    /// command takes any free port.
+    /// The key of a question to a judge. Whatever may change who answers, and what, is in it: the wire format, the address,
+    /// the parameters, and the headers, by which a gateway may choose a model of its own. The nonce, the key and how many
+    /// calls may be in flight are not. A simulated judge is the same wherever it listens: one that is started for a command
+    /// takes any free port.
     pub(super) fn of(spec: &JudgeSpec, question: &Question) -> Self {
         let entry = spec.entry();
         let parameters = json!({
+            "type": entry.entry_type.as_str(),
+            "headers": headers(entry),
             "path": entry.path,
             "temperature": entry.temperature,
             "max_output_tokens": entry.max_output_tokens,
@@ -42,11 +47,9 @@ impl CacheKey {
             question.evidence_hash.as_str(),
         ];
         for part in fixed {
-            // Lengths first, so that no two questions read alike.
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
+            measured(&mut hash, part);
         }
-        Self::finish(hash)
+        Self(hex(hash))
     }
 
     /// The key under which it is remembered that the judge declined a question of one asker. No reply is kept under it, and
@@ -56,7 +59,7 @@ impl CacheKey {
         hash.update(b"declined");
         hash.update(asked_for.as_bytes());
         hash.update(Self::of(spec, question).0);
-        Self::finish(hash)
+        Self(hex(hash))
     }
 
     /// The key under which a reply lies that was collected for one asker; nobody else looks there.
@@ -65,18 +68,35 @@ impl CacheKey {
         hash.update(b"collected");
         hash.update(asked_for.as_bytes());
         hash.update(Self::of(spec, question).0);
-        Self::finish(hash)
+        Self(hex(hash))
     }
+}
 
-    fn finish(hash: Sha256) -> Self {
-        let digest: [u8; 32] = hash.finalize().into();
-        let mut hex = String::with_capacity(2 * digest.len());
-        for byte in digest {
-            // Writing to a string can't fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
-        Self(hex)
+/// SHA-256 over the names and values of an entry's headers, hex: values may be keys, and stand in no text.
+fn headers(entry: &Entry) -> String {
+    let mut hash = Sha256::new();
+    for (name, value) in &entry.headers {
+        // The case of a header's name says nothing.
+        measured(&mut hash, &name.to_ascii_lowercase());
+        measured(&mut hash, value.expose_secret());
     }
+    hex(hash)
+}
+
+/// Adds a text with its length first, so that no two lists of texts read alike.
+fn measured(hash: &mut Sha256, text: &str) {
+    hash.update((text.len() as u64).to_be_bytes());
+    hash.update(text.as_bytes());
+}
+
+fn hex(hash: Sha256) -> String {
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut hex = String::with_capacity(2 * digest.len());
+    for byte in digest {
+        // Writing to a string can't fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 /// What is kept of a reply that passed every check.

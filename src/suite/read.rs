@@ -1,6 +1,6 @@
 //! Reads files of items: one row after the other, each checked for its form. What a payload means is its kind's to check.
 //!
-//! JSON, JSONL and CSV are streamed with one item in memory; of XLSX the shared texts and one row.
+//! JSON, JSONL and CSV are streamed with one item in memory; the rows of XLSX are all held, and its shared texts beside them.
 
 mod csv;
 mod json;
@@ -169,7 +169,22 @@ fn parse(bytes: &[u8], depth: usize) -> Result<Value, String> {
             _ => {}
         }
     }
-    serde_json::from_slice(bytes).map_err(|error| format!("is not JSON: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| match encoding(bytes) {
+        None => format!("is not JSON: {error}"),
+        Some(encoding) => format!("is {encoding}: save the file as UTF-8"),
+    })
+}
+
+/// What bytes seem to be written in that are no UTF-8; `None`: they are, and it is something else that is wrong.
+fn encoding(bytes: &[u8]) -> Option<&'static str> {
+    // Texts in UTF-16 are half zeros as long as they are in Latin letters, and JSON's signs are.
+    let utf_16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+    if utf_16 || bytes.contains(&0) {
+        return Some("UTF-16, not UTF-8");
+    }
+    std::str::from_utf8(bytes)
+        .is_err()
+        .then_some("not UTF-8 (perhaps Latin-1 or Windows-1252)")
 }
 
 /// Reads the bytes of one item: a JSON object.

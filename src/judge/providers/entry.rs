@@ -56,10 +56,19 @@ pub(in crate::judge) enum EntryType {
 
 impl EntryType {
     const ALL: [(&str, Self); 3] = [
-        ("openai", Self::OpenAi),
-        ("anthropic", Self::Anthropic),
-        ("gemini", Self::Gemini),
+        (Self::OpenAi.as_str(), Self::OpenAi),
+        (Self::Anthropic.as_str(), Self::Anthropic),
+        (Self::Gemini.as_str(), Self::Gemini),
     ];
+
+    /// The name in the file.
+    pub(in crate::judge) const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
 
     /// What is appended to the address.
     const fn path(self) -> &'static str {

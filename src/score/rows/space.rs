@@ -103,11 +103,16 @@ impl Space {
         (one - other).abs() <= tolerance * SLACK
             || self
                 .scale
-                .is_some_and(|scale| rounded(one, scale) == rounded(other, scale))
+                .is_some_and(|scale| match (rounded(one, scale), rounded(other, scale)) {
+                    (Some(one), Some(other)) => one == other,
+                    (None, _) | (_, None) => false,
+                })
     }
 }
 
-/// The number in units of its last decimal, halves away from zero: 2.675 is 267.5 hundredths, though no float says so.
-fn rounded(value: f64, scale: f64) -> f64 {
-    (value * scale * (1.0 + 4.0 * f64::EPSILON)).round()
+/// The number in units of its last decimal, halves away from zero: 2.675 is 267.5 hundredths, though no float says so. `None`
+/// where it has more of them than a float can hold: it has no decimals that could be rounded away.
+fn rounded(value: f64, scale: f64) -> Option<f64> {
+    let units = (value * scale * (1.0 + 4.0 * f64::EPSILON)).round();
+    units.is_finite().then_some(units)
 }

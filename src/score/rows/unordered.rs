@@ -44,9 +44,10 @@ impl Pairing {
 /// Pairs the first `take` expected rows with all generated ones: first those that are the same cell by cell, by hash, then
 /// those that are equal within the tolerance.
 ///
-/// Within the tolerance, equality doesn't carry over: 1.0 equals 1.0000009, which equals 1.0000018, which isn't 1.0. Where
-/// rows form such chains in one column, as many pairs are found as there can be; where in several, the first fit counts,
-/// and another choice might give more. Telling them apart takes `steps` at most.
+/// Within the tolerance, equality doesn't carry over: 1.0 equals 1.0000009, which equals 1.0000018, which isn't 1.0. Of rows
+/// that form such chains fewer pairs may be found than there can be: those that are the same are paired first, though one of
+/// them may be the only fit of a third; and of the rest, where the chains are in several columns, the first fit counts. In one
+/// column, the rest gives as many pairs as it can. Telling rows apart takes `steps` at most.
 pub(super) fn pair(
     space: &Space,
     (expected, generated): (&Rows, &Rows),

@@ -35,7 +35,8 @@ impl<R: Read> Lines<R> {
             Ok(true) => {}
             Ok(false) => {
                 self.ended = true;
-                return None;
+                let is_empty = self.item_no == 0;
+                return is_empty.then(|| Err(SuiteError::whole("the file is empty")));
             }
             Err(error) => {
                 self.ended = true;

@@ -137,6 +137,43 @@ fn jsonl_passes_over_empty_lines_and_counts_them() {
 }
 
 #[test]
+fn jsonl_without_a_line_is_an_empty_file_like_any_other() {
+    for text in ["", "\n \n", "\u{feff}"] {
+        assert_eq!(
+            faults(text.as_bytes(), Format::Jsonl),
+            ["the file is empty"],
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn a_file_in_another_encoding_is_told_as_such() {
+    let line = "{\"a\": \"caf\u{e9}\"}\n";
+    let latin: Vec<u8> = line.chars().map(|c| u8::try_from(c).unwrap()).collect();
+    let little: Vec<u8> = line.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = line.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let marked = [&b"\xff\xfe"[..], &little].concat();
+    for (bytes, said) in [
+        (latin, "row 1: the item is not UTF-8 (perhaps Latin-1"),
+        (
+            little,
+            "row 1: the item is UTF-16, not UTF-8: save the file as UTF-8",
+        ),
+        (big, "row 1: the item is UTF-16"),
+        (marked, "row 1: the item is UTF-16"),
+    ] {
+        let found = faults(&bytes, Format::Jsonl);
+        assert!(found[0].starts_with(said), "{found:?}");
+    }
+    let broken = faults(b"{\"a\": }\n", Format::Jsonl);
+    assert!(
+        broken[0].starts_with("row 1: the item is not JSON"),
+        "{broken:?}"
+    );
+}
+
+#[test]
 fn cells_of_csv_are_typed_by_their_columns() {
     let text = "\u{feff} session_id , force_rescore\n\"a,\"\"b\nc\",true\n7,\n,\"[1, {\"\"a\"\": 2}]\"\nx,not json\n";
     assert_eq!(
@@ -321,6 +358,113 @@ fn a_fault_of_xlsx_names_the_row_and_the_column() {
     }
 }
 
+/// An archive of these parts as they are, not deflated.
+fn package(parts: &[(&str, &str)]) -> Vec<u8> {
+    let (mut file, mut directory) = (Vec::<u8>::new(), Vec::<u8>::new());
+    for (name, text) in parts {
+        let mut sum = flate2::Crc::new();
+        sum.update(text.as_bytes());
+        let length = u32::try_from(text.len()).unwrap().to_le_bytes();
+        let mut entry = b"\x14\0\0\0\0\0\0\0\0\0".to_vec();
+        entry.extend(sum.sum().to_le_bytes());
+        entry.extend([length, length].concat());
+        entry.extend(u16::try_from(name.len()).unwrap().to_le_bytes());
+        entry.extend([0, 0]);
+        directory.extend(b"PK\x01\x02\x14\0");
+        directory.extend(&entry);
+        directory.extend([0; 10]);
+        directory.extend(u32::try_from(file.len()).unwrap().to_le_bytes());
+        directory.extend(name.as_bytes());
+        file.extend(b"PK\x03\x04");
+        file.extend(&entry);
+        file.extend(name.as_bytes());
+        file.extend(text.as_bytes());
+    }
+    let count = u16::try_from(parts.len()).unwrap().to_le_bytes();
+    let (size, start) = (directory.len(), file.len());
+    file.extend(directory);
+    file.extend(b"PK\x05\x06\0\0\0\0");
+    file.extend([count, count].concat());
+    file.extend(u32::try_from(size).unwrap().to_le_bytes());
+    file.extend(u32::try_from(start).unwrap().to_le_bytes());
+    file.extend([0, 0]);
+    file
+}
+
+/// A workbook whose first sheet has these rows.
+fn sheet_of(rows: &str) -> Vec<u8> {
+    let office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    let packages = "http://schemas.openxmlformats.org/package/2006/relationships";
+    let main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
+    let relation = |kind: &str, target: &str| {
+        format!(
+            "<Relationships xmlns=\"{packages}\"><Relationship Id=\"rId1\" Type=\"{office}/{kind}\" Target=\"{target}\"/></Relationships>"
+        )
+    };
+    package(&[
+        (
+            "_rels/.rels",
+            &relation("officeDocument", "xl/workbook.xml"),
+        ),
+        (
+            "xl/_rels/workbook.xml.rels",
+            &relation("worksheet", "worksheets/sheet1.xml"),
+        ),
+        (
+            "xl/workbook.xml",
+            &format!(
+                "<workbook xmlns=\"{main}\" xmlns:r=\"{office}\"><sheets><sheet name=\"S\" sheetId=\"1\" r:id=\"rId1\"/></sheets></workbook>"
+            ),
+        ),
+        (
+            "xl/worksheets/sheet1.xml",
+            &format!("<worksheet xmlns=\"{main}\"><sheetData>{rows}</sheetData></worksheet>"),
+        ),
+    ])
+}
+
+#[test]
+fn a_formula_without_its_value_is_no_empty_cell() {
+    let sheet = |cell: &str| {
+        sheet_of(&format!(
+            "<row r=\"1\"><c r=\"A1\" t=\"inlineStr\"><is><t>session_id</t></is></c>\
+             <c r=\"B1\" t=\"inlineStr\"><is><t>force_rescore</t></is></c></row>\
+             <row r=\"2\"><c r=\"A2\"><v>7</v></c>{cell}</row>"
+        ))
+    };
+    for cell in [
+        "<c r=\"B2\"><f>A2&gt;5</f></c>",
+        "<c r=\"B2\"><f>A2&gt;5</f><v></v></c>",
+        "<c r=\"B2\"><f>A2&gt;5</f><v/></c>",
+    ] {
+        let found = faults(&sheet(cell), Format::Xlsx);
+        assert!(
+            found[0].starts_with(
+                "row 2, column force_rescore: holds a formula whose value is not in the file"
+            ),
+            "{cell}: {found:?}"
+        );
+    }
+    for (cell, value) in [
+        (
+            "<c r=\"B2\" t=\"b\"><f>A2&gt;5</f><v>1</v></c>",
+            json!({"session_id": "7", "force_rescore": true}),
+        ),
+        // Its value is known, and is no text.
+        (
+            "<c r=\"B2\" t=\"str\"><f>\"\"</f><v></v></c>",
+            json!({"session_id": "7"}),
+        ),
+        ("<c r=\"B2\"/>", json!({"session_id": "7"})),
+    ] {
+        assert_eq!(
+            payloads(&sheet(cell), Format::Xlsx),
+            json!([value]),
+            "{cell}"
+        );
+    }
+}
+
 #[test]
 fn a_text_that_stands_in_many_cells_counts_in_each() {
     let bytes = workbook(|sheet| {
@@ -416,7 +560,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_as_json_reads_back(texts in proptest::collection::vec(".{0,40}", 0..5)) {
+    fn what_is_written_as_json_reads_back(texts in proptest::collection::vec(".{0,40}", 1..5)) {
         let items: Value = texts.iter().map(|text| json!({"session_id": text})).collect();
         prop_assert_eq!(payloads(items.to_string().as_bytes(), Format::Json), items.clone());
         let lines: String = items.as_array().unwrap().iter().map(|item| format!("{item}\n")).collect();

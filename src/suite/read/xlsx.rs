@@ -13,6 +13,8 @@ use crate::suite::{Row, SuiteError};
 
 /// The widest sheet.
 const COLUMNS: u32 = 1_000;
+/// What a formula without its value is.
+const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
 /// The rows of a workbook's first sheet.
 pub(super) struct Sheet {
@@ -46,10 +48,17 @@ impl Sheet {
             bytes: 0,
         };
         let mut gathering: Option<Gathering> = None;
-        while let Some(cell) = cells.next_cell().map_err(|_| not_xlsx())? {
-            let (row, column) = cell.get_position();
+        while let Some(cell) = cells
+            .next_cell_with_formula_metadata()
+            .map_err(|_| not_xlsx())?
+        {
+            let (row, column) = cell.pos;
             let line = u64::from(row) + 1;
-            let Some((value, bytes)) = typed(cell.get_value(), line, column, &sheet)? else {
+            let Some((value, bytes)) = typed(&cell.value, line, column, &sheet)? else {
+                // A program that wrote the sheet without computing it: the cell only looks empty.
+                if cell.formula.is_some() && matches!(cell.value, DataRef::Empty) {
+                    return Err(sheet.fault(line, column, UNCOMPUTED));
+                }
                 continue;
             };
             if column >= COLUMNS {
@@ -94,6 +103,15 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
+    /// What is wrong with a cell.
+    fn fault(&self, line: u64, column: u32, message: impl Into<String>) -> SuiteError {
+        let name = match &self.header {
+            Some(header) => header.name(column as usize),
+            None => (column + 1).to_string(),
+        };
+        SuiteError::cell(line, name, message)
+    }
+
     /// Counts a cell. A text that is stored once may stand in a million cells, so that the size of the file says nothing.
     fn count(&mut self, bytes: u64) -> Result<(), SuiteError> {
         let max = self.reading.limits.file_bytes;
@@ -174,12 +192,8 @@ fn typed(
         DataRef::Float(value) => Some((Cell::Value(number(*value)), 8)),
         DataRef::DateTime(value) => text(&moment(value)),
         DataRef::Error(error) => {
-            let name = match &sheet.header {
-                Some(header) => header.name(column as usize),
-                None => (column + 1).to_string(),
-            };
             let fault = format!("holds the spreadsheet's error {error}");
-            return Err(SuiteError::cell(line, name, fault));
+            return Err(sheet.fault(line, column, fault));
         }
     })
 }

@@ -173,14 +173,23 @@ pub(super) fn take(limit: Option<u64>) -> usize {
     })
 }
 
+/// Opens a suite. It is read more than once, and from its beginning: a pipe or a device can't be, and may never end.
 fn open(path: &Path) -> Result<File, SuiteError> {
-    File::open(path).map_err(|error| {
+    let failed = |error: std::io::Error| {
         if error.kind() == std::io::ErrorKind::NotFound {
             whole("there is no such file".to_owned())
         } else {
             unreadable(&error)
         }
-    })
+    };
+    // Asked before it is opened: opening a pipe waits for who writes into it.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(whole(
+            "it is no regular file, and a suite is read more than once: write it into a file first"
+                .to_owned(),
+        ));
+    }
+    File::open(path).map_err(failed)
 }
 
 fn unreadable(error: &std::io::Error) -> SuiteError {
@@ -327,6 +336,21 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(bad.contains("ends in none of .json"), "{bad}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_is_no_regular_file_is_refused_before_it_is_read() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("folder.jsonl");
+        std::fs::create_dir(&folder).unwrap();
+        let endless = dir.path().join("endless.jsonl");
+        symlink("/dev/zero", &endless).unwrap();
+        for path in [folder, endless] {
+            let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+            assert!(bad.contains("no regular file"), "{bad}");
+        }
     }
 
     #[test]

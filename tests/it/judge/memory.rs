@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::judge::gate::memory::{GateOptions, MemoryGate};
-use gavel::judge::{AskContext, NotConfigured};
-use serde_json::json;
+use gavel::judge::{AskContext, Asked, NotConfigured};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::stage::*;
@@ -76,6 +76,33 @@ async fn other_evidence_criteria_template_or_parameters_are_another_question() {
         let reply = reply_of(judge.ask(&question("a"), context()).await).0;
         assert!(!reply.cached, "{parameters}");
     }
+}
+
+#[tokio::test]
+async fn entries_that_differ_in_their_headers_or_type_share_no_replies() {
+    let stage = Stage::new(vec![good()]).await;
+    let finds = async |entry: Value| {
+        let base_url = format!("{}/v1", stage.server.uri());
+        let judges = judges(&base_url, &entry, &stage.gate, &stage.memory);
+        let judge = judges.get("test").unwrap();
+        let asked = judge.ask(&question("a"), context()).await;
+        matches!(asked, Asked::Answered { answer: Ok(reply), .. } if reply.cached)
+    };
+    let a = json!({ "headers": { "x-route": "a" } });
+    assert!(!finds(a.clone()).await);
+    assert!(finds(a).await, "an entry finds its own");
+    assert!(finds(json!({ "headers": { "X-Route": "a" } })).await);
+    for other in [
+        json!({}),
+        json!({ "headers": { "x-route": "b" } }),
+        json!({ "headers": { "x-rout": "ea" } }),
+        json!({ "headers": { "x-route": "a", "x-tenant": "a" } }),
+    ] {
+        assert!(!finds(other.clone()).await, "{other}");
+    }
+    // Another wire format at the same address is another judge, though all else be the same.
+    assert!(finds(json!({ "path": "/chat/completions" })).await);
+    assert!(!finds(json!({ "type": "anthropic", "path": "/chat/completions" })).await);
 }
 
 #[tokio::test]

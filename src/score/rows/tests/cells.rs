@@ -158,6 +158,8 @@ fn rounding_to_decimals_widens_equality_and_never_narrows_it() {
         (3.0, 3.2, 0, true),
         (0.275, 0.274_999_999, 2, true),
         (1e300, 1.1e300, 2, false),
+        (1e300, 5e300, 15, false),
+        (-1e300, 1e300, 15, false),
         (0.5, 0.5 + 4e-7, 255, true),
     ] {
         let equal = equal_rounded(&json!(one), &json!(other), Some(decimals));
