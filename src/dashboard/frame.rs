@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 
+use super::health::{self, Health};
 use super::page::{Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
@@ -97,6 +98,10 @@ pub(super) struct Strip {
     pub(super) workers: usize,
     /// Judges that let nothing through, each with why.
     pub(super) stopped: Vec<(String, String)>,
+    /// Judges that let calls through which fail, each with how many.
+    pub(super) failing: Vec<(String, String)>,
+    /// Whether each judge that is used was asked lately, and answered.
+    pub(super) all_answer: bool,
     /// Whether the queue is paused.
     pub(super) paused: bool,
     /// Whether sessions are scored by a simulated judge.
@@ -154,9 +159,25 @@ struct Stopped {
 #[derive(Debug, Deserialize)]
 struct Gate {
     reason: Option<String>,
+    failures_in_row: i32,
 }
 
 impl Judge {
+    /// What its calls say.
+    fn health(&self) -> Health {
+        health::of(self.gates.iter().map(|gate| gate.failures_in_row))
+    }
+
+    /// How many of its calls failed, if nothing has stopped it yet.
+    fn failing(&self) -> Option<(String, String)> {
+        match self.health() {
+            Health::Fails(calls) if self.stopped().is_none() => {
+                Some((self.name.clone(), health::failed(calls)))
+            }
+            Health::Fails(_) | Health::Answers | Health::Unasked => None,
+        }
+    }
+
     /// Why it lets nothing through, if it is one that is used.
     fn stopped(&self) -> Option<(String, String)> {
         let reason = match (
@@ -212,6 +233,15 @@ impl Strip {
             ],
             workers: alive,
             stopped: judges.items.iter().filter_map(Judge::stopped).collect(),
+            failing: judges.items.iter().filter_map(Judge::failing).collect(),
+            all_answer: {
+                let mut used = judges
+                    .items
+                    .iter()
+                    .filter(|j| !j.kinds.is_empty())
+                    .peekable();
+                used.peek().is_some() && used.all(|judge| judge.health() == Health::Answers)
+            },
             paused: queue.paused,
             simulated: judges
                 .items
@@ -222,9 +252,10 @@ impl Strip {
         }
     }
 
-    /// Whether all is well.
+    /// Whether all is well, as far as calls were made.
     pub(super) fn is_well(&self) -> bool {
-        self.fault.is_none() && self.stopped.is_empty() && !self.paused && self.workers > 0
+        let stopped = self.paused || !self.stopped.is_empty() || !self.failing.is_empty();
+        self.fault.is_none() && !stopped && self.all_answer && self.workers > 0
     }
 }
 

@@ -9,11 +9,14 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::confirm::{self, Question, is_sure};
 use super::form::{Form, segment};
 use super::frame::Frame;
+use super::health::{self, Health};
 use super::page::{Fault, Page, go, html};
 use super::site::Site;
 use super::visitor::Visitor;
+use super::waits::Wait;
 use super::words::{self, Moment};
 
 /// How many jobs of a state are shown.
@@ -92,6 +95,7 @@ struct Judge {
 #[derive(Debug, Deserialize)]
 struct Gate {
     breaker: String,
+    failures_in_row: i32,
     reason: Option<String>,
     until: Option<DateTime<Utc>>,
     in_flight: i32,
@@ -115,9 +119,10 @@ struct Job {
     kind: String,
     subject_id: Option<Uuid>,
     batch_id: Option<Uuid>,
+    item_no: Option<i64>,
     judge: Option<String>,
     triggered_by: String,
-    wait: Option<super::session::Wait>,
+    wait: Option<Wait>,
     error: Option<super::session::JobError>,
     times: Times,
 }
@@ -165,7 +170,7 @@ struct JudgeRow {
     kinds: String,
     simulated: bool,
     state: String,
-    stopped: bool,
+    colour: &'static str,
     held: bool,
     detail: String,
     last_error: String,
@@ -283,30 +288,31 @@ fn held(brake: &Brake, now: DateTime<Utc>) -> String {
 
 impl JobRow {
     fn of(job: Job, now: DateTime<Utc>) -> Self {
+        let kind = job.kind.replace('_', " ");
         let (what, to) = match (job.subject_id, job.batch_id) {
             (Some(session), _) => (
-                format!("session {}", words::short(&session.to_string())),
+                format!("session {}", words::short_id(&session)),
                 format!("/sessions/{session}"),
             ),
-            (None, Some(batch)) => (job.kind.replace('_', " "), format!("/batches/{batch}")),
+            (None, Some(batch)) => {
+                let place = job
+                    .item_no
+                    .map_or_else(String::new, |no| format!(" {}", no + 1));
+                let what = format!("{kind}{place} of batch {}", words::short_id(&batch));
+                let item = job
+                    .item_no
+                    .map_or_else(String::new, |no| format!("/items/{no}"));
+                (what, format!("/batches/{batch}{item}"))
+            }
             (None, None) => (
-                job.kind.replace('_', " "),
+                format!("{kind} {}", words::short_id(&job.job_id)),
                 format!("/api/v1/jobs/{}", job.job_id),
             ),
         };
         let failed = job.error.is_some();
         let why = match (&job.error, &job.wait) {
             (Some(error), _) => format!("{}: {}", error.class.replace('_', " "), error.message),
-            (None, Some(wait)) => {
-                let mut why = words::waiting_for(&wait.reason).to_owned();
-                if let Some(until) = wait.until {
-                    why.push_str(&format!(", until {}", words::moment(until, now).plain));
-                }
-                if let Some(said) = &wait.last_error {
-                    why.push_str(&format!("; it said last: {said}"));
-                }
-                why
-            }
+            (None, Some(wait)) => wait.says(job.judge.as_deref(), now),
             (None, None) => String::new(),
         };
         Self {
@@ -341,6 +347,7 @@ impl WorkerRow {
 impl JudgeRow {
     fn of(judge: Judge, now: DateTime<Utc>) -> Self {
         let closed = judge.gates.iter().find(|gate| gate.reason.is_some());
+        let stopped = judge.brake.is_some() || closed.is_some();
         let (state, detail) = match (&judge.brake, closed) {
             (Some(brake), _) => (brake.reason.replace('_', " "), held(brake, now)),
             (None, Some(gate)) => (
@@ -358,13 +365,22 @@ impl JudgeRow {
                 "not configured".to_owned(),
                 judge.remedy.clone().unwrap_or_default(),
             ),
-            (None, None) => ("answers".to_owned(), String::new()),
+            (None, None) => match health::of(judge.gates.iter().map(|g| g.failures_in_row)) {
+                Health::Unasked => ("not asked lately".to_owned(), String::new()),
+                Health::Answers => ("answers".to_owned(), String::new()),
+                Health::Fails(calls) => ("failing".to_owned(), health::failed(calls)),
+            },
+        };
+        let colour = match (stopped, state.as_str()) {
+            (true, _) | (_, "failing") => "waiting",
+            (false, "answers") => "succeeded",
+            (false, _) => "",
         };
         Self {
             segment: segment(&judge.name),
             kinds: judge.kinds.join(", ").replace('_', " "),
             simulated: judge.simulated,
-            stopped: judge.brake.is_some() || closed.is_some(),
+            colour,
             held: judge.brake.is_some(),
             last_error: judge
                 .gates
@@ -393,6 +409,16 @@ async fn body(State(site): State<Site>, visitor: Visitor) -> Page {
 }
 
 async fn pause_queue(State(site): State<Site>, form: Form) -> Page {
+    if form.visitor.may_admin() && !is_sure(&form) {
+        let question = Question {
+            title: "Pause the queue?".to_owned(),
+            consequence: "No job starts until somebody resumes it; what runs ends.",
+            button: "Pause the queue",
+            stops: true,
+            part: "Queue",
+        };
+        return confirm::ask(&site, &form, "/queue/pause".to_owned(), question).await;
+    }
     brake(&site, &form, "/api/v1/queue/pause").await
 }
 
@@ -401,6 +427,17 @@ async fn resume_queue(State(site): State<Site>, form: Form) -> Page {
 }
 
 async fn pause_judge(State(site): State<Site>, Path(name): Path<String>, form: Form) -> Page {
+    if form.visitor.may_admin() && !is_sure(&form) {
+        let question = Question {
+            title: format!("Pause {name}?"),
+            consequence: "Its jobs wait until somebody resumes it.",
+            button: "Pause the judge",
+            stops: true,
+            part: "Queue",
+        };
+        let action = format!("/judges/{}/pause", segment(&name));
+        return confirm::ask(&site, &form, action, question).await;
+    }
     brake(
         &site,
         &form,
@@ -438,6 +475,17 @@ async fn retry_job(State(site): State<Site>, Path(id): Path<String>, form: Form)
 }
 
 async fn cancel_job(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    if form.visitor.may_enqueue() && !is_sure(&form) {
+        let question = Question {
+            title: "Cancel this job?".to_owned(),
+            consequence: "It ends without a score.",
+            button: "Cancel the job",
+            stops: true,
+            part: "Queue",
+        };
+        let action = format!("/jobs/{}/cancel", segment(&id));
+        return confirm::ask(&site, &form, action, question).await;
+    }
     let path = format!("/api/v1/jobs/{}/cancel", segment(&id));
     site.door
         .post(&form.visitor.caller, &path, form.key(), &json!({}))

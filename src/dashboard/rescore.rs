@@ -4,6 +4,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::routing::get;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,14 +12,14 @@ use uuid::Uuid;
 
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Fault, Page, go, html};
+use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Problem;
 
 /// The filter's fields that are text to the API.
-const TEXTS: [&str; 10] = [
+const TEXTS: [&str; 9] = [
     "q",
     "status",
     "scored",
@@ -28,7 +29,6 @@ const TEXTS: [&str; 10] = [
     "agent",
     "alert_type",
     "missing_tool",
-    "ids",
 ];
 
 /// The routes of this file.
@@ -44,6 +44,18 @@ struct Ask {
     frame: Frame,
     fields: Vec<(String, String)>,
     with: String,
+    /// What was filled in.
+    filled: Vec<(String, String)>,
+    /// Why it wasn't taken, HTML.
+    refused: String,
+}
+
+impl Ask {
+    /// What a field was filled in with.
+    fn filled(&self, name: &str) -> &str {
+        let found = self.filled.iter().find(|(field, _)| field == name);
+        found.map_or("", |(_, value)| value)
+    }
 }
 
 /// Asks what to score, starting from the list's filters.
@@ -52,20 +64,45 @@ async fn ask(
     visitor: Visitor,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Page {
+    html(&asking(&site, visitor, pairs, String::new()).await)
+}
+
+async fn asking(
+    site: &Site,
+    visitor: Visitor,
+    pairs: Vec<(String, String)>,
+    refused: String,
+) -> Ask {
     let with = pairs.iter().find(|(name, _)| name == "with");
     let with = with.map_or_else(String::new, |(_, hash)| hash.clone());
-    html(&Ask {
-        frame: Frame::of(&site, visitor, "Sessions", "Score many sessions").await,
-        fields: pairs
+    let (fields, filled): (Vec<_>, Vec<_>) =
+        pairs.into_iter().partition(|(name, _)| is_filter(name));
+    Ask {
+        frame: Frame::of(site, visitor, "Sessions", "Score many sessions").await,
+        fields: fields
             .into_iter()
-            .filter(|(name, value)| is_filter(name) && !value.is_empty())
+            .filter(|(_, value)| !value.is_empty())
             .collect(),
         with,
-    })
+        filled,
+        refused,
+    }
+}
+
+/// The form again with what was filled in, if that is what was wrong; else the problem.
+async fn refuse(site: &Site, form: Form, fault: Fault) -> Page {
+    let problem = fault.problem();
+    if form.visitor.piece || !is_mendable(problem) {
+        return Err(fault);
+    }
+    let note = refusal(problem);
+    let filled = form.rest();
+    let page = asking(site, form.visitor, filled, note).await;
+    with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
 fn is_filter(name: &str) -> bool {
-    TEXTS.contains(&name) || matches!(name, "min_score" | "max_score" | "from" | "to")
+    TEXTS.contains(&name) || matches!(name, "min_score" | "max_score" | "from" | "to" | "ids")
 }
 
 #[derive(Debug, Deserialize)]
@@ -120,18 +157,17 @@ struct PlanPage {
 }
 
 async fn plan(State(site): State<Site>, form: Form) -> Page {
-    let mut body = request(&form)?;
-    body["dry_run"] = true.into();
-    let door = &site.door;
-    let done = door
-        .post(&form.visitor.caller, "/api/v1/rescore", None, &body)
-        .await?;
-    let plan: Plan = done.json()?;
+    let plan = match planned(&site, &form).await {
+        Ok(plan) => plan,
+        Err(fault) => return refuse(&site, form, fault).await,
+    };
     let skipped = plan.skipped.iter().filter_map(|(name, n)| {
         let n = n.as_i64().filter(|n| *n > 0)?;
         Some((name.replace('_', " "), words::grouped(n)))
     });
+    let fields = pinned(&form, &plan);
     html(&PlanPage {
+        fields,
         short: words::short(&plan.criteria_hash).to_owned(),
         matching: words::grouped(plan.matching),
         to_score: plan.to_score,
@@ -160,10 +196,26 @@ async fn plan(State(site): State<Site>, form: Form) -> Page {
             .duration_s
             .map_or_else(|| "not known yet".to_owned(), lasting),
         warnings: plan.warnings,
-        fields: form.rest(),
         key: Uuid::new_v4().to_string(),
         frame: Frame::of(&site, form.visitor, "Sessions", "Score many sessions").await,
     })
+}
+
+async fn planned(site: &Site, form: &Form) -> Result<Plan, Fault> {
+    let mut body = request(form)?;
+    body["dry_run"] = true.into();
+    let caller = &form.visitor.caller;
+    let done = site.door.post(caller, "/api/v1/rescore", None, &body);
+    Ok(done.await?.json()?)
+}
+
+/// What was filled in, with the criteria and the count of the plan: what runs is what was shown, whatever has come since.
+fn pinned(form: &Form, plan: &Plan) -> Vec<(String, String)> {
+    let mut fields = form.rest();
+    fields.retain(|(name, _)| !matches!(name.as_str(), "with" | "max"));
+    fields.push(("with".to_owned(), plan.criteria_hash.clone()));
+    fields.push(("max".to_owned(), plan.to_score.to_string()));
+    fields
 }
 
 #[derive(Debug, Deserialize)]
@@ -189,6 +241,10 @@ fn request(form: &Form) -> Result<Value, Fault> {
         if let Some(text) = form.text(name) {
             filter.insert(name.to_owned(), text.into());
         }
+    }
+    if let Some(ids) = form.text("ids") {
+        let ids: Vec<&str> = ids.split(',').map(str::trim).collect();
+        filter.insert("ids".to_owned(), ids.into());
     }
     for name in ["min_score", "max_score"] {
         if let Some(n) = form.read::<u64>(name, "a whole number from 0 to 100")? {
@@ -219,7 +275,7 @@ fn request(form: &Form) -> Result<Value, Fault> {
         body["max"] = max.into();
     }
     if let Some(n) = form.read::<u64>("sample", "a whole number above 0")? {
-        body["sample"] = json!({"n": n});
+        body["sample"] = json!({"size": n});
     }
     if let Some(budget) = form.read::<f64>("budget_usd", "an amount of USD such as 12.50")? {
         if budget <= 0.0 {

@@ -1,4 +1,7 @@
-//! Signing in with one of the configured tokens: a cookie that scripts can't read and other sites' pages can't send.
+//! Signing in with one of the configured tokens: a cookie that scripts can't read.
+//!
+//! The cookie comes along when somebody follows a link from a chat or a mail (`SameSite=Lax`); a form of another site doesn't bring
+//! it, and is refused by its origin and by its token besides.
 
 use askama::Template;
 use axum::Router;
@@ -25,6 +28,8 @@ pub(super) fn routes() -> Router<Site> {
 struct SignIn {
     form_token: String,
     next: String,
+    /// Whether there is anything to sign in with.
+    has_tokens: bool,
     refused: bool,
 }
 
@@ -34,10 +39,15 @@ struct Next {
     next: String,
 }
 
-async fn ask(visitor: Visitor, Query(Next { next }): Query<Next>) -> Page {
+async fn ask(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Query(Next { next }): Query<Next>,
+) -> Page {
     html(&SignIn {
         form_token: visitor.form_token,
         next,
+        has_tokens: site.door.has_tokens(),
         refused: false,
     })
 }
@@ -52,18 +62,19 @@ async fn sign_in(State(site): State<Site>, form: Form) -> Page {
             &SignIn {
                 form_token: form.visitor.form_token.clone(),
                 next: next.to_owned(),
+                has_tokens: site.door.has_tokens(),
                 refused: true,
             },
         );
     }
     set(
         go(false, next)?,
-        &format!("{cookie}; Path=/; HttpOnly; SameSite=Strict"),
+        &format!("{cookie}; Path=/; HttpOnly; SameSite=Lax"),
     )
 }
 
 async fn sign_out(form: Form) -> Page {
-    let gone = format!("{TOKEN_COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+    let gone = format!("{TOKEN_COOKIE}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0");
     set(go(form.visitor.piece, "/sign-in")?, &gone)
 }
 

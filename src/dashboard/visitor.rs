@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use crate::api::{Caller, Scope, cookie};
 
-/// The cookie that a form's token must equal. A page of another origin can neither read nor set it.
+/// The cookie that a form's token must equal. A page of another origin can neither read nor set it. It comes along when a link
+/// from a chat or a mail is followed (`SameSite=Lax`): the pages that are open keep their token.
 const FORM_COOKIE: &str = "gavel_form";
 /// Everything that a page loads is ours; nothing inline runs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -80,7 +81,7 @@ pub(super) async fn visit(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(FormToken(token.clone()));
     let mut response = next.run(request).await;
     if known.is_none() {
-        let cookie = format!("{FORM_COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+        let cookie = format!("{FORM_COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax");
         if let Ok(value) = HeaderValue::from_str(&cookie) {
             response.headers_mut().append(header::SET_COOKIE, value);
         }

@@ -2,6 +2,8 @@
 
 mod batches;
 mod compare;
+mod forms;
+mod truth;
 
 use super::auth::guarded;
 use super::*;
