@@ -102,6 +102,17 @@ pub enum ScoreOnly {
     Completed,
 }
 
+impl ScoreOnly {
+    /// Whether a session in this status is scored.
+    #[must_use]
+    pub fn takes(self, status: SessionStatus) -> bool {
+        match self {
+            Self::Ended => status.is_terminal(),
+            Self::Completed => status == SessionStatus::Completed,
+        }
+    }
+}
+
 /// How many pushes may wait for a slow queue; what doesn't fit is left to `rescue`.
 const PUSHES_WAITING: usize = 20_000;
 /// How often two requests for one session may get into each other's way before we give up.
@@ -153,6 +164,11 @@ impl Enqueue {
             source: OnceLock::new(),
         };
         (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
+    }
+
+    /// Which ended sessions are scored.
+    pub fn score_only(&self) -> ScoreOnly {
+        self.score_only
     }
 
     /// The criteria that new requests to score a session get.
@@ -254,11 +270,7 @@ impl Enqueue {
     }
 
     fn check_subject(&self, session_id: Uuid, view: &ScoringView) -> Result<(), EnqueueError> {
-        let scored = match self.score_only {
-            ScoreOnly::Ended => view.status.is_terminal(),
-            ScoreOnly::Completed => view.status == SessionStatus::Completed,
-        };
-        if !scored {
+        if !self.score_only.takes(view.status) {
             return Err(EnqueueError::SessionNotCompleted {
                 session_id,
                 status: view.status,

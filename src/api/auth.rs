@@ -145,6 +145,11 @@ impl Auth {
         })
     }
 
+    /// Whether any token is configured.
+    pub(super) fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
     /// Lets a request pass, or says why not.
     pub(super) fn admit(
         &self,
@@ -245,6 +250,12 @@ impl Caller {
         let forwarded = self.forwarded.as_deref();
         let forwarded = forwarded.map(|name| String::from_utf8_lossy(name).into_owned());
         forwarded.or_else(|| self.token.clone())
+    }
+
+    /// The name that ratings of theirs are kept under, unless they give another.
+    pub(crate) fn signs_as(&self) -> String {
+        let name = self.name(Refusal::Unprocessable);
+        name.unwrap_or_else(|_| NAMELESS.to_owned())
     }
 
     /// Whether they showed a token.

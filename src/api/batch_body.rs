@@ -114,23 +114,43 @@ pub(super) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
     Ok(head)
 }
 
-/// Checks what stands beside the items.
+/// Checks what stands beside the items; all of its faults at once.
 pub(super) fn check(head: &BatchHead) -> Result<(), ApiError> {
-    let fault = |pointer: &str, message: String| {
-        Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
-    };
-    check_budget(head.budget_usd)?;
-    check_name(head.name.as_deref())?;
-    let Some(threshold) = head.threshold else {
-        return Ok(());
-    };
-    match head.kind {
-        Kind::Query | Kind::Qas if (0.0..=1.0).contains(&threshold) => Ok(()),
-        Kind::Query | Kind::Qas => fault("/threshold", "must be between 0 and 1".to_owned()),
-        Kind::Session | Kind::SqlMetrics => {
-            fault("/threshold", format!("kind {} has no threshold", head.kind))
+    let mut faults = Vec::new();
+    for checked in [
+        check_budget(head.budget_usd),
+        check_name(head.name.as_deref()),
+        check_threshold(head.kind, head.threshold),
+    ] {
+        match checked {
+            Ok(()) => {}
+            Err(ApiError::Invalid { faults: found, .. }) => faults.extend(found),
+            Err(other) => return Err(other),
         }
     }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults,
+    })
+}
+
+fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
+    let Some(threshold) = threshold else {
+        return Ok(());
+    };
+    let message = match kind {
+        Kind::Query | Kind::Qas if (0.0..=1.0).contains(&threshold) => return Ok(()),
+        Kind::Query | Kind::Qas => "must be between 0 and 1".to_owned(),
+        Kind::Session | Kind::SqlMetrics => format!("kind {kind} has no threshold"),
+    };
+    Err(ApiError::fault(
+        Refusal::Unprocessable,
+        "/threshold",
+        message,
+    ))
 }
 
 /// A budget is so much money, and not none.

@@ -2,6 +2,7 @@
 //! and knows nothing that a client of the API couldn't.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -19,6 +20,10 @@ use super::problem::{ApiError, Problem};
 
 /// The largest answer that is held for a page, bytes: the longest conversation with its JSON around it fits.
 const MAX_ANSWER: usize = 64 << 20;
+
+/// How long a page waits for an answer: who looks at an empty window for longer has left. A statement itself may take a minute, and
+/// is tried once more.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The header of idempotency keys.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -52,6 +57,11 @@ impl Door {
         }
     }
 
+    /// Whether there are tokens to sign in with.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.guard.auth.has_tokens()
+    }
+
     /// Whether a browser with this cookie may read.
     pub(crate) fn admits(&self, cookie: &str) -> bool {
         let mut headers = HeaderMap::new();
@@ -70,7 +80,7 @@ impl Door {
         path: &str,
     ) -> Result<T, Box<Problem>> {
         let request = request(Method::GET, path, Body::empty())?;
-        read(&self.ask(caller, request).await?.body)
+        read(&patiently(self.ask(caller, request)).await?.body)
     }
 
     /// The same; `None` if there is no such thing (404).
@@ -179,6 +189,18 @@ async fn scoped(request: Request, next: Next) -> Response {
     }
 }
 
+/// Waits for what only reads, but not for ever: a database that hangs is told as one that is away.
+async fn patiently(
+    reading: impl Future<Output = Result<Done, Box<Problem>>>,
+) -> Result<Done, Box<Problem>> {
+    let answered = tokio::time::timeout(PATIENCE, reading).await;
+    answered.unwrap_or_else(|_| {
+        let waited = format!("a page waited {} s for an answer", PATIENCE.as_secs());
+        tracing::warn!(waited, "database unavailable");
+        Err(Box::new(ApiError::DatabaseUnavailable(waited).problem()))
+    })
+}
+
 fn request(method: Method, path: &str, body: Body) -> Result<Request, Box<Problem>> {
     let uri: Uri = path
         .parse()
@@ -195,4 +217,19 @@ fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Box<Problem>> {
 
 fn internal(text: &str) -> Box<Problem> {
     Box::new(ApiError::Internal(text.to_owned()).problem())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_does_not_wait_for_ever() {
+        let hung = patiently(std::future::pending()).await;
+        let problem = hung.map(|_| ()).unwrap_err();
+        assert_eq!(
+            (problem.status, problem.slug()),
+            (503, "database-unavailable")
+        );
+    }
 }

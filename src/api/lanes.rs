@@ -26,6 +26,12 @@ pub(super) struct WaitView {
     pub(super) until: Option<DateTime<Utc>>,
     /// Its place in its lane, 1 = next, counted to 10,000; null if it isn't queued, and in lists.
     pub(super) position: Option<i64>,
+    /// Only where somebody stopped it, or a cap or a budget did: `queue`, `judge` or `batch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<&'static str>,
+    /// Only with `target` `queue` or `judge`: who stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) set_by: Option<String>,
     /// What is said of that, if anything: an operator's or a provider's words, or which cap is reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
@@ -156,9 +162,14 @@ impl Lanes {
             }
         };
         let wait = own_wait(job.state, job.wait.as_ref(), self.now);
+        let mut target = held.map(|brake| match &brake.target {
+            BrakeTarget::Queue => "queue",
+            BrakeTarget::Judge(_) => "judge",
+        });
         let (reason, until) = if let Some(brake) = held {
             (Held::By(brake.reason), brake.until)
         } else if let Some(by) = self.paused_by(job) {
+            target = Some("batch");
             let reason = match by {
                 PausedBy::Operator => WaitReason::Paused,
                 PausedBy::Budget => WaitReason::Budget,
@@ -188,6 +199,8 @@ impl Lanes {
             message: held
                 .map(|brake| brake.message.clone())
                 .filter(|said| !said.is_empty()),
+            target,
+            set_by: held.map(|brake| brake.set_by.clone()),
             reason: reason.as_str().to_owned(),
             judge: stands_in,
             until,

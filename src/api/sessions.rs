@@ -19,6 +19,7 @@ use super::job_view::{job_path, score_path};
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Fault, Problem, Refusal};
 use super::session_filter::{SessionQuery, session_filter};
+use crate::enqueue::ScoreOnly;
 use crate::history::ingest::{InvalidSession, SessionInput};
 use crate::job::JobState;
 use crate::score::session::{Message, Rating};
@@ -78,6 +79,8 @@ pub(super) struct SessionView {
     pub(super) source: String,
     /// Where it stands.
     pub(super) status: SessionStatus,
+    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    pub(super) scorable: bool,
     /// What kind of alert it was.
     pub(super) alert_type: Option<String>,
     /// The agent's name.
@@ -102,9 +105,10 @@ pub(super) struct SessionView {
     pub(super) links: SessionLinks,
 }
 
-impl From<SessionRecord> for SessionView {
-    fn from(session: SessionRecord) -> Self {
+impl SessionView {
+    fn of(session: SessionRecord, only: ScoreOnly) -> Self {
         Self {
+            scorable: only.takes(session.status),
             session_id: session.session_id,
             source: session.source,
             status: session.status,
@@ -162,6 +166,8 @@ pub(super) struct SessionItem {
     pub(super) source: String,
     /// Where it stands.
     pub(super) status: SessionStatus,
+    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    pub(super) scorable: bool,
     /// What kind of alert it was.
     pub(super) alert_type: Option<String>,
     /// The agent's name.
@@ -185,8 +191,9 @@ pub(super) struct SessionItem {
 }
 
 impl SessionItem {
-    fn of(session: SessionSummary, current_criteria: &str) -> Self {
+    fn of(session: SessionSummary, current_criteria: &str, only: ScoreOnly) -> Self {
         Self {
+            scorable: only.takes(session.status),
             session_id: session.session_id,
             source: session.source,
             status: session.status,
@@ -320,7 +327,8 @@ async fn get_session(
     params.finish()?;
     let session = state.store.session(session_id).await?;
     let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
-    json_or_unchanged(&headers, &SessionView::from(session))
+    let view = SessionView::of(session, state.enqueue.score_only());
+    json_or_unchanged(&headers, &view)
 }
 
 /// Lists sessions, newest first unless `sort` says otherwise; every other parameter narrows.
@@ -352,9 +360,10 @@ async fn list_sessions(
         .sessions(&filter, order, cursor.as_ref(), limit)
         .await?;
     let items = page.items.into_iter();
+    let only = state.enqueue.score_only();
     Ok(Json(SessionList {
         items: items
-            .map(|item| SessionItem::of(item, &current.hash.0))
+            .map(|item| SessionItem::of(item, &current.hash.0, only))
             .collect(),
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
     }))

@@ -41,7 +41,8 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     // Builds of one version may differ in their assets.
     let tag = format!("\"{}-{}\"", env!("CARGO_PKG_VERSION"), digest(text));
     let known = headers.get(header::IF_NONE_MATCH);
-    let fresh = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let known = known.and_then(|known| known.to_str().ok());
+    let fresh = known.is_some_and(|known| holds(known, &tag));
     let tag = HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("\"\""));
     let head = [
         (header::ETAG, tag),
@@ -53,6 +54,12 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     } else {
         (head, *text).into_response()
     }
+}
+
+/// Whether one of the tags that a browser names is this one. A proxy that compresses weakens a tag (`W/`): it is the same text.
+fn holds(known: &str, tag: &str) -> bool {
+    let mut known = known.split(',').map(str::trim);
+    known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 /// Tells two builds' texts apart (FNV-1a); nothing is secured by it.

@@ -5,6 +5,7 @@ use axum::Router;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use axum::routing::{get, post};
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -106,6 +107,7 @@ struct Body {
     created: Moment,
     finished: Option<Moment>,
     pace: String,
+    idle: String,
     filter: Vec<(String, String)>,
     sections: Vec<Section>,
     shows: Vec<(&'static str, String, bool)>,
@@ -135,12 +137,14 @@ impl Body {
             _ => None,
         };
         let now = site.about.clock.now();
+        let strip = site.strip(&visitor.caller).await;
         Ok(Self {
             standing: batch.standing(),
             figures: figures(&batch),
             created: words::moment(batch.times.created_at, now),
             finished: batch.times.finished_at.map(|at| words::moment(at, now)),
-            pace: pace(&batch),
+            pace: pace(&batch, strip.workers),
+            idle: idle(&batch, strip.workers, now),
             filter: batch.filter.as_ref().map(filter_words).unwrap_or_default(),
             shows: show.choices(&batch),
             sections,
@@ -156,7 +160,7 @@ impl Body {
         REPORTS
     }
 
-    /// What reports say of made-up scores: where there are no others, that they may pass.
+    /// Whether a simulated judge made scores of it, which pass nothing.
     fn simulated(&self) -> bool {
         let verdict = self.batch.verdict.as_ref();
         verdict.is_some_and(|verdict| verdict.simulated)
@@ -201,10 +205,11 @@ fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// How fast it goes, and when it will have ended.
-fn pace(batch: &Batch) -> String {
+/// How fast it goes, and when it will have ended; of the time before nothing is told while nothing runs.
+fn pace(batch: &Batch, workers: usize) -> String {
+    let runs = batch.moves() && batch.paused.is_none() && batch.stopped.is_none() && workers > 0;
     let rate = batch.progress.rate_per_s.filter(|rate| *rate > 0.0);
-    let Some(rate) = rate.filter(|_| batch.moves()) else {
+    let Some(rate) = rate.filter(|_| runs) else {
         return String::new();
     };
     let rate = if rate >= 1.0 {
@@ -215,6 +220,22 @@ fn pace(batch: &Batch) -> String {
     match batch.progress.eta_s {
         Some(eta) => format!("{rate}, about {} left", words::span(eta)),
         None => rate,
+    }
+}
+
+/// Why no item begins, where nobody paused the batch itself.
+fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
+    if !batch.moves() || batch.paused.is_some() {
+        return String::new();
+    }
+    match &batch.stopped {
+        Some(stopped) => {
+            let until = stopped.until.map(|at| words::moment(at, now).ago);
+            let until = until.map_or_else(String::new, |at| format!("; it goes on {at}"));
+            format!("Nothing of it begins: {}{until}.", stopped.message)
+        }
+        None if workers == 0 => "Nothing of it begins: no worker is running.".to_owned(),
+        None => String::new(),
     }
 }
 
@@ -327,6 +348,8 @@ struct Ask {
     verb: &'static str,
     button: &'static str,
     danger: bool,
+    /// Whether there is nothing that it would do.
+    is_idle: bool,
     form_token: String,
     key: String,
 }
@@ -353,6 +376,7 @@ async fn ask_cancel(State(site): State<Site>, visitor: Visitor, Path(id): Path<S
                 "{} will never be scored; what was scored until now stays. A cancelled batch can't be resumed.",
                 items(open)
             ),
+            is_idle: open == 0,
             verb: "cancel",
             button: "Cancel the batch",
             danger: true,
@@ -373,6 +397,7 @@ async fn ask_retry(State(site): State<Site>, visitor: Visitor, Path(id): Path<St
             items(batch.counts.failed),
             batch.cost()
         ),
+        is_idle: batch.counts.failed == 0,
         verb: "retry-errors",
         button: "Queue them again",
         danger: false,
@@ -397,12 +422,47 @@ mod tests {
             )
         };
         assert_eq!(
-            pace(&moving(2.34, Some(90.0))),
+            pace(&moving(2.34, Some(90.0)), 1),
             "2.3 items a second, about 2 min left"
         );
-        assert_eq!(pace(&moving(0.1, None)), "6.0 items a minute");
-        assert_eq!(pace(&moving(0.0, None)), "");
-        assert_eq!(pace(&batch(&json!({}))), "");
+        assert_eq!(pace(&moving(0.1, None), 1), "6.0 items a minute");
+        assert_eq!(pace(&moving(0.0, None), 1), "");
+        assert_eq!(pace(&batch(&json!({})), 1), "");
+    }
+
+    #[test]
+    fn what_stands_still_has_no_pace_and_says_why() {
+        let now = "2026-11-22T12:00:00Z".parse().unwrap();
+        let with = |name: &str, value: Value| {
+            let mut fields = json!({"times": {"created_at": "2026-11-22T12:00:00Z", "finished_at": null},
+                "progress": {"done": 1, "total": 40, "rate_per_s": 2.0, "eta_s": 20.0}});
+            fields[name] = value;
+            batch(&fields)
+        };
+        let alone = with("purpose", json!("score"));
+        assert_eq!(pace(&alone, 0), "");
+        assert_eq!(
+            idle(&alone, 0, now),
+            "Nothing of it begins: no worker is running."
+        );
+        assert_eq!(idle(&alone, 1, now), "");
+        let paused = with(
+            "paused",
+            json!({"by": "operator", "reason": "somebody paused it"}),
+        );
+        assert_eq!(
+            (pace(&paused, 1), idle(&paused, 0, now)),
+            (String::new(), String::new())
+        );
+        let stopped = with(
+            "stopped",
+            json!({"reason": "paused", "message": "judge a is paused", "until": "2026-11-22T14:00:00Z"}),
+        );
+        assert_eq!(pace(&stopped, 1), "");
+        assert_eq!(
+            idle(&stopped, 1, now),
+            "Nothing of it begins: judge a is paused; it goes on in 2 h."
+        );
     }
 
     #[test]

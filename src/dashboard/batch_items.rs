@@ -7,10 +7,11 @@ use super::batches::Batch;
 use super::form::query;
 use super::markdown;
 use super::page::Fault;
-use super::session::{JobError, Wait};
+use super::session::JobError;
 use super::sessions::Badge;
 use super::site::Site;
 use super::visitor::Visitor;
+use super::waits::Wait;
 use super::words;
 
 /// How many items a section shows beside others.
@@ -141,7 +142,7 @@ impl Line {
             answer.question
         };
         let waits = match (&answer.job.wait, answer.job.state.as_str()) {
-            (Some(wait), _) => words::waiting_for(&wait.reason).to_owned(),
+            (Some(wait), _) => wait.in_short(answer.job.judge.as_deref()),
             (None, "running") => "its judge is asked".to_owned(),
             (None, _) => String::new(),
         };

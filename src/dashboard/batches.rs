@@ -42,6 +42,7 @@ pub(super) struct Batch {
     pub(super) criteria_hash: Option<String>,
     pub(super) filter: Option<Value>,
     pub(super) paused: Option<Paused>,
+    pub(super) stopped: Option<Stopped>,
     pub(super) expanded: bool,
     pub(super) progress: Progress,
     pub(super) budget_usd: Option<f64>,
@@ -81,6 +82,13 @@ pub(super) struct Verdict {
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Paused {
     pub(super) reason: String,
+}
+
+/// Why no item of it begins at the moment.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Stopped {
+    pub(super) message: String,
+    pub(super) until: Option<DateTime<Utc>>,
 }
 
 /// How far it is.
@@ -138,9 +146,11 @@ pub(super) struct Standing {
 impl Batch {
     /// What people call it.
     pub(super) fn title(&self) -> String {
-        let id = self.batch_id.to_string();
         let own = self.name.as_deref();
-        own.map_or_else(|| format!("Batch {}", words::short(&id)), str::to_owned)
+        own.map_or_else(
+            || format!("Batch {}", words::short_id(&self.batch_id)),
+            str::to_owned,
+        )
     }
 
     /// The kind for people.

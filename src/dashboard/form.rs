@@ -5,6 +5,7 @@ use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 
+use super::stale;
 use super::visitor::Visitor;
 use crate::api::Problem;
 
@@ -61,6 +62,12 @@ impl Form {
         self.text(name).is_some()
     }
 
+    /// Every field but the token, in the form's order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = &(String, String)> {
+        let fields = self.fields.iter();
+        fields.filter(|(name, _)| name != "form_token")
+    }
+
     /// What makes the form one effect however often it is sent.
     pub(super) fn key(&self) -> Option<&str> {
         self.text("key")
@@ -72,9 +79,11 @@ impl Form {
     }
 }
 
-/// Whether a target is a path on this server.
+/// Whether a target is a path on this server. Browsers drop tabs and line ends from an address, and read `\` as `/`: with any of
+/// those in it, what looks like a path may lead elsewhere.
 pub(super) fn is_ours(to: &str) -> bool {
-    to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\r', '\n'])
+    let strange = |c: char| c == '\\' || c.is_control();
+    to.starts_with('/') && !to.starts_with("//") && !to.contains(strange)
 }
 
 impl<S: Send + Sync> FromRequest<S> for Form {
@@ -85,7 +94,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         let Ok(visitor) =
             <Visitor as axum::extract::FromRequestParts<S>>::from_request_parts(&mut parts, state)
                 .await;
-        let request = Request::from_parts(parts, body);
+        let request = Request::from_parts(parts.clone(), body);
         let axum::Form(fields) = axum::Form::<Vec<(String, String)>>::from_request(request, state)
             .await
             .map_err(|error| Problem::of_field("form", &error.body_text()).into_response())?;
@@ -93,7 +102,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
         if form.text("form_token") == Some(form.visitor.form_token.as_str()) {
             Ok(form)
         } else {
-            Err(Problem::stale_form().into_response())
+            Err(stale::answer(&form, &parts))
         }
     }
 }
@@ -131,6 +140,11 @@ mod tests {
             "",
             "evil",
             "/\\evil",
+            "/\t/evil.example/x",
+            "/a\r\n/evil.example",
+            "/\u{0}/evil.example",
+            "/\u{7f}/evil.example",
+            "/a\\..\\/evil",
         ] {
             assert!(!is_ours(other), "{other}");
         }

@@ -5,6 +5,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 
+use super::health::Health;
 use super::machinery::{Judge, Machinery};
 use super::page::{Page, html};
 use super::site::Site;
@@ -97,6 +98,10 @@ pub(super) struct Strip {
     pub(super) workers: usize,
     /// Judges that let nothing through, each with why.
     pub(super) stopped: Vec<(String, String)>,
+    /// Judges that let calls through which fail, each with how many.
+    pub(super) failing: Vec<(String, String)>,
+    /// Whether each judge that is used was asked lately, and answered.
+    pub(super) all_answer: bool,
     /// Whether the queue is paused.
     pub(super) paused: bool,
     /// Whether sessions are scored by a simulated judge.
@@ -140,6 +145,11 @@ impl Strip {
             ],
             workers: alive,
             stopped: judges.iter().filter_map(Judge::stopped).collect(),
+            failing: judges.iter().filter_map(Judge::failing).collect(),
+            all_answer: {
+                let mut used = judges.iter().filter(|j| !j.kinds.is_empty()).peekable();
+                used.peek().is_some() && used.all(|judge| judge.health() == Health::Answers)
+            },
             paused: queue.paused,
             simulated: judges.iter().any(scores_sessions),
             deserted: alive == 0 && to_do > 0,
@@ -147,9 +157,10 @@ impl Strip {
         }
     }
 
-    /// Whether all is well.
+    /// Whether all is well, as far as calls were made.
     pub(super) fn is_well(&self) -> bool {
-        self.fault.is_none() && self.stopped.is_empty() && !self.paused && self.workers > 0
+        let stopped = self.paused || !self.stopped.is_empty() || !self.failing.is_empty();
+        self.fault.is_none() && !stopped && self.all_answer && self.workers > 0
     }
 }
 

@@ -4,6 +4,7 @@
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
+use super::health::{self, Health};
 use crate::api::{Caller, Door, Problem};
 
 /// The queue, the workers and the judges at one time.
@@ -98,6 +99,7 @@ pub(super) struct Brake {
 #[derive(Debug, Deserialize)]
 pub(super) struct Gate {
     pub(super) breaker: String,
+    pub(super) failures_in_row: i32,
     pub(super) reason: Option<String>,
     pub(super) until: Option<DateTime<Utc>>,
     pub(super) in_flight: i32,
@@ -114,6 +116,21 @@ impl Judge {
     /// Whether it is set up, asked for, or stopped.
     pub(super) fn matters(&self) -> bool {
         self.configured || !self.kinds.is_empty() || self.brake.is_some()
+    }
+
+    /// What its calls say.
+    pub(super) fn health(&self) -> Health {
+        health::of(self.gates.iter().map(|gate| gate.failures_in_row))
+    }
+
+    /// How many of its calls failed, if nothing has stopped it yet.
+    pub(super) fn failing(&self) -> Option<(String, String)> {
+        match self.health() {
+            Health::Fails(calls) if self.stopped().is_none() => {
+                Some((self.name.clone(), health::failed(calls)))
+            }
+            Health::Fails(_) | Health::Answers | Health::Unasked => None,
+        }
     }
 
     /// Why it lets nothing through, if it is one that is used.

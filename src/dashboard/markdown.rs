@@ -3,19 +3,122 @@
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
-/// Longer texts are shown as they are, bytes: a page stays light.
-const MAX_BYTES: usize = 256 << 10;
+/// The HTML of a text that has no page of its own, bytes: a page stays light.
+const ALONE: usize = 32 << 10;
+/// Shorter beginnings aren't tried, bytes: what they are drawn as is too long, whatever they are.
+const LEAST: usize = 64;
 
-/// The HTML of a text. Safe as it is.
-pub(super) fn render(text: &str) -> String {
-    if text.len() > MAX_BYTES {
-        return format!("<pre>{}</pre>", escaped(text));
+/// The beginning of a text as HTML. Safe as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// At most as many bytes as were asked for.
+    pub(super) html: String,
+    /// How many bytes of the text it shows.
+    pub(super) taken: usize,
+    of: usize,
+}
+
+impl Cut {
+    /// Whether it shows all of the text.
+    pub(super) fn is_whole(&self) -> bool {
+        self.taken == self.of
     }
+}
+
+/// The HTML of a text, as far as a page holds it. Safe as it is.
+pub(super) fn render(text: &str) -> String {
+    let mut cut = within(text, ALONE);
+    if !cut.is_whole() {
+        cut.html
+            .push_str("<p class=\"dim\">It is longer; the API has the whole text.</p>");
+    }
+    cut.html
+}
+
+/// The beginning of a text, drawn: as much of it as `most` bytes of HTML hold. A few characters may become megabytes (tables), so
+/// that it is what comes out that counts.
+pub(super) fn within(text: &str, most: usize) -> Cut {
+    let mut end = text.len().min(most);
+    while end >= LEAST || end == text.len() {
+        let part = beginning(text, end);
+        if let Some(html) = drawn(part, most) {
+            return Cut {
+                html,
+                taken: part.len(),
+                of: text.len(),
+            };
+        }
+        end = end.min(text.len().saturating_sub(1)) / 2;
+        if end < LEAST {
+            break;
+        }
+    }
+    let frame = "<pre></pre>".len();
+    let mut cut = plain(text, most.saturating_sub(frame));
+    cut.html = format!("<pre>{}</pre>", cut.html);
+    cut
+}
+
+/// About the first `end` bytes of a text, to the end of a line where one is near.
+fn beginning(text: &str, end: usize) -> &str {
+    let part = text
+        .get(..text.floor_char_boundary(end))
+        .unwrap_or_default();
+    if part.len() == text.len() {
+        return part;
+    }
+    match part.rfind('\n') {
+        Some(line) if line >= part.len() / 2 => part.get(..line).unwrap_or(part),
+        Some(_) | None => part,
+    }
+}
+
+/// A text drawn whole, unless that takes more than `most` bytes.
+pub(super) fn drawn(text: &str, most: usize) -> Option<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let events = Parser::new_ext(text, options).map(harmless);
-    let mut page = String::new();
-    html::push_html(&mut page, events);
-    page
+    let mut page = Bounded {
+        text: String::new(),
+        most,
+    };
+    html::write_html_fmt(&mut page, events).ok()?;
+    Some(page.text)
+}
+
+/// HTML that ends as soon as it is too long.
+struct Bounded {
+    text: String,
+    most: usize,
+}
+
+impl std::fmt::Write for Bounded {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        if self.text.len() + more.len() > self.most {
+            return Err(std::fmt::Error);
+        }
+        self.text.push_str(more);
+        Ok(())
+    }
+}
+
+/// The beginning of a text as it is, escaped: as much of it as `most` bytes hold.
+pub(super) fn plain(text: &str, most: usize) -> Cut {
+    let mut html = String::new();
+    let mut taken = 0;
+    let mut character = [0_u8; 4];
+    for c in text.chars() {
+        let safe = escaped(c.encode_utf8(&mut character));
+        if html.len() + safe.len() > most {
+            break;
+        }
+        html.push_str(&safe);
+        taken += c.len_utf8();
+    }
+    Cut {
+        html,
+        taken,
+        of: text.len(),
+    }
 }
 
 fn harmless(event: Event<'_>) -> Event<'_> {
@@ -127,8 +230,33 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_text_is_shown_as_it_is() {
-        let page = render(&"<b>*a*".repeat(60_000));
-        assert!(page.starts_with("<pre>&lt;b&gt;*a*"));
+    fn what_comes_out_is_bounded_whatever_goes_in() {
+        let table = format!(
+            "|{}\n|{}\n{}",
+            "a|".repeat(200),
+            "-|".repeat(200),
+            "|a|\n".repeat(2_000)
+        );
+        for text in [
+            "*a* b\n".repeat(60_000),
+            table,
+            ">".repeat(10_000),
+            "'".repeat(50_000),
+            "* a\n".repeat(9_000),
+            "ä".repeat(50_000),
+            "# a\n".repeat(9_000),
+        ] {
+            for most in [100, 2_000, 16_000] {
+                let cut = within(&text, most);
+                assert!(cut.html.len() <= most, "{} of {most}", cut.html.len());
+                assert!(cut.taken > 0 && !cut.is_whole());
+                let cut = plain(&text, most);
+                assert!(cut.html.len() <= most && cut.taken > 0);
+            }
+            assert!(render(&text).contains("It is longer"));
+        }
+        let cut = within("**a**", 100);
+        assert!(cut.is_whole());
+        assert_eq!(cut.html, "<p><strong>a</strong></p>\n");
     }
 }

@@ -17,10 +17,13 @@ mod batch_items;
 mod batches;
 mod chart;
 mod compare;
+mod confirm;
+mod conversation;
 mod criteria;
 mod figures;
 mod form;
 mod frame;
+mod health;
 mod insights;
 mod item_diff;
 mod item_rows;
@@ -36,10 +39,13 @@ mod session;
 mod sessions;
 mod sign_in;
 mod site;
+mod stale;
 mod suite_templates;
 mod system;
+mod troubles;
 mod upload;
 mod visitor;
+mod waits;
 mod words;
 
 use axum::Router;
@@ -66,6 +72,7 @@ fn routes(door: Door, about: About) -> Router {
         .merge(overview::routes())
         .merge(sessions::routes())
         .merge(session::routes())
+        .merge(conversation::routes())
         .merge(score::routes())
         .merge(rescore::routes())
         .merge(insights::routes())

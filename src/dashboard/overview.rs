@@ -15,6 +15,7 @@ use super::form::Form;
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
 use super::site::Site;
+use super::troubles::{self, Trouble};
 use super::visitor::Visitor;
 use super::words::{self, Moment};
 use crate::api::Problem;
@@ -30,11 +31,6 @@ pub(super) fn routes() -> Router<Site> {
     Router::new()
         .route("/", get(overview))
         .route("/samples", post(load_samples))
-}
-
-#[derive(Debug, Deserialize)]
-struct Readiness {
-    reasons: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,24 +60,6 @@ struct Times {
     created_at: DateTime<Utc>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Jobs {
-    items: Vec<Job>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Job {
-    subject_id: Option<Uuid>,
-    kind: String,
-    error: Option<super::session::JobError>,
-}
-
-/// Something that wants somebody.
-struct Trouble {
-    text: String,
-    to: String,
-}
-
 /// A batch in a line.
 struct BatchLine {
     to: String,
@@ -96,6 +74,8 @@ struct BatchLine {
 #[template(path = "overview.html")]
 struct Overview {
     frame: Frame,
+    /// An id for a first session of one's own.
+    new_id: Uuid,
     sessions: i64,
     scored: String,
     mean: String,
@@ -110,40 +90,24 @@ async fn overview(State(site): State<Site>, visitor: Visitor) -> Page {
     let (door, caller) = (&site.door, &visitor.caller);
     let now = site.about.clock.now();
     let trend = format!("/api/v1/analytics/trend?from={}", days_ago(now, TREND_DAYS));
-    let (batches, failed) = (
-        format!("/api/v1/batches?limit={SHOWN}"),
-        format!("/api/v1/jobs?state=failed&limit={SHOWN}"),
-    );
-    let (ready, distribution, trend, batches, failed) = tokio::try_join!(
-        door.get::<Readiness>(caller, "/readyz"),
-        door.get::<Distribution>(caller, "/api/v1/analytics/distribution"),
-        door.get::<Trend>(caller, &trend),
-        door.get::<Batches>(caller, &batches),
-        door.get::<Jobs>(caller, &failed),
+    let batches = format!("/api/v1/batches?limit={SHOWN}");
+    let (mut troubles, distribution, trend, batches) = tokio::try_join!(
+        troubles::now(&site, &visitor),
+        fault(door.get::<Distribution>(caller, "/api/v1/analytics/distribution")),
+        fault(door.get::<Trend>(caller, &trend)),
+        fault(door.get::<Batches>(caller, &batches)),
     )?;
-    let mut troubles: Vec<Trouble> = ready
-        .reasons
-        .into_iter()
-        .map(|text| Trouble {
-            text,
-            to: "/system".to_owned(),
-        })
-        .collect();
-    troubles.extend(failed.items.iter().filter_map(|job| {
-        let error = job.error.as_ref()?;
-        let (what, to) = match job.subject_id {
-            Some(id) => ("A session", format!("/sessions/{id}")),
-            None => (job.kind.as_str(), "/queue".to_owned()),
-        };
-        let text = format!(
-            "{} could not be scored ({}): {}",
-            what.replace('_', " "),
-            error.class.replace('_', " "),
-            error.message
-        );
-        Some(Trouble { text, to })
+    let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
+    troubles.extend(failed.map(|batch| Trouble {
+        text: format!(
+            "{} of {} could not be scored.",
+            words::counted(batch.counts.failed, "item"),
+            title(batch)
+        ),
+        to: format!("/batches/{}", batch.batch_id),
     }));
     html(&Overview {
+        new_id: Uuid::new_v4(),
         sessions: distribution.coverage.sessions,
         scored: percent(distribution.coverage.share),
         mean: distribution
@@ -162,13 +126,21 @@ async fn overview(State(site): State<Site>, visitor: Visitor) -> Page {
     })
 }
 
+/// A look whose problem is the page's.
+async fn fault<T>(look: impl Future<Output = Result<T, Box<Problem>>>) -> Result<T, Fault> {
+    Ok(look.await?)
+}
+
+fn title(batch: &Batch) -> String {
+    let own = batch.name.clone();
+    own.unwrap_or_else(|| format!("Batch {}", words::short_id(&batch.batch_id)))
+}
+
 fn line(batch: Batch, now: DateTime<Utc>) -> BatchLine {
     let counts = &batch.counts;
     BatchLine {
         to: format!("/batches/{}", batch.batch_id),
-        name: batch
-            .name
-            .unwrap_or_else(|| words::short(&batch.batch_id.to_string()).to_owned()),
+        name: title(&batch),
         kind: batch.kind.replace('_', " "),
         done: format!(
             "{} of {}",

@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
 use super::form::query;
+use super::frame::PARTS;
 use super::visitor::{asks_for_piece, harden};
 use crate::api::{Asked, Problem};
 
@@ -14,6 +15,13 @@ pub(super) type Page = Result<Response, Fault>;
 /// Why there is no page: what the API refused, or a template that broke.
 #[derive(Debug)]
 pub(super) struct Fault(Box<Problem>);
+
+impl Fault {
+    /// What the API said.
+    pub(super) fn problem(&self) -> &Problem {
+        &self.0
+    }
+}
 
 impl From<Box<Problem>> for Fault {
     fn from(problem: Box<Problem>) -> Self {
@@ -67,6 +75,12 @@ struct ProblemPage<'a> {
     back: String,
 }
 
+impl ProblemPage<'_> {
+    fn parts() -> [(&'static str, &'static str); 6] {
+        PARTS
+    }
+}
+
 #[derive(Template)]
 #[template(path = "problem_piece.html")]
 struct ProblemPiece<'a> {
@@ -75,6 +89,23 @@ struct ProblemPiece<'a> {
     remedy: Option<&'a str>,
     faults: Vec<(&'a str, &'a str)>,
     request_id: &'a str,
+}
+
+/// Why a form or a filter wasn't taken, to stand above it. HTML, safe as it is.
+pub(super) fn refusal(problem: &Problem) -> String {
+    let piece = ProblemPiece {
+        title: &problem.title,
+        detail: shown(problem),
+        remedy: problem.remedy.as_deref(),
+        faults: faults(problem),
+        request_id: "",
+    };
+    piece.render().unwrap_or_default()
+}
+
+/// Whether a problem is one of what was filled in, which is shown with the form.
+pub(super) fn is_mendable(problem: &Problem) -> bool {
+    matches!(problem.status, 400 | 422)
 }
 
 /// Paths that programs ask for: their problems stay documents.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -15,11 +16,12 @@ use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::markdown;
 use super::missing_tools::{self, MissingTool};
-use super::page::{Fault, Page, go, html};
+use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
 use super::sessions::Badge;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
+use crate::api::Problem;
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
@@ -131,8 +133,40 @@ pub(super) struct Score {
     pub(super) cost: String,
     pub(super) opinions: Vec<Opinion>,
     pub(super) may_rate: bool,
+    /// What was said before by the person who looks: another rating takes its place.
+    pub(super) own: Option<String>,
+    /// Whom ratings of that person are kept under.
+    pub(super) signs_as: String,
+    /// Whether that is a name of theirs, rather than everybody's.
+    pub(super) has_name: bool,
+    /// What was filled in and not taken, with why.
+    pub(super) typed: Typed,
     pub(super) form_token: String,
     pub(super) key: String,
+}
+
+/// A rating that was filled in and not taken.
+#[derive(Debug, Default)]
+pub(super) struct Typed {
+    pub(super) rating: String,
+    pub(super) total: String,
+    pub(super) comment: String,
+    pub(super) by: String,
+    /// Why it wasn't taken, HTML.
+    pub(super) refused: String,
+}
+
+impl Typed {
+    fn of(form: &Form, problem: &Problem) -> Self {
+        let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
+        Self {
+            rating: text("rating"),
+            total: text("total"),
+            comment: text("comment"),
+            by: text("by"),
+            refused: refusal(problem),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Score {
@@ -182,6 +216,10 @@ impl Score {
             superseded: answer.superseded_at.map(|at| words::moment(at, now)),
             opinions: Vec::new(),
             may_rate: false,
+            own: None,
+            signs_as: String::new(),
+            has_name: false,
+            typed: Typed::default(),
             form_token: String::new(),
             key: String::new(),
         }
@@ -219,6 +257,10 @@ impl Score {
         score.arrange(maxima.map_or(&[][..], Vec::as_slice));
         score.opinions = ratings.items.into_iter().map(|r| opinion(r, now)).collect();
         score.may_rate = visitor.may_enqueue();
+        score.signs_as = visitor.caller.signs_as();
+        score.has_name = visitor.caller.who().is_some();
+        let mut earlier = score.opinions.iter().filter(|o| o.by == score.signs_as);
+        score.own = earlier.next().map(Opinion::says);
         score.form_token = visitor.form_token.clone();
         score.key = Uuid::new_v4().to_string();
         Ok(score)
@@ -249,6 +291,15 @@ impl Score {
             to: format!("/scores/{}", self.score_id),
             simulated: self.simulated,
             big: false,
+        }
+    }
+}
+
+impl Opinion {
+    fn says(&self) -> String {
+        match self.comment.as_str() {
+            "" => self.given.clone(),
+            comment => format!("{}: {comment}", self.given),
         }
     }
 }
@@ -327,12 +378,17 @@ struct ScorePage {
 }
 
 async fn score(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    let path = format!("/api/v1/scores/{}", segment(&id));
+    html(&page(&site, visitor, &id, Typed::default()).await?)
+}
+
+async fn page(site: &Site, visitor: Visitor, id: &str, typed: Typed) -> Result<ScorePage, Fault> {
+    let path = format!("/api/v1/scores/{}", segment(id));
     let answer: Answer = site.door.get(&visitor.caller, &path).await?;
-    let score = Score::whole(&site, &visitor, answer).await?;
+    let mut score = Score::whole(site, &visitor, answer).await?;
+    score.typed = typed;
     let title = format!("{} {}", score.total, words::rating(score.total).0);
-    html(&ScorePage {
-        frame: Frame::of(&site, visitor, "Sessions", title).await,
+    Ok(ScorePage {
+        frame: Frame::of(site, visitor, "Sessions", title).await,
         score,
     })
 }
@@ -374,22 +430,34 @@ async fn calls(State(site): State<Site>, visitor: Visitor, Path(id): Path<String
     })
 }
 
-/// Keeps what a person thinks of a score.
+/// Keeps what a person thinks of a score; what can't be read comes back with its form.
 async fn rate(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    let path = format!("/api/v1/scores/{}/ratings", segment(&id));
+    match keep(&site, &id, &form).await {
+        Ok(()) => go(
+            form.visitor.piece,
+            &format!("/scores/{}#people", segment(&id)),
+        ),
+        Err(fault) if is_mendable(fault.problem()) && !form.visitor.piece => {
+            let typed = Typed::of(&form, fault.problem());
+            let page = page(&site, form.visitor, &id, typed).await?;
+            with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
+    let path = format!("/api/v1/scores/{}/ratings", segment(id));
     let mut body = json!({});
     if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
         body["total"] = total.into();
     }
-    for field in ["rating", "comment"] {
+    for field in ["rating", "comment", "by"] {
         if let Some(text) = form.text(field) {
             body[field] = text.into();
         }
     }
     let caller = &form.visitor.caller;
     site.door.post(caller, &path, form.key(), &body).await?;
-    go(
-        form.visitor.piece,
-        &format!("/scores/{}#people", segment(&id)),
-    )
+    Ok(())
 }

@@ -2,25 +2,33 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::conversation::{
+    LINES, MESSAGES, Said, Start, Window, alert_in_short, analysis_in_short, said,
+};
 use super::form::segment;
 use super::frame::Frame;
-use super::markdown;
+use super::markdown::Cut;
 use super::page::{Fault, Page, html};
 use super::score::{Score, Version};
-use super::sessions::{self, Badge, has_ended};
+use super::sessions::{self, Badge, why_not};
 use super::site::Site;
 use super::visitor::Visitor;
+use super::waits::Wait;
 use super::words::{self, Moment};
 
-/// A longer conversation is shown from its beginning: how many messages a page draws.
-const MESSAGES: usize = 200;
+/// How many scores the history lists, the newest.
+const SCORES: usize = 100;
+/// How many tags and tools are named.
+const NAMED: usize = 20;
+/// Characters of what stands in a cell.
+const CELL: usize = 40;
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
@@ -40,6 +48,7 @@ pub(super) struct Session {
     pub(super) session_id: Uuid,
     pub(super) source: String,
     pub(super) status: String,
+    pub(super) scorable: bool,
     pub(super) alert_type: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) author: Option<String>,
@@ -67,17 +76,9 @@ pub(super) struct Job {
     pub(super) job_id: Uuid,
     pub(super) state: String,
     pub(super) retries: i32,
+    pub(super) judge: Option<String>,
     pub(super) wait: Option<Wait>,
     pub(super) error: Option<JobError>,
-}
-
-/// Why a job waits.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Wait {
-    pub(super) reason: String,
-    pub(super) until: Option<DateTime<Utc>>,
-    pub(super) position: Option<i64>,
-    pub(super) last_error: Option<String>,
 }
 
 /// Why a job failed.
@@ -97,6 +98,7 @@ struct Jobs {
 struct Subject {
     session_id: Uuid,
     status: String,
+    scorable: bool,
     alert_type: Option<String>,
 }
 
@@ -105,6 +107,7 @@ impl From<&Session> for Subject {
         Self {
             session_id: session.session_id,
             status: session.status.clone(),
+            scorable: session.scorable,
             alert_type: session.alert_type.clone(),
         }
     }
@@ -115,6 +118,7 @@ impl From<sessions::Item> for Subject {
         Self {
             session_id: item.session_id,
             status: item.status,
+            scorable: item.scorable,
             alert_type: item.alert_type,
         }
     }
@@ -129,10 +133,9 @@ struct Standing {
     badge: Badge,
     scored: Option<Moment>,
     outdated: bool,
-    active: Option<(Job, String, Option<Moment>)>,
+    active: Option<(Job, String)>,
     failed: Option<Job>,
-    status: String,
-    ended: bool,
+    why_not: String,
     may_score: bool,
     form_token: String,
     key: String,
@@ -155,19 +158,18 @@ impl Standing {
                 &format!("/api/v1/jobs?session_id={id}&limit=1"),
             )
             .await?;
-        let job = newest.items.into_iter().next();
+        let mut job = newest.items.into_iter().next();
+        // Only by itself a job is told its place in line.
+        if let Some(queued) = job.as_ref().filter(|job| job.state == "queued") {
+            let path = format!("/api/v1/jobs/{}", queued.job_id);
+            job = site.door.find(&visitor.caller, &path).await?;
+        }
         let now = site.about.clock.now();
         let (active, failed) = match job {
             Some(job) if matches!(job.state.as_str(), "queued" | "running" | "waiting") => {
-                let why = job.wait.as_ref();
-                let why = why
-                    .map_or("", |wait| words::waiting_for(&wait.reason))
-                    .to_owned();
-                let until = job.wait.as_ref().and_then(|wait| wait.until);
-                (
-                    Some((job, why, until.map(|at| words::moment(at, now)))),
-                    None,
-                )
+                let wait = job.wait.as_ref();
+                let why = wait.map(|wait| wait.says(job.judge.as_deref(), now));
+                (Some((job, why.unwrap_or_default())), None)
             }
             Some(job) if job.state == "failed" => (None, Some(job)),
             Some(_) | None => (None, None),
@@ -184,8 +186,7 @@ impl Standing {
             outdated: score.is_some_and(|score| !score.is_current_criteria),
             active,
             failed,
-            status: subject.status.replace('_', " "),
-            ended: has_ended(&subject.status),
+            why_not: why_not(subject.scorable, &subject.status),
             alert_type: subject.alert_type,
             may_score: visitor.may_enqueue(),
             form_token: visitor.form_token.clone(),
@@ -231,36 +232,6 @@ impl Side {
     ];
 }
 
-/// A message as it is drawn.
-struct Said {
-    who: String,
-    tool: bool,
-    at: Option<String>,
-    html: String,
-    raw: String,
-}
-
-impl Said {
-    fn of(message: &Message) -> Self {
-        let tool = message.role == "tool" || message.tool_name.is_some();
-        let who = match &message.tool_name {
-            Some(name) => format!("{} · {name}", message.role),
-            None => message.role.clone(),
-        };
-        Self {
-            html: if tool {
-                String::new()
-            } else {
-                markdown::render(&message.content)
-            },
-            raw: message.content.clone(),
-            at: message.at.as_deref().map(words::written),
-            who,
-            tool,
-        }
-    }
-}
-
 /// The score that a session has, for pages that stay open.
 #[derive(Template)]
 #[template(path = "session_scored.html")]
@@ -284,13 +255,19 @@ impl Scored {
 struct History {
     session_id: Uuid,
     versions: Vec<Version>,
+    /// How many there are besides.
+    older: usize,
 }
 
 impl History {
     async fn read(site: &Site, visitor: &Visitor, session_id: Uuid) -> Result<Self, Fault> {
+        let mut versions = Version::of(site, visitor, session_id).await?;
+        let older = versions.len().saturating_sub(SCORES);
+        versions.truncate(SCORES);
         Ok(Self {
-            versions: Version::of(site, visitor, session_id).await?,
             session_id,
+            versions,
+            older,
         })
     }
 }
@@ -300,17 +277,16 @@ impl History {
 struct SessionPage {
     frame: Frame,
     session: Session,
-    alert: String,
-    analysis: Option<String>,
+    alert: Cut,
+    analysis: Option<Cut>,
     started: Option<Moment>,
     finished: Option<Moment>,
     state: Standing,
     side: Side,
+    window: Window,
     said: Vec<Said>,
-    left_out: usize,
     scored: Option<Scored>,
     history: Option<History>,
-    raw: String,
 }
 
 impl SessionPage {
@@ -320,27 +296,71 @@ impl SessionPage {
             .into_iter()
             .map(move |(side, name, end)| (name, format!("/sessions/{id}{end}"), side == here))
     }
+
+    /// The messages before and behind those of the page.
+    fn pages(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let here = self.sides().find(|(_, _, here)| *here);
+        let here = here.map_or_else(String::new, |(_, to, _)| to);
+        let (before, next) = (self.window.before, self.window.next);
+        let around = [("Earlier messages", before), ("Later messages", next)];
+        let link = move |(word, from)| Some((word, format!("{here}?from={}", from?)));
+        around.into_iter().filter_map(link)
+    }
+
+    /// The messages of the table, each with its number.
+    fn lines(&self) -> impl Iterator<Item = (usize, [String; 3], usize)> {
+        let cell = |text: Option<&str>| words::clip(text.unwrap_or("–"), CELL);
+        let shown = self.window.first..self.window.behind;
+        shown.filter_map(move |at| {
+            let message = self.session.conversation.get(at)?;
+            let cells = [
+                cell(Some(&message.role)),
+                cell(message.tool_name.as_deref()),
+                cell(message.at.as_deref().map(words::written).as_deref()),
+            ];
+            Some((at + 1, cells, message.content.len()))
+        })
+    }
+
+    /// The first of so many names, and how many there are besides.
+    fn named(names: &[String]) -> (Vec<String>, usize) {
+        let shown = names.iter().take(NAMED).map(|name| words::clip(name, CELL));
+        (shown.collect(), names.len().saturating_sub(NAMED))
+    }
 }
 
-async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<Session, Fault> {
-    let path = format!("/api/v1/sessions/{}", segment(id));
-    Ok(site.door.get(&visitor.caller, &path).await?)
+impl Session {
+    /// Asks the API for a session.
+    pub(super) async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<Self, Fault> {
+        let path = format!("/api/v1/sessions/{}", segment(id));
+        Ok(site.door.get(&visitor.caller, &path).await?)
+    }
 }
 
-async fn conversation(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    page(&site, visitor, &id, Side::Conversation).await
+async fn conversation(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(start): Query<Start>,
+) -> Page {
+    page(&site, visitor, &id, (Side::Conversation, start)).await
 }
 
-async fn technical(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    page(&site, visitor, &id, Side::Technical).await
+async fn technical(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(start): Query<Start>,
+) -> Page {
+    page(&site, visitor, &id, (Side::Technical, start)).await
 }
 
 async fn score(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    page(&site, visitor, &id, Side::Score).await
+    page(&site, visitor, &id, (Side::Score, Start::default())).await
 }
 
 async fn history(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    page(&site, visitor, &id, Side::History).await
+    page(&site, visitor, &id, (Side::History, Start::default())).await
 }
 
 /// Where scoring stands, for pages that stay open.
@@ -365,7 +385,7 @@ async fn subject(site: &Site, visitor: &Visitor, id: &str) -> Result<Subject, Fa
     match sessions::item(site, visitor, id).await? {
         Some(item) => Ok(item.into()),
         // The API says what is wrong with it.
-        None => Ok(Subject::from(&read(site, visitor, id).await?)),
+        None => Ok(Subject::from(&Session::read(site, visitor, id).await?)),
     }
 }
 
@@ -375,8 +395,8 @@ pub(super) async fn standing(site: &Site, visitor: &Visitor, id: &str) -> Page {
     html(&Standing::read(site, visitor, subject).await?)
 }
 
-async fn page(site: &Site, visitor: Visitor, id: &str, side: Side) -> Page {
-    let session = read(site, &visitor, id).await?;
+async fn page(site: &Site, visitor: Visitor, id: &str, (side, start): (Side, Start)) -> Page {
+    let session = Session::read(site, &visitor, id).await?;
     let state = Standing::read(site, &visitor, Subject::from(&session)).await?;
     let now = site.about.clock.now();
     let (mut scored, mut history) = (None, None);
@@ -385,35 +405,24 @@ async fn page(site: &Site, visitor: Visitor, id: &str, side: Side) -> Page {
         Side::History => history = Some(History::read(site, &visitor, session.session_id).await?),
         Side::Conversation | Side::Technical => {}
     }
-    let shown = if side == Side::Conversation {
-        MESSAGES
-    } else {
-        0
+    let size = match side {
+        Side::Technical => LINES,
+        Side::Conversation | Side::Score | Side::History => MESSAGES,
     };
+    let window = Window::at(start.place(), size, session.conversation.len());
     html(&SessionPage {
         frame: Frame::of(site, visitor, "Sessions", state.title())
             .await
             .moving(state.moves()),
-        alert: session.alert_data.as_str().map_or_else(
-            || serde_json::to_string_pretty(&session.alert_data).unwrap_or_default(),
-            ToOwned::to_owned,
-        ),
-        analysis: session.final_analysis.as_deref().map(markdown::render),
+        alert: alert_in_short(&session),
+        analysis: analysis_in_short(&session),
         started: session.started_at.map(|at| words::moment(at, now)),
         finished: session.completed_at.map(|at| words::moment(at, now)),
-        said: session
-            .conversation
-            .iter()
-            .take(shown)
-            .map(Said::of)
-            .collect(),
-        left_out: session.conversation.len().saturating_sub(shown),
-        raw: match side {
-            Side::Technical => {
-                serde_json::to_string_pretty(&session.alert_data).unwrap_or_default()
-            }
-            Side::Conversation | Side::Score | Side::History => String::new(),
+        said: match side {
+            Side::Conversation => said(&session, &window),
+            Side::Technical | Side::Score | Side::History => Vec::new(),
         },
+        window,
         session,
         state,
         side,

@@ -3,18 +3,21 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
+use super::confirm::{self, Question, is_sure};
 use super::form::{Form, query, segment};
 use super::frame::Frame;
-use super::page::{Fault, Page, go, html};
+use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
+use crate::api::Problem;
 
 /// How many rows a page has.
 const ROWS: u32 = 50;
@@ -32,6 +35,7 @@ pub(super) fn routes() -> Router<Site> {
 pub(super) struct Item {
     pub(super) session_id: Uuid,
     pub(super) status: String,
+    pub(super) scorable: bool,
     pub(super) alert_type: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) tags: Vec<String>,
@@ -167,7 +171,7 @@ pub(super) struct Row {
     pub(super) scored: Option<Moment>,
     pub(super) badge: Badge,
     pub(super) may_score: bool,
-    pub(super) ended: bool,
+    pub(super) why_not: String,
     pub(super) form_token: String,
     pub(super) key: String,
 }
@@ -179,7 +183,7 @@ impl Row {
             scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
             badge: Badge::of(item.score.as_ref()),
             may_score: visitor.may_enqueue(),
-            ended: has_ended(&item.status),
+            why_not: why_not(item.scorable, &item.status),
             form_token: visitor.form_token.clone(),
             key: Uuid::new_v4().to_string(),
             item,
@@ -196,9 +200,17 @@ impl Row {
     }
 }
 
-/// Whether a session in this status can be scored.
-pub(super) fn has_ended(status: &str) -> bool {
-    matches!(status, "completed" | "failed" | "cancelled" | "timed_out")
+/// Why a session in this status can't be scored; empty if it can, which is the API's to say.
+pub(super) fn why_not(scorable: bool, status: &str) -> String {
+    if scorable {
+        return String::new();
+    }
+    let word = status.replace('_', " ");
+    if matches!(status, "failed" | "cancelled" | "timed_out") {
+        format!("The session is {word}: only completed ones are scored here.")
+    } else {
+        format!("The session is {word}: only sessions that have ended are scored.")
+    }
 }
 
 /// A score as a badge: number and word, since no colour stands alone.
@@ -241,6 +253,22 @@ struct SessionsPage {
     short: bool,
     next: Option<String>,
     first: Option<String>,
+    /// Why the filters weren't taken, HTML.
+    refused: String,
+}
+
+/// The filters again with what was filled in, and what is wrong with it.
+async fn refuse(site: &Site, visitor: Visitor, filter: Filter, problem: &Problem) -> Page {
+    let page = SessionsPage {
+        frame: Frame::of(site, visitor, "Sessions", "Sessions").await,
+        filter,
+        rows: Vec::new(),
+        short: false,
+        next: None,
+        first: None,
+        refused: refusal(problem),
+    };
+    with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
 async fn list(
@@ -253,10 +281,14 @@ async fn list(
         ("limit", limit.as_str()),
         ("cursor", filter.cursor.as_str()),
     ]);
-    let found: List = site
-        .door
-        .get(&visitor.caller, &format!("/api/v1/sessions{asked}"))
-        .await?;
+    let path = format!("/api/v1/sessions{asked}");
+    let found: List = match site.door.get(&visitor.caller, &path).await {
+        Ok(found) => found,
+        Err(problem) if is_mendable(&problem) => {
+            return refuse(&site, visitor, filter, &problem).await;
+        }
+        Err(problem) => return Err(problem.into()),
+    };
     let now = site.about.clock.now();
     let rows: Vec<Row> = found
         .items
@@ -274,6 +306,7 @@ async fn list(
             .moving(moves),
         filter,
         rows,
+        refused: String::new(),
     })
 }
 
@@ -326,6 +359,17 @@ pub(super) async fn item(site: &Site, visitor: &Visitor, id: &str) -> Result<Opt
 
 /// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
 async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    if form.ticked("force") && form.visitor.may_enqueue() && !is_sure(&form) {
+        let question = Question {
+            title: "Score this session again?".to_owned(),
+            consequence: "The score it has stays in its history, and the judge is paid once more.",
+            button: "Score again",
+            stops: false,
+            part: "Sessions",
+        };
+        let action = format!("/sessions/{}/score-now", segment(&id));
+        return confirm::ask(&site, &form, action, question).await;
+    }
     let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
     let body = serde_json::json!({"force_rescore": form.ticked("force")});
     let caller = &form.visitor.caller;

@@ -1,4 +1,7 @@
-//! Signing in with one of the configured tokens: a cookie that scripts can't read and other sites' pages can't send.
+//! Signing in with one of the configured tokens: a cookie that scripts can't read.
+//!
+//! The cookie comes along when somebody follows a link from a chat or a mail (`SameSite=Lax`); a form of another site doesn't bring
+//! it, and is refused by its origin and by its token besides.
 
 use askama::Template;
 use axum::Router;
@@ -26,6 +29,8 @@ pub(super) fn routes() -> Router<Site> {
 struct SignIn {
     form_token: String,
     next: String,
+    /// Whether there is anything to sign in with.
+    has_tokens: bool,
     refused: bool,
 }
 
@@ -35,10 +40,15 @@ struct Next {
     next: String,
 }
 
-async fn ask(visitor: Visitor, Address(Next { next }): Address<Next>) -> Page {
+async fn ask(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Address(Next { next }): Address<Next>,
+) -> Page {
     html(&SignIn {
         form_token: visitor.form_token,
         next,
+        has_tokens: site.door.has_tokens(),
         refused: false,
     })
 }
@@ -53,6 +63,7 @@ async fn sign_in(State(site): State<Site>, form: Form) -> Page {
             &SignIn {
                 form_token: form.visitor.form_token.clone(),
                 next: next.to_owned(),
+                has_tokens: site.door.has_tokens(),
                 refused: true,
             },
         );

@@ -159,7 +159,7 @@ struct Made {
     batch_id: Uuid,
 }
 
-/// Sends a file on to the API. Fields stand before the file: what comes after it isn't read.
+/// Sends a file on to the API; a form that is out of date comes back with what was typed, for its file to be chosen again. Fields stand before the file: what comes after it isn't read.
 pub(super) async fn upload(
     State(site): State<Site>,
     visitor: Visitor,
@@ -170,7 +170,7 @@ pub(super) async fn upload(
         Ok(made) => return go(visitor.piece, &format!("/batches/{}", made.batch_id)),
         Err(problem) => problem,
     };
-    if matches!(problem.status, 401 | 403) {
+    if matches!(problem.status, 401 | 403) && problem.slug() != "stale-form" {
         return Err(problem.into());
     }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
@@ -203,7 +203,7 @@ async fn read(
         let name = field.name().unwrap_or_default().to_owned();
         if name == "form_token" {
             is_ours = text(&mut field).await? == visitor.form_token;
-        } else if !is_ours {
+        } else if name == "file" && !is_ours {
             return Err(Box::new(Problem::stale_form()));
         } else if name == "file" {
             return send(site, visitor, form, field).await;

@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use crate::api::{Caller, Scope, Transport, cookie};
 
-/// The cookie that a form's token must equal. A page of another origin can neither read nor set it.
+/// The cookie that a form's token must equal. A page of another origin can neither read nor set it. It comes along when a link
+/// from a chat or a mail is followed (`SameSite=Lax`): the pages that are open keep their token.
 const FORM_COOKIE: &str = "gavel_form";
 /// Everything that a page loads is ours; nothing inline runs.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -56,11 +57,12 @@ impl Visitor {
     }
 }
 
-/// Scripts can't read it, pages of other sites can't send it; what came over TLS never leaves in the clear.
+/// Scripts can't read it, forms of other sites can't send it, links from elsewhere lead in; what came over TLS never leaves in the
+/// clear.
 fn cookie_terms(transport: Transport) -> &'static str {
     match transport {
-        Transport::Plain => "Path=/; HttpOnly; SameSite=Strict",
-        Transport::Tls => "Path=/; HttpOnly; SameSite=Strict; Secure",
+        Transport::Plain => "Path=/; HttpOnly; SameSite=Lax",
+        Transport::Tls => "Path=/; HttpOnly; SameSite=Lax; Secure",
     }
 }
 

@@ -1,6 +1,7 @@
 //! How values read on a page: times, counts, money, states. The same words everywhere.
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use uuid::Uuid;
 
 /// Counts stop here in the API.
 const MANY: i64 = 10_000;
@@ -112,6 +113,39 @@ pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
 }
 
+/// The digits by which people tell things with ids apart: the last ones, since the first of an id that holds a time are a clock.
+pub(super) fn short_id(id: &Uuid) -> String {
+    let text = id.simple().to_string();
+    format!("…{}", text.get(24..).unwrap_or_default())
+}
+
+/// A text of at most so many characters; what is left out is said by `…`.
+pub(super) fn clip(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A count of things: `1 score`, `1,200 scores`.
+pub(super) fn counted(n: i64, one: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {one}{plural}", grouped(n))
+}
+
+/// The same for what is counted in memory.
+pub(super) fn count_of(n: usize) -> String {
+    grouped(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// A size: `512 bytes`, `3,584 KB`.
+pub(super) fn bytes(n: usize) -> String {
+    match n {
+        0..=1_023 => counted(i64::try_from(n).unwrap_or(i64::MAX), "byte"),
+        n => format!("{} KB", count_of(n.div_ceil(1_024))),
+    }
+}
+
 /// A score's rating as a word and as the name of its colour.
 pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     match total {
@@ -196,6 +230,20 @@ mod tests {
         for (difference, text) in [(2.54, "+2.5"), (-2.0, "−2"), (0.01, "0")] {
             assert_eq!(points(difference), text);
         }
+    }
+
+    #[test]
+    fn things_are_told_apart_by_the_end_of_their_ids() {
+        let id = |text: &str| Uuid::parse_str(text).unwrap();
+        assert_eq!(
+            short_id(&id("01983c57-c9aa-7d11-a0f3-55b1c2d3e403")),
+            "…c2d3e403"
+        );
+        assert_eq!(clip("größer", 3), "grö…");
+        assert_eq!(clip("größer", 6), "größer");
+        assert_eq!(counted(1, "score"), "1 score");
+        assert_eq!(counted(1_200, "score"), "1,200 scores");
+        assert_eq!(counted(0, "score"), "0 scores");
     }
 
     #[test]

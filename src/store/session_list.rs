@@ -61,7 +61,7 @@ const IDS: usize = 10_000;
 /// How many sessions next to its place a page looks at first.
 const AHEAD: u32 = 2_000;
 /// How many a page looks at before it ends, filled or not.
-const LOOKED: u32 = 20_000;
+const LOOKED: u32 = 12_000;
 /// How many stretches of days a page looks at before it ends.
 const STRETCHES: usize = 64;
 /// How many scores a page in the order of scores looks at before it ends, filled or not.

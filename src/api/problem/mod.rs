@@ -103,9 +103,7 @@ impl Problem {
 
     /// A form whose token isn't the browser's.
     pub(crate) fn stale_form() -> Self {
-        let reason =
-            "the form wasn't made for this browser, or its cookie is gone: load the page again";
-        ApiError::CrossSite(reason.to_owned()).problem()
+        ApiError::StaleForm.problem()
     }
 
     /// The type's name.
@@ -150,6 +148,8 @@ pub(super) enum ApiError {
     },
     /// 403: why.
     CrossSite(String),
+    /// 403: a page's form.
+    StaleForm,
     /// 404: no route.
     NoRoute,
     /// 404.

@@ -16,6 +16,7 @@ impl ApiError {
             Self::Unauthorized(_) => "unauthorized",
             Self::Forbidden { .. } => "forbidden",
             Self::CrossSite(_) => "cross-site",
+            Self::StaleForm => "stale-form",
             Self::NoRoute => "not-found",
             Self::SessionNotFound(_) => "session-not-found",
             Self::NotScored { .. } => "not-scored",
@@ -71,6 +72,9 @@ impl ApiError {
             Self::Unauthorized(why) => (*why).to_owned(),
             Self::Forbidden { needed, token } => {
                 format!("token {token:?} lacks the scope {needed}")
+            }
+            Self::StaleForm => {
+                "the form was made before this browser lost or changed its cookie, and nothing was done".to_owned()
             }
             Self::NoRoute => "no route has this path; /docs lists those there are".to_owned(),
             Self::SessionNotFound(id) => format!("session {id} is not known: put it first"),

@@ -5,6 +5,12 @@
   document.addEventListener("submit", function (event) {
     var form = event.target, question = form.dataset.confirm;
     if (question && !window.confirm(question)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
+    // The server asks those that come without a yes.
+    if (question && !form.querySelector("input[name=sure]")) {
+      var sure = document.createElement("input");
+      sure.type = "hidden"; sure.name = "sure"; sure.value = "1";
+      form.appendChild(sure);
+    }
     if (form.dataset.once !== undefined) {
       var button = form.querySelector("button:not([type=button])");
       if (button) { setTimeout(function () { button.disabled = true; }, 0); }

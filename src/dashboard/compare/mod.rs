@@ -113,10 +113,10 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     };
     let version = |version: Version| Choice {
         text: format!(
-            "{}{} · {} scores",
+            "{}{} · {}",
             words::short(&version.criteria_hash),
             if version.is_current { " (current)" } else { "" },
-            words::grouped(version.scores)
+            words::counted(version.scores, "score")
         ),
         value: version.criteria_hash,
     };

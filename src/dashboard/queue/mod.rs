@@ -11,6 +11,7 @@ use serde_json::json;
 
 use rows::{Job, JobRow, JudgeRow, WorkerRow, held};
 
+use super::confirm::{self, Question, is_sure};
 use super::form::{Form, segment};
 use super::frame::Frame;
 use super::machinery::{Judge, Machinery};
@@ -143,6 +144,16 @@ async fn body(State(site): State<Site>, visitor: Visitor) -> Page {
 }
 
 async fn pause_queue(State(site): State<Site>, form: Form) -> Page {
+    if form.visitor.may_admin() && !is_sure(&form) {
+        let question = Question {
+            title: "Pause the queue?".to_owned(),
+            consequence: "No job starts until somebody resumes it; what runs ends.",
+            button: "Pause the queue",
+            stops: true,
+            part: "Queue",
+        };
+        return confirm::ask(&site, &form, "/queue/pause".to_owned(), question).await;
+    }
     brake(&site, &form, "/api/v1/queue/pause").await
 }
 
@@ -151,6 +162,17 @@ async fn resume_queue(State(site): State<Site>, form: Form) -> Page {
 }
 
 async fn pause_judge(State(site): State<Site>, Path(name): Path<String>, form: Form) -> Page {
+    if form.visitor.may_admin() && !is_sure(&form) {
+        let question = Question {
+            title: format!("Pause {name}?"),
+            consequence: "Its jobs wait until somebody resumes it.",
+            button: "Pause the judge",
+            stops: true,
+            part: "Queue",
+        };
+        let action = format!("/judges/{}/pause", segment(&name));
+        return confirm::ask(&site, &form, action, question).await;
+    }
     brake(
         &site,
         &form,
@@ -188,6 +210,17 @@ async fn retry_job(State(site): State<Site>, Path(id): Path<String>, form: Form)
 }
 
 async fn cancel_job(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    if form.visitor.may_enqueue() && !is_sure(&form) {
+        let question = Question {
+            title: "Cancel this job?".to_owned(),
+            consequence: "It ends without a score.",
+            button: "Cancel the job",
+            stops: true,
+            part: "Queue",
+        };
+        let action = format!("/jobs/{}/cancel", segment(&id));
+        return confirm::ask(&site, &form, action, question).await;
+    }
     let path = format!("/api/v1/jobs/{}/cancel", segment(&id));
     site.door
         .post(&form.visitor.caller, &path, form.key(), &json!({}))

@@ -5,8 +5,10 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::super::form::segment;
+use super::super::health::{self, Health};
 use super::super::machinery::{Brake, Judge, Worker};
-use super::super::session::{JobError, Wait};
+use super::super::session::JobError;
+use super::super::waits::Wait;
 use super::super::words::{self, Moment};
 
 /// A job as the API tells it.
@@ -16,6 +18,7 @@ pub(super) struct Job {
     kind: String,
     subject_id: Option<Uuid>,
     batch_id: Option<Uuid>,
+    item_no: Option<i64>,
     judge: Option<String>,
     triggered_by: String,
     wait: Option<Wait>,
@@ -60,7 +63,7 @@ pub(super) struct JudgeRow {
     pub(super) kinds: String,
     pub(super) simulated: bool,
     pub(super) state: String,
-    pub(super) stopped: bool,
+    pub(super) colour: &'static str,
     pub(super) held: bool,
     pub(super) detail: String,
     pub(super) last_error: String,
@@ -84,32 +87,40 @@ pub(super) fn held(brake: &Brake, now: DateTime<Utc>) -> String {
     text
 }
 
-impl JobRow {
-    pub(super) fn of(job: Job, now: DateTime<Utc>) -> Self {
-        let (what, to) = match (job.subject_id, job.batch_id) {
+impl Job {
+    /// What it is about, and where that is shown.
+    fn place(&self) -> (String, String) {
+        let kind = self.kind.replace('_', " ");
+        match (self.subject_id, self.batch_id) {
             (Some(session), _) => (
-                format!("session {}", words::short(&session.to_string())),
+                format!("session {}", words::short_id(&session)),
                 format!("/sessions/{session}"),
             ),
-            (None, Some(batch)) => (job.kind.replace('_', " "), format!("/batches/{batch}")),
+            (None, Some(batch)) => {
+                let of = words::short_id(&batch);
+                match self.item_no {
+                    Some(no) => (
+                        format!("{kind} {} of batch {of}", no + 1),
+                        format!("/batches/{batch}/items/{no}"),
+                    ),
+                    None => (format!("{kind} of batch {of}"), format!("/batches/{batch}")),
+                }
+            }
             (None, None) => (
-                job.kind.replace('_', " "),
-                format!("/api/v1/jobs/{}", job.job_id),
+                format!("{kind} {}", words::short_id(&self.job_id)),
+                format!("/api/v1/jobs/{}", self.job_id),
             ),
-        };
+        }
+    }
+}
+
+impl JobRow {
+    pub(super) fn of(job: Job, now: DateTime<Utc>) -> Self {
+        let (what, to) = job.place();
         let failed = job.error.is_some();
         let why = match (&job.error, &job.wait) {
             (Some(error), _) => format!("{}: {}", error.class.replace('_', " "), error.message),
-            (None, Some(wait)) => {
-                let mut why = words::waiting_for(&wait.reason).to_owned();
-                if let Some(until) = wait.until {
-                    why.push_str(&format!(", until {}", words::moment(until, now).plain));
-                }
-                if let Some(said) = &wait.last_error {
-                    why.push_str(&format!("; it said last: {said}"));
-                }
-                why
-            }
+            (None, Some(wait)) => wait.says(job.judge.as_deref(), now),
             (None, None) => String::new(),
         };
         Self {
@@ -144,6 +155,7 @@ impl WorkerRow {
 impl JudgeRow {
     pub(super) fn of(judge: Judge, now: DateTime<Utc>) -> Self {
         let closed = judge.gates.iter().find(|gate| gate.reason.is_some());
+        let stopped = judge.brake.is_some() || closed.is_some();
         let (state, detail) = match (&judge.brake, closed) {
             (Some(brake), _) => (brake.reason.replace('_', " "), held(brake, now)),
             (None, Some(gate)) => (
@@ -161,13 +173,22 @@ impl JudgeRow {
                 "not configured".to_owned(),
                 judge.remedy.clone().unwrap_or_default(),
             ),
-            (None, None) => ("answers".to_owned(), String::new()),
+            (None, None) => match judge.health() {
+                Health::Unasked => ("not asked lately".to_owned(), String::new()),
+                Health::Answers => ("answers".to_owned(), String::new()),
+                Health::Fails(calls) => ("failing".to_owned(), health::failed(calls)),
+            },
+        };
+        let colour = match (stopped, state.as_str()) {
+            (true, _) | (_, "failing") => "waiting",
+            (false, "answers") => "succeeded",
+            (false, _) => "",
         };
         Self {
             segment: segment(&judge.name),
             kinds: judge.kinds.join(", ").replace('_', " "),
             simulated: judge.simulated,
-            stopped: judge.brake.is_some() || closed.is_some(),
+            colour,
             held: judge.brake.is_some(),
             last_error: judge
                 .gates

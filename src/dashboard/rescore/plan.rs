@@ -69,6 +69,7 @@ impl PlanPage {
             Some((name.replace('_', " "), words::grouped(n)))
         });
         let judges: Vec<&str> = plan.judges.iter().map(|j| j.judge.as_str()).collect();
+        let fields = pinned(form, &plan);
         Self {
             short: words::short(&plan.criteria_hash).to_owned(),
             matching: words::grouped(plan.matching),
@@ -88,11 +89,20 @@ impl PlanPage {
             ),
             took: took(form, plan.duration_s),
             warnings: plan.warnings,
-            fields: form.rest(),
+            fields,
             key,
             frame,
         }
     }
+}
+
+/// What was filled in, with the criteria and the count of the plan: what runs is what was shown, whatever has come since.
+fn pinned(form: &Form, plan: &Plan) -> Vec<(String, String)> {
+    let mut fields = form.rest();
+    fields.retain(|(name, _)| !matches!(name.as_str(), "with" | "max"));
+    fields.push(("with".to_owned(), plan.criteria_hash.clone()));
+    fields.push(("max".to_owned(), plan.to_score.to_string()));
+    fields
 }
 
 impl Cost {

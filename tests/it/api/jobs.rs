@@ -224,7 +224,7 @@ async fn every_wait_has_a_reason() {
         let listed = server.json_of("/api/v1/jobs").await;
         assert_eq!(
             listed["items"][0]["wait"],
-            json!({ "reason": "paused", "until": null, "position": null })
+            json!({ "reason": "paused", "until": null, "position": null, "target": "queue", "set_by": "ops" })
         );
         store
             .release_brake(&BrakeTarget::Queue, SystemClock.now())

@@ -67,6 +67,7 @@ struct Setup {
     bind: Option<SocketAddr>,
     judges: gavel::api::JudgeNames,
     tarsy: Option<&'static str>,
+    score_only: ScoreOnly,
     caps: SpendingCaps,
 }
 
@@ -92,6 +93,7 @@ impl Default for Setup {
             bind: None,
             judges: Arc::new(|| ["judge-a", "judge-b", "no-key"].map(str::to_owned).to_vec()),
             tarsy: Some("https://tarsy.example.com"),
+            score_only: ScoreOnly::Ended,
             caps: SpendingCaps::default(),
         }
     }
@@ -183,7 +185,7 @@ impl Server {
                 terms: Arc::new(Priced),
             },
             crate::support::criteria::current(&setup.criteria),
-            ScoreOnly::Ended,
+            setup.score_only,
             CancellationToken::new(),
         );
         let pages = gavel::dashboard::pages(gavel::dashboard::About {

@@ -109,7 +109,7 @@ async fn every_page_is_whole_under_its_policy() {
         ("/queue".to_owned(), "Failed for good"),
         ("/system".to_owned(), "database"),
         ("/help".to_owned(), "Next and previous row"),
-        ("/sign-in".to_owned(), "Token"),
+        ("/sign-in".to_owned(), "asks for no token"),
     ] {
         let page = browser.get(&path).await;
         assert_eq!(page.status, 200, "{path}: {}", page.text);
@@ -382,7 +382,7 @@ async fn a_score_is_rated_and_a_backlog_planned_before_it_runs() {
     let plan = browser.post("/rescore", &ask).await;
     assert_eq!(plan.status, 200, "{}", plan.text);
     assert!(
-        plan.shows("This is what it comes to") && plan.shows("Score 1 sessions"),
+        plan.shows("This is what it comes to") && plan.shows("Score 1 session<"),
         "{}",
         plan.text
     );

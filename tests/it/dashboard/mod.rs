@@ -3,10 +3,12 @@
 mod address;
 mod batches;
 mod compare;
+mod forms;
 mod insights;
 mod rescore;
 mod score;
 mod sign_in;
+mod truth;
 
 use super::auth::guarded;
 use super::*;

@@ -1,0 +1,339 @@
+//! A session's texts on pages that stay light whatever it holds: the conversation so many messages at a time, each cut to its share,
+//! and every long text by itself, part by part, at an address of its own.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::routing::get;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::frame::Frame;
+use super::markdown::{self, Cut};
+use super::page::{Fault, Page, html};
+use super::session::{Message, Session};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+use crate::api::Problem;
+
+/// Messages of a page.
+pub(super) const MESSAGES: usize = 50;
+/// Lines of a page's table of messages.
+pub(super) const LINES: usize = 100;
+/// HTML of a page's messages together, bytes: with its head a page stays below 150 KB.
+const TOGETHER: usize = 64 << 10;
+/// HTML of one message on its session's page, bytes.
+const ONE: usize = 16 << 10;
+/// HTML of the alert on a session's page, bytes.
+const ALERT: usize = 8 << 10;
+/// HTML of the final analysis on a session's page, bytes.
+const ANALYSIS: usize = 12 << 10;
+/// HTML of a part of a text by itself, bytes.
+const PART: usize = 96 << 10;
+/// Characters of a name above a message.
+const NAME: usize = 80;
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/sessions/{id}/alert", get(alert))
+        .route("/sessions/{id}/analysis", get(analysis))
+        .route("/sessions/{id}/messages/{no}", get(message))
+}
+
+/// Where a page or a part begins, as its address says it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Start {
+    from: String,
+}
+
+impl Start {
+    /// The place, 0 at the beginning; what is no number is the beginning too.
+    pub(super) fn place(&self) -> usize {
+        self.from.parse().unwrap_or(0)
+    }
+}
+
+/// Which of so many things are on a page, and where the pages around it begin.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) first: usize,
+    pub(super) behind: usize,
+    pub(super) all: usize,
+    pub(super) before: Option<usize>,
+    pub(super) next: Option<usize>,
+}
+
+impl Window {
+    /// The page of `size` things that begins at `from`.
+    pub(super) fn at(from: usize, size: usize, all: usize) -> Self {
+        let first = if from < all { from } else { 0 };
+        let behind = all.min(first + size);
+        Self {
+            first,
+            behind,
+            all,
+            before: (first > 0).then(|| first.saturating_sub(size)),
+            next: (behind < all).then_some(behind),
+        }
+    }
+
+    /// `51-100 of 240`; empty where all are on the page.
+    pub(super) fn says(&self) -> String {
+        if self.before.is_none() && self.next.is_none() {
+            return String::new();
+        }
+        format!("{}-{} of {}", self.first + 1, self.behind, self.all)
+    }
+}
+
+/// A message as it is drawn.
+#[derive(Template)]
+#[template(path = "message.html")]
+pub(super) struct Said {
+    no: usize,
+    who: String,
+    tool: bool,
+    at: String,
+    html: String,
+    /// Where its rest is, if it is cut.
+    rest: Option<String>,
+    rest_says: &'static str,
+    /// Whether a script may put the rest in its place.
+    in_place: bool,
+    bytes: String,
+}
+
+impl Said {
+    fn of(session: Uuid, no: usize, message: &Message, most: usize) -> Self {
+        let tool = is_of_tool(message);
+        let cut = if tool {
+            markdown::plain(&message.content, most)
+        } else {
+            markdown::within(&message.content, most)
+        };
+        let rest = || format!("/sessions/{session}/messages/{no}");
+        Self {
+            rest: (!cut.is_whole()).then(rest),
+            rest_says: "Show all of it",
+            in_place: true,
+            ..Self::around(no, message, cut.html)
+        }
+    }
+
+    fn around(no: usize, message: &Message, html: String) -> Self {
+        let who = match &message.tool_name {
+            Some(name) => format!("{} · {name}", message.role),
+            None => message.role.clone(),
+        };
+        Self {
+            no,
+            who: words::clip(&who, NAME),
+            tool: is_of_tool(message),
+            at: words::clip(
+                &message
+                    .at
+                    .as_deref()
+                    .map_or_else(String::new, words::written),
+                NAME,
+            ),
+            html,
+            rest: None,
+            rest_says: "",
+            in_place: false,
+            bytes: words::bytes(message.content.len()),
+        }
+    }
+}
+
+fn is_of_tool(message: &Message) -> bool {
+    message.role == "tool" || message.tool_name.is_some()
+}
+
+/// The messages of a page. What short ones leave is shared among those that follow.
+pub(super) fn said(session: &Session, window: &Window) -> Vec<Said> {
+    let mut left = TOGETHER;
+    (window.first..window.behind)
+        .filter_map(|at| {
+            let message = session.conversation.get(at)?;
+            let share = ONE.min(left / (window.behind - at));
+            let said = Said::of(session.session_id, at + 1, message, share);
+            left = left.saturating_sub(said.html.len());
+            Some(said)
+        })
+        .collect()
+}
+
+/// The alert as a text.
+pub(super) fn alert_text(session: &Session) -> String {
+    session.alert_data.as_str().map_or_else(
+        || serde_json::to_string_pretty(&session.alert_data).unwrap_or_default(),
+        ToOwned::to_owned,
+    )
+}
+
+/// The alert on its session's page.
+pub(super) fn alert_in_short(session: &Session) -> Cut {
+    markdown::plain(&alert_text(session), ALERT)
+}
+
+/// The final analysis on its session's page.
+pub(super) fn analysis_in_short(session: &Session) -> Option<Cut> {
+    let text = session.final_analysis.as_deref()?;
+    Some(markdown::within(text, ANALYSIS))
+}
+
+/// A part of a long text by itself.
+#[derive(Template)]
+#[template(path = "session_text.html")]
+struct TextPage {
+    frame: Frame,
+    session_id: Uuid,
+    title: String,
+    says: String,
+    html: String,
+    first: Option<String>,
+    next: Option<String>,
+}
+
+/// A part of a text, and where the next one begins.
+fn part(text: &str, from: usize) -> (Cut, usize, Option<usize>) {
+    let from = text.floor_char_boundary(from);
+    let from = if from < text.len() { from } else { 0 };
+    let cut = markdown::plain(text.get(from..).unwrap_or_default(), PART);
+    let behind = from + cut.taken;
+    let next = (!cut.is_whole()).then_some(behind);
+    (cut, from, next)
+}
+
+async fn text_page(
+    site: &Site,
+    visitor: Visitor,
+    (session_id, title, to): (Uuid, String, String),
+    (text, from): (&str, usize),
+) -> Page {
+    let (cut, from, next) = part(text, from);
+    let behind = from + cut.taken;
+    html(&TextPage {
+        says: format!(
+            "Bytes {} to {} of {}.",
+            words::count_of(from),
+            words::count_of(behind),
+            words::count_of(text.len())
+        ),
+        first: (from > 0).then(|| to.clone()),
+        next: next.map(|next| format!("{to}?from={next}")),
+        frame: Frame::of(site, visitor, "Sessions", title.clone()).await,
+        html: cut.html,
+        session_id,
+        title,
+    })
+}
+
+async fn alert(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(start): Query<Start>,
+) -> Page {
+    let session = Session::read(&site, &visitor, &id).await?;
+    let to = format!("/sessions/{}/alert", session.session_id);
+    let text = alert_text(&session);
+    let head = (session.session_id, "The alert".to_owned(), to);
+    text_page(&site, visitor, head, (&text, start.place())).await
+}
+
+async fn analysis(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(start): Query<Start>,
+) -> Page {
+    let session = Session::read(&site, &visitor, &id).await?;
+    let to = format!("/sessions/{}/analysis", session.session_id);
+    let text = session.final_analysis.as_deref().unwrap_or_default();
+    let head = (session.session_id, "The final analysis".to_owned(), to);
+    text_page(&site, visitor, head, (text, start.place())).await
+}
+
+/// One message: by itself, or for a script in the place of what was cut.
+async fn message(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path((id, no)): Path<(String, String)>,
+    Query(start): Query<Start>,
+) -> Page {
+    let session = Session::read(&site, &visitor, &id).await?;
+    let no: usize = no.parse().unwrap_or(0);
+    let found = no
+        .checked_sub(1)
+        .and_then(|at| session.conversation.get(at));
+    let Some(message) = found else {
+        let messages = words::counted(
+            i64::try_from(session.conversation.len()).unwrap_or(i64::MAX),
+            "message",
+        );
+        let fault = format!("is none of this session's {messages}: they are counted from 1");
+        return Err(Fault::from(Box::new(Problem::of_field("message", &fault))));
+    };
+    let to = format!("/sessions/{}/messages/{no}", session.session_id);
+    if visitor.piece {
+        let (cut, _, next) = part(&message.content, 0);
+        let html_of_it = if is_of_tool(message) {
+            cut.html
+        } else {
+            markdown::drawn(&message.content, PART)
+                .unwrap_or_else(|| format!("<pre>{}</pre>", cut.html))
+        };
+        let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));
+        return html(&Said {
+            rest: is_cut.map(|next| format!("{to}?from={next}")),
+            rest_says: "Go on reading",
+            ..Said::around(no, message, html_of_it)
+        });
+    }
+    let title = format!("Message {no} · {}", words::clip(&message.role, NAME));
+    let head = (session.session_id, title, to);
+    text_page(&site, visitor, head, (&message.content, start.place())).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_knows_its_neighbours() {
+        let all = Window::at(0, 50, 50);
+        assert_eq!(
+            (all.before, all.next, all.says()),
+            (None, None, String::new())
+        );
+        let middle = Window::at(50, 50, 120);
+        assert_eq!((middle.before, middle.next), (Some(0), Some(100)));
+        assert_eq!(middle.says(), "51-100 of 120");
+        let last = Window::at(100, 50, 120);
+        assert_eq!((last.before, last.next), (Some(50), None));
+        assert_eq!(Window::at(9_000, 50, 120), Window::at(0, 50, 120));
+    }
+
+    #[test]
+    fn parts_of_a_text_make_the_whole_text() {
+        let text = "ä<b>&".repeat(60_000);
+        let (mut from, mut read, mut parts) = (0, String::new(), 0);
+        loop {
+            let (cut, start, next) = part(&text, from);
+            assert_eq!(start, from);
+            assert!(cut.html.len() <= PART, "{}", cut.html.len());
+            read.push_str(&text[start..start + cut.taken]);
+            parts += 1;
+            match next {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        assert_eq!(read, text);
+        assert!(parts > 1);
+    }
+}

@@ -1,0 +1,140 @@
+//! What wants somebody's attention now: what isn't ready, what is stopped, sessions whose newest scoring failed. What was mended since
+//! is forgotten.
+
+use chrono::{DateTime, Utc};
+use futures::future::try_join_all;
+use serde::Deserialize;
+
+use super::form::segment;
+use super::page::Fault;
+use super::session::JobError;
+use super::sessions::Item;
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+
+/// How many sessions are named.
+const SESSIONS: usize = 5;
+
+/// Something that wants somebody.
+pub(super) struct Trouble {
+    pub(super) text: String,
+    pub(super) to: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Readiness {
+    reasons: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Judges {
+    items: Vec<Judge>,
+    queue_brake: Option<Brake>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Judge {
+    name: String,
+    brake: Option<Brake>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Brake {
+    reason: String,
+    message: String,
+    set_by: String,
+    since: DateTime<Utc>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Sessions {
+    items: Vec<Item>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Jobs {
+    items: Vec<Job>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Job {
+    error: Option<JobError>,
+}
+
+/// Looks at what isn't as it should be.
+pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, Fault> {
+    let (door, caller) = (&site.door, &visitor.caller);
+    let failed = format!("/api/v1/sessions?scored=failed&limit={SESSIONS}");
+    let (ready, judges, failed) = tokio::try_join!(
+        door.get::<Readiness>(caller, "/readyz"),
+        door.get::<Judges>(caller, "/api/v1/judges"),
+        door.get::<Sessions>(caller, &failed),
+    )?;
+    let reasons = ready.reasons.into_iter();
+    let mut troubles: Vec<Trouble> = reasons.map(|text| trouble(text, "/system")).collect();
+    let now = site.about.clock.now();
+    if let Some(brake) = &judges.queue_brake {
+        troubles.push(stopped("The queue", brake, now));
+    }
+    for judge in &judges.items {
+        if let Some(brake) = &judge.brake {
+            troubles.push(stopped(&format!("Judge {}", judge.name), brake, now));
+        }
+    }
+    let looks = failed
+        .items
+        .iter()
+        .map(|item| of_session(site, visitor, item));
+    troubles.extend(try_join_all(looks).await?);
+    if failed.next_cursor.is_some() {
+        let text = "More sessions could not be scored.".to_owned();
+        troubles.push(trouble(text, "/sessions?scored=failed"));
+    }
+    Ok(troubles)
+}
+
+fn trouble(text: String, to: &str) -> Trouble {
+    Trouble {
+        text,
+        to: to.to_owned(),
+    }
+}
+
+fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Trouble {
+    let word = match brake.reason.as_str() {
+        "exhausted" => "is stopped: its quota is used up",
+        "misconfigured" => "is stopped: it refuses the key, the model or the address",
+        "budget" => "is stopped by a spending cap",
+        "paused" => "is paused",
+        other => other,
+    };
+    let since = words::moment(brake.since, now).ago;
+    // What no person did was done by a worker, whose name says nothing.
+    let by = match brake.reason.as_str() {
+        "paused" => format!(" by {}", brake.set_by),
+        _ => String::new(),
+    };
+    let mut text = format!("{what} {word}{by}, {since}");
+    if !brake.message.is_empty() {
+        text.push_str(&format!(": {}", brake.message));
+    }
+    trouble(text, "/queue")
+}
+
+async fn of_session(site: &Site, visitor: &Visitor, item: &Item) -> Result<Trouble, Fault> {
+    let id = item.session_id.to_string();
+    let path = format!("/api/v1/jobs?session_id={}&limit=1", segment(&id));
+    let newest: Jobs = site.door.get(&visitor.caller, &path).await?;
+    let error = newest.items.into_iter().next().and_then(|job| job.error);
+    let why = error.map_or_else(String::new, |error| {
+        format!(" ({}): {}", error.class.replace('_', " "), error.message)
+    });
+    let text = format!(
+        "Session {} of {} could not be scored{why}",
+        words::short_id(&item.session_id),
+        item.alert_type.as_deref().unwrap_or("no alert type"),
+    );
+    Ok(trouble(text, &format!("/sessions/{id}")))
+}

@@ -1,0 +1,95 @@
+//! Why a job isn't running yet, in words: what is stopped, by whom, why, and until when.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+
+use super::words;
+
+/// Why a job waits, as the API tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct Wait {
+    reason: String,
+    until: Option<DateTime<Utc>>,
+    position: Option<i64>,
+    target: Option<String>,
+    set_by: Option<String>,
+    message: Option<String>,
+    last_error: Option<String>,
+}
+
+impl Wait {
+    /// All that is known of it, in a line.
+    pub(super) fn says(&self, judge: Option<&str>, now: DateTime<Utc>) -> String {
+        let mut says = self.in_short(judge);
+        if let Some(until) = self.until {
+            says.push_str(&format!(", tried again {}", words::moment(until, now).ago));
+        }
+        if let Some(place) = self.position {
+            says.push_str(&format!(", number {} in line", words::count(place)));
+        }
+        if let Some(said) = &self.last_error {
+            says.push_str(&format!("; it said last: {said}"));
+        }
+        says
+    }
+
+    /// What is stopped, by whom and why.
+    pub(super) fn in_short(&self, judge: Option<&str>) -> String {
+        let judge = judge.unwrap_or("its judge");
+        let mut why = match (self.reason.as_str(), self.target.as_deref()) {
+            ("paused", Some("queue")) => "the queue is paused".to_owned(),
+            ("paused", Some("judge")) => format!("{judge} is paused"),
+            ("paused", Some("batch")) => "its batch is paused".to_owned(),
+            ("budget", Some("judge")) => format!("{judge} has reached its spending cap"),
+            ("budget", Some("queue")) => "the spending cap over all judges is reached".to_owned(),
+            ("budget", Some("batch")) => "its batch has spent its budget".to_owned(),
+            (reason, _) => words::waiting_for(reason).to_owned(),
+        };
+        if let Some(by) = self.set_by.as_ref().filter(|_| self.reason == "paused") {
+            why.push_str(&format!(" by {by}"));
+        }
+        if let Some(said) = &self.message {
+            why.push_str(&format!(" ({said})"));
+        }
+        why
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_names_what_is_stopped_by_whom_and_why() {
+        let now: DateTime<Utc> = "2026-11-22T18:15:30Z".parse().unwrap();
+        let wait = |fields: serde_json::Value| serde_json::from_value::<Wait>(fields).unwrap();
+        for (fields, says) in [
+            (
+                serde_json::json!({"reason": "paused", "target": "queue", "set_by": "ann", "message": "lunch"}),
+                "the queue is paused by ann (lunch)",
+            ),
+            (
+                serde_json::json!({"reason": "paused", "target": "judge", "set_by": "ann"}),
+                "gpt is paused by ann",
+            ),
+            (
+                serde_json::json!({"reason": "paused", "target": "batch"}),
+                "its batch is paused",
+            ),
+            (
+                serde_json::json!({"reason": "budget", "target": "judge", "set_by": "cap", "message": "the daily cap of gpt, 2 USD, is reached", "until": "2026-11-22T20:15:30Z"}),
+                "gpt has reached its spending cap (the daily cap of gpt, 2 USD, is reached), tried again in 2 h",
+            ),
+            (
+                serde_json::json!({"reason": "queued", "position": 1_200}),
+                "other jobs are before it, number 1,200 in line",
+            ),
+            (
+                serde_json::json!({"reason": "breaker_open", "until": "2026-11-22T18:16:00Z", "last_error": "HTTP 503"}),
+                "its judge failed too often in a row and is left alone for a while, tried again in 30 s; it said last: HTTP 503",
+            ),
+        ] {
+            assert_eq!(wait(fields).says(Some("gpt"), now), says);
+        }
+    }
+}

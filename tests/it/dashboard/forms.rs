@@ -1,0 +1,350 @@
+//! Forms: those that are out of date, those that are refused, those that ask first, and where signing in leads.
+
+use super::*;
+
+/// The value of the first hidden field of that name behind a place.
+fn hidden(text: &str, behind: &str, name: &str) -> String {
+    let at = text
+        .find(behind)
+        .unwrap_or_else(|| panic!("{behind}: {text}"));
+    let from = format!("name=\"{name}\" value=\"");
+    let at = at
+        + text[at..]
+            .find(&from)
+            .unwrap_or_else(|| panic!("{name}: {text}"))
+        + from.len();
+    let end = text[at..].find('"').unwrap();
+    text[at..at + end].to_owned()
+}
+
+impl Browser<'_> {
+    /// Sends a form whose token another took the place of, as a browser that says where its page is from.
+    async fn stale(&self, path: &str, fields: &[(&str, &str)]) -> Shown {
+        let mut fields = fields.to_vec();
+        fields.push(("form_token", "0d7c5b0e6a7e4d0c8f6a3b1c2d3e4f50"));
+        let request = self.server.post(path).header("origin", &self.server.base);
+        self.send(fields_of(request, &fields)).await
+    }
+}
+
+#[tokio::test]
+async fn signing_in_leads_nowhere_else_and_links_from_elsewhere_lead_in() {
+    let server = Server::with(guarded()).await;
+    let browser = Browser::of(&server);
+    for next in [
+        "/\t/evil.example/x",
+        "/\\evil.example",
+        "//evil.example",
+        "/a\r\n/b",
+    ] {
+        let sent = browser
+            .form("/sign-in", &[("token", "r-token"), ("next", next)])
+            .await;
+        assert_eq!(
+            (sent.status, sent.location.as_deref()),
+            (303, Some("/")),
+            "{next:?}"
+        );
+    }
+    let form = server.get("/sign-in").send().await.unwrap();
+    let cookie = header(&form, "set-cookie").unwrap();
+    assert!(
+        cookie.starts_with("gavel_form=") && cookie.contains("SameSite=Lax"),
+        "{cookie}"
+    );
+    let fields = [
+        ("token", "r-token"),
+        ("form_token", browser.form_token.as_str()),
+    ];
+    let sent = fields_of(server.post("/sign-in"), &fields);
+    let sent = sent.header("cookie", &browser.cookie).send().await.unwrap();
+    let cookie = header(&sent, "set-cookie").unwrap();
+    assert!(
+        cookie.starts_with("gavel_token=") && cookie.contains("HttpOnly; SameSite=Lax"),
+        "{cookie}"
+    );
+    let open = Server::with(Setup::default()).await;
+    let text = Browser::of(&open).page("/sign-in").await;
+    assert!(
+        text.contains("asks for no token") && !text.contains("name=\"token\""),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_form_that_is_out_of_date_keeps_what_was_typed_and_can_be_sent_again() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let (_, score) = server.scored(72).await;
+    let path = format!("/scores/{score}/rate");
+    let typed = [
+        ("total", "41"),
+        ("comment", "too <b>kind</b>"),
+        ("key", "k-1"),
+    ];
+    let told = browser.stale(&path, &typed).await;
+    assert_eq!(told.status, 403);
+    harmless(&path, &told.text);
+    let parts = [
+        "href=\"/sessions\">Sessions",
+        "This form is out of date",
+        "What you entered",
+        "<dd>41</dd>",
+        "too &#60;b&#62;kind&#60;/b&#62;",
+        &format!("action=\"{path}\""),
+        "Send it again",
+    ];
+    in_order(&told.text, &parts);
+    let ratings = format!("/api/v1/scores/{score}/ratings");
+    assert_eq!(server.json_of(&ratings).await["items"], json!([]));
+    assert_eq!(hidden(&told.text, "<form", "key"), "k-1");
+    assert_eq!(
+        hidden(&told.text, "<form", "form_token"),
+        browser.form_token
+    );
+    let again = browser.form(&path, &typed).await;
+    assert_eq!(again.status, 303, "{}", again.text);
+    assert_eq!(server.json_of(&ratings).await["items"][0]["total"], 41);
+
+    let silent = fields_of(server.post(&path), &typed);
+    let silent = browser.send(silent).await;
+    assert_eq!(silent.status, 403);
+    assert!(
+        silent.text.contains("too &#60;b") && !silent.text.contains("Send it again"),
+        "nobody says that the form is of this site: {}",
+        silent.text
+    );
+    let piece = fields_of(server.post(&path), &typed).header("hx-request", "true");
+    let piece = browser.send(piece).await;
+    assert_eq!(piece.status, 403);
+    assert!(piece.text.contains("This form is out of date") && !piece.text.contains("<html"));
+    let secret = browser.stale("/sign-in", &[("token", "s3cret")]).await;
+    assert_eq!(secret.status, 403);
+    assert!(!secret.text.contains("s3cret"), "{}", secret.text);
+}
+
+#[tokio::test]
+async fn without_scripts_the_server_asks_before_it_pauses_cancels_or_pays_again() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let queued = server.session().await;
+    let job = server.queued(queued).await;
+    let (scored, _) = server.scored(72).await;
+    let cancel = format!("/jobs/{job}/cancel");
+    let again = format!("/sessions/{scored}/score-now");
+    for (path, force, question, no, back) in [
+        (
+            "/queue/pause",
+            "",
+            "Pause the queue?",
+            "Leave it as it is",
+            "/queue",
+        ),
+        (
+            "/judges/judge-a/pause",
+            "",
+            "Pause judge-a?",
+            "Leave it as it is",
+            "/queue",
+        ),
+        (
+            cancel.as_str(),
+            "",
+            "Cancel this job?",
+            "Leave it as it is",
+            "/queue",
+        ),
+        (
+            again.as_str(),
+            "1",
+            "Score this session again?",
+            "the judge is paid once more",
+            "/sessions",
+        ),
+    ] {
+        let fields = [("key", "the-key"), ("back", back), ("force", force)];
+        let asked = browser.form(path, &fields).await;
+        assert_eq!(asked.status, 200, "{path}: {}", asked.text);
+        harmless(path, &asked.text);
+        in_order(&asked.text, &[question, &format!("action=\"{path}\"")]);
+        assert!(asked.text.contains(no), "{path}: {}", asked.text);
+        assert!(asked.text.contains(&format!("href=\"{back}\"")));
+        assert_eq!(hidden(&asked.text, "action=\"", "key"), "the-key");
+        assert_eq!(hidden(&asked.text, "action=\"", "sure"), "1");
+    }
+    assert_eq!(server.json_of("/api/v1/queue").await["paused"], false);
+    assert_eq!(server.job(job).await.state.to_string(), "queued");
+    let judges = server.json_of("/api/v1/judges").await;
+    assert_eq!(judges["items"][0]["brake"], Value::Null);
+
+    for path in [
+        "/queue/pause",
+        "/judges/judge-a/pause",
+        cancel.as_str(),
+        again.as_str(),
+    ] {
+        let fields = [("back", "/queue"), ("force", "1"), ("sure", "1")];
+        let done = browser.form(path, &fields).await;
+        assert_eq!(
+            (done.status, done.location.as_deref()),
+            (303, Some("/queue")),
+            "{path}: {}",
+            done.text
+        );
+    }
+    assert_eq!(server.json_of("/api/v1/queue").await["paused"], true);
+    assert_eq!(server.job(job).await.state.to_string(), "cancelled");
+}
+
+#[tokio::test]
+async fn what_is_refused_comes_back_with_its_form() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let (_, score) = server.scored(72).await;
+
+    let list = browser
+        .send(server.get("/sessions?min_score=many&tag=shop"))
+        .await;
+    assert_eq!(list.status, 422);
+    harmless("the list", &list.text);
+    in_order(
+        &list.text,
+        &[
+            "aria-current=\"page\">Sessions",
+            "value=\"many\"",
+            "value=\"shop\"",
+            "min_score</code>",
+        ],
+    );
+
+    let fields = [
+        ("tag", "shop"),
+        ("name", "again"),
+        ("budget_usd", "a lot"),
+        ("force", "1"),
+    ];
+    let plan = browser.form("/rescore", &fields).await;
+    assert_eq!(plan.status, 422);
+    let parts = [
+        "an amount of USD",
+        "tag: shop",
+        "checked",
+        "value=\"a lot\"",
+        "value=\"again\"",
+    ];
+    in_order(&plan.text, &parts);
+
+    let rate = format!("/scores/{score}/rate");
+    let rated = browser
+        .form(&rate, &[("total", "a lot"), ("comment", "too kind")])
+        .await;
+    assert_eq!(rated.status, 422);
+    let parts = [
+        "a whole number from 0 to 100",
+        "value=\"a lot\"",
+        "value=\"too kind\"",
+    ];
+    in_order(&rated.text, &parts);
+
+    let missing = browser.send(server.get("/nowhere")).await;
+    assert_eq!(missing.status, 404);
+    in_order(
+        &missing.text,
+        &[
+            "href=\"/sessions\">Sessions",
+            "href=\"/queue\">Queue",
+            "No such route",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn a_rating_says_whose_it_is_and_which_it_replaces() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let (_, score) = server.scored(72).await;
+    let (page, rate) = (format!("/scores/{score}"), format!("/scores/{score}/rate"));
+    let before = browser.page(&page).await;
+    assert!(before.contains("kept under api-client") && before.contains("name=\"by\""));
+    assert!(!before.contains(": here, of"));
+    for (by, total) in [("", "41"), ("ann", "80")] {
+        let fields = [("total", total), ("comment", "too kind"), ("by", by)];
+        assert_eq!(browser.form(&rate, &fields).await.status, 303);
+    }
+    let after = browser.page(&page).await;
+    in_order(
+        &after,
+        &[
+            "80 / 100 good</b> by ann",
+            "41 / 100 failed</b> by api-client",
+            ": here, of <b>41 / 100 failed: too kind</b>",
+        ],
+    );
+    let named = Server::with(guarded()).await;
+    let (_, score) = named.scored_by("e-token").await;
+    let page = Browser::signed_in(&named, "e-token")
+        .page(&format!("/scores/{score}"))
+        .await;
+    assert!(page.contains("Your ratings are kept under ci") && !page.contains("name=\"by\""));
+}
+
+impl Server {
+    /// A session with a score, by somebody with a token.
+    async fn scored_by(&self, token: &str) -> (Uuid, Uuid) {
+        let id = Uuid::now_v7();
+        let put = self.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
+        let put = put.bearer_auth(token).json(&session_body());
+        json_of(put.send().await.unwrap(), 201).await;
+        let asked = self.post(&score_path(id)).bearer_auth(token);
+        let job = job_id(&json_of(asked.send().await.unwrap(), 202).await);
+        (id, self.succeed(job, 60).await)
+    }
+}
+
+#[tokio::test]
+async fn a_rescore_takes_ids_and_runs_what_was_shown() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let sessions = [
+        server.session().await,
+        server.session().await,
+        server.session().await,
+    ];
+    let ids = format!("{}, {}", sessions[0], sessions[1]);
+    let from_list = browser
+        .page(&format!("/rescore?ids={},{}", sessions[0], sessions[1]))
+        .await;
+    assert!(from_list.contains("ids: "), "{from_list}");
+    let plan = browser
+        .form("/rescore", &[("ids", ids.as_str()), ("sample", "2")])
+        .await;
+    assert_eq!(plan.status, 200, "{}", plan.text);
+    assert!(plan.text.contains("Score 2 sessions"), "{}", plan.text);
+    let wrong = browser.form("/rescore", &[("ids", "none")]).await;
+    assert_eq!(wrong.status, 422);
+    assert!(wrong.text.contains("filter/ids"), "{}", wrong.text);
+
+    let current = server.enqueue.current_criteria().hash.0.clone();
+    let all = browser.form("/rescore", &[("tag", "prod")]).await;
+    let field = |name: &str| hidden(&all.text, "action=\"/rescore/go\"", name);
+    assert_eq!(
+        (field("with"), field("max")),
+        (current.clone(), "3".to_owned())
+    );
+    server.session().await;
+    let (with, max) = (field("with"), field("max"));
+    let sure = [
+        ("tag", "prod"),
+        ("with", with.as_str()),
+        ("max", max.as_str()),
+    ];
+    let begun = browser.form("/rescore/go", &sure).await;
+    assert_eq!(begun.status, 303, "{}", begun.text);
+    let batch = server
+        .json_of(&format!("/api/v1{}", begun.location.unwrap()))
+        .await;
+    assert_eq!(batch["criteria_hash"], current);
+    let id: Uuid = batch["batch_id"].as_str().unwrap().parse().unwrap();
+    let stored = server.store().batch(id).await.unwrap().unwrap();
+    assert_eq!(stored.plan.unwrap().max, Some(3));
+}

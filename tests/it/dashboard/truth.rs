@@ -1,0 +1,396 @@
+//! What pages claim: of judges, waits, verdicts and what needs somebody; and that none grows with what it shows.
+
+use gavel::judge::gate::{BreakerState, GateSnapshot, PaceSnapshot};
+use gavel::store::NewEvaluation;
+
+use super::*;
+
+/// The most that a page may weigh, bytes.
+const MOST: usize = 150 << 10;
+
+impl Server {
+    /// Says of a judge what a live worker's gate would.
+    async fn gate(&self, judge: &str, failures_in_row: u32) {
+        let store = self.store();
+        store
+            .register_worker(self.worker_id, "test", "0")
+            .await
+            .unwrap();
+        let gate = GateSnapshot {
+            judge: judge.to_owned(),
+            breaker: BreakerState::Closed,
+            failures_in_row,
+            closed: None,
+            in_flight: 0,
+            pace: PaceSnapshot::default(),
+            last_error: Some("Connection refused".to_owned()),
+        };
+        store
+            .put_judges(self.worker_id, &[gate], SystemClock.now())
+            .await
+            .unwrap();
+    }
+
+    /// Lets a case end with a score of a simulated judge.
+    async fn simulate_case(&self, id: JobId) {
+        let job = self.claim(id).await;
+        let score = NewEvaluation {
+            score_id: Uuid::now_v7(),
+            kind: job.kind,
+            batch: job.batch,
+            criteria_hash: job.criteria_hash.clone(),
+            total: Some(1.0),
+            passed: Some(true),
+            threshold: Some(0.9),
+            components: json!({ "schema_match": 1.0 }),
+            error: None,
+            simulated: true,
+        };
+        let ending = Ending::Evaluated {
+            score: Box::new(score),
+            result: json!({ "total_score": 1.0, "threshold": 0.9, "components": {} }),
+            failure: None,
+        };
+        self.record(&job, ending).await;
+    }
+}
+
+#[tokio::test]
+async fn reports_that_a_page_leads_to_say_what_the_page_says() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let (id, jobs) = server.cases(&["good"]).await;
+    server.simulate_case(jobs[0]).await;
+    let page = browser.page(&format!("/batches/{id}")).await;
+    in_order(
+        &page,
+        &[
+            "INCOMPLETE",
+            "scores of a simulated judge pass nothing",
+            "report.junit.xml\"",
+        ],
+    );
+    let junit = server
+        .get(&format!("/batches/{id}/report.junit.xml"))
+        .send()
+        .await
+        .unwrap();
+    let junit = junit.text().await.unwrap();
+    assert!(
+        junit.contains("name=\"verdict\" value=\"INCOMPLETE\""),
+        "{junit}"
+    );
+    assert!(!page.contains("report.junit.xml?"), "{page}");
+}
+
+#[tokio::test]
+async fn judges_are_said_to_answer_only_once_they_did() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    server
+        .store()
+        .register_worker(server.worker_id, "test", "0")
+        .await
+        .unwrap();
+    let strip = browser.page("/strip").await;
+    assert!(!strip.contains("all judges answer"), "{strip}");
+    let queue = browser.page("/queue").await;
+    assert!(
+        queue.contains("not asked lately") && !queue.contains(">answers<"),
+        "{queue}"
+    );
+
+    server.gate("judge-a", 4).await;
+    let queue = browser.page("/queue").await;
+    in_order(
+        &queue,
+        &["failing", "its last 4 calls failed", "Connection refused"],
+    );
+    assert!(!queue.contains("all judges answer"));
+
+    server.gate("judge-a", 0).await;
+    let queue = browser.page("/queue").await;
+    assert!(queue.contains(">answers<"), "{queue}");
+}
+
+#[tokio::test]
+async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    server
+        .store()
+        .register_worker(server.worker_id, "test", "0")
+        .await
+        .unwrap();
+    let first = server.session().await;
+    server.queued(first).await;
+    let session = server.session().await;
+    server.queued(session).await;
+    let page = browser.page(&format!("/sessions/{session}")).await;
+    assert!(
+        page.contains("other jobs are before it, number 2 in line"),
+        "{page}"
+    );
+    let pause = server
+        .post("/api/v1/judges/judge-a/pause")
+        .header("x-forwarded-user", "ann");
+    let pause = pause.json(&json!({"message": "key rotation"}));
+    json_of(pause.send().await.unwrap(), 200).await;
+    let says = "judge-a is paused by ann (key rotation)";
+    let page = browser.page(&format!("/sessions/{session}")).await;
+    assert!(page.contains(says), "{page}");
+    assert!(browser.page("/queue").await.contains(says));
+    let waiting = server.session().await;
+    json_of(
+        server
+            .post("/api/v1/judges/judge-a/resume")
+            .send()
+            .await
+            .unwrap(),
+        200,
+    )
+    .await;
+    let job = server.queued(waiting).await;
+    server.make_wait(job).await;
+    let page = browser.page(&format!("/sessions/{waiting}")).await;
+    assert!(page.contains("tried again in "), "{page}");
+}
+
+#[tokio::test]
+async fn attention_is_asked_for_until_it_was_given() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let session = server.session().await;
+    let job = server.queued(session).await;
+    server.fail(job).await;
+    let pause = server
+        .post("/api/v1/queue/pause")
+        .header("x-forwarded-user", "ann");
+    let pause = pause.json(&json!({"message": "the database moves"}));
+    json_of(pause.send().await.unwrap(), 200).await;
+    let text = session.simple().to_string();
+    let named = format!(
+        "Session …{} of PodCrashLooping could not be scored (unparsable)",
+        &text[24..]
+    );
+    in_order(
+        &browser.page("/").await,
+        &[
+            "Needs attention",
+            "The queue is paused by ann, just now: the database moves",
+            &named,
+        ],
+    );
+    json_of(
+        server.post("/api/v1/queue/resume").send().await.unwrap(),
+        200,
+    )
+    .await;
+    let job = server.queued(session).await;
+    server.succeed(job, 80).await;
+    let page = browser.page("/").await;
+    assert!(!page.contains("Needs attention"), "{page}");
+
+    let (batch, jobs) = server.cases(&["broken", "open"]).await;
+    server.fail(jobs[0]).await;
+    let page = browser.page("/").await;
+    in_order(
+        &page,
+        &[
+            "1 item of nightly could not be scored.",
+            &format!("/batches/{batch}"),
+        ],
+    );
+}
+
+#[tokio::test]
+async fn sessions_that_the_settings_leave_out_have_no_button() {
+    let server = Server::with(Setup {
+        score_only: ScoreOnly::Completed,
+        ..Setup::default()
+    })
+    .await;
+    let browser = Browser::of(&server);
+    let session = server.session_with(json!({"status": "timed_out"})).await;
+    let says = "The session is timed out: only completed ones are scored here.";
+    let page = browser.page(&format!("/sessions/{session}")).await;
+    in_order(
+        &page,
+        &["<button disabled aria-describedby=\"why-not\">", says],
+    );
+    let list = browser.page("/sessions").await;
+    assert!(list.contains(says), "{list}");
+    let item = server
+        .json_of(&format!("/api/v1/sessions?ids={session}"))
+        .await;
+    assert_eq!(item["items"][0]["scorable"], false);
+    let whole = server.json_of(&format!("/api/v1/sessions/{session}")).await;
+    assert_eq!(whole["scorable"], false);
+    let done = server.session().await;
+    let whole = server.json_of(&format!("/api/v1/sessions/{done}")).await;
+    assert_eq!(whole["scorable"], true);
+}
+
+#[tokio::test]
+async fn words_fit_what_they_are_said_of() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let first = browser.page("/").await;
+    assert!(
+        first.contains("curl -X PUT") && !first.contains("uuidgen"),
+        "{first}"
+    );
+    let (batch, jobs) = server.cases(&["good"]).await;
+    let queue = browser.page("/queue").await;
+    let id = batch.simple().to_string();
+    assert!(
+        queue.contains(&format!("query 1 of batch …{}", &id[24..])),
+        "{queue}"
+    );
+    assert!(queue.contains("No worker is running") && !queue.contains("or run <code>gavel up"));
+    let page = browser.page(&format!("/batches/{batch}")).await;
+    assert!(page.contains("no worker is running"), "{page}");
+    server.scored(72).await;
+    let overview = browser.page("/").await;
+    assert!(overview.contains("1 score is too few"));
+    server.score_case(jobs[0], 0.95).await;
+    for verb in ["cancel", "retry-errors"] {
+        let ask = browser.page(&format!("/batches/{batch}/{verb}")).await;
+        assert!(
+            ask.contains("There is nothing to do") && !ask.contains("<button class=\""),
+            "{ask}"
+        );
+    }
+    let post = server.post("/api/v1/batches?kind=query&threshold=7&budget_usd=-1");
+    let post = post.header("content-type", "text/csv").body("id\n");
+    let problem = problem_of(post.send().await.unwrap(), 422, "invalid-request").await;
+    assert_eq!(pointers(&problem), ["/budget_usd", "/threshold"]);
+    let asset = server.get("/assets/gavel.css").send().await.unwrap();
+    let weak = format!("\"other\", W/{}", header(&asset, "etag").unwrap());
+    let again = server
+        .get("/assets/gavel.css")
+        .header("if-none-match", weak);
+    assert_eq!(again.send().await.unwrap().status(), 304);
+}
+
+#[tokio::test]
+async fn no_page_of_a_session_grows_with_what_the_session_holds() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let table = format!(
+        "|{}\n|{}\n{}",
+        "a|".repeat(300),
+        "-|".repeat(300),
+        "|a|\n".repeat(1_000)
+    );
+    let long = "'<b>&\n".repeat(60_000);
+    let messages = |n: usize, content: &str| -> Vec<Value> {
+        let message = json!({"role": "assistant", "content": content});
+        std::iter::repeat_n(message, n).collect()
+    };
+    let tool = |content: &str| {
+        vec![json!({"role": "tool", "tool_name": "t".repeat(255), "content": content})]
+    };
+    for (name, conversation, alert) in [
+        ("one long tool reply", tool(&long), json!({"a": 1})),
+        (
+            "200 long messages",
+            messages(200, &"**a** `b`\n\n".repeat(300)),
+            json!("x"),
+        ),
+        ("tables", messages(100, &table), json!({"a": 1})),
+        (
+            "a long alert",
+            messages(2, "short"),
+            json!({"a": "'<\"&".repeat(60_000)}),
+        ),
+    ] {
+        let tags: Vec<String> = (0..100).map(|n| format!("{n}{}", "'".repeat(60))).collect();
+        let session = server
+            .session_with(
+                json!({"conversation": conversation, "alert_data": alert, "tags": tags,
+                "final_analysis": "# b\n".repeat(100_000)}),
+            )
+            .await;
+        for end in [
+            "",
+            "/technical",
+            "/score",
+            "/history",
+            "/alert",
+            "/analysis",
+            "/messages/1",
+            "?from=50",
+        ] {
+            let path = format!("/sessions/{session}{end}");
+            let page = browser.page(&path).await;
+            assert!(page.len() < MOST, "{name}: {path} weighs {}", page.len());
+        }
+        let list = browser.page("/sessions").await;
+        assert!(list.len() < MOST, "{name}: the list weighs {}", list.len());
+    }
+}
+
+#[tokio::test]
+async fn a_long_message_is_read_whole_by_itself_and_a_long_conversation_page_by_page() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let long = format!("{}THE-END", "0123456789\n".repeat(30_000));
+    let mut conversation: Vec<Value> = (1..=120)
+        .map(|n| json!({"role": "user", "content": format!("message-{n}.")}))
+        .collect();
+    conversation[59] = json!({"role": "tool", "tool_name": "logs", "content": long});
+    let session = server
+        .session_with(json!({"conversation": conversation}))
+        .await;
+    let home = format!("/sessions/{session}");
+    let first = browser.page(&home).await;
+    assert!(
+        first.contains("message-1.")
+            && first.contains("message-50.")
+            && !first.contains("message-51.")
+    );
+    in_order(
+        &first,
+        &["Messages 1-50 of 120", &format!("href=\"{home}?from=50\"")],
+    );
+    let second = browser.page(&format!("{home}?from=50")).await;
+    let rest = format!("{home}/messages/60");
+    in_order(
+        &second,
+        &[
+            "message-51.",
+            "message-59.",
+            &format!("href=\"{rest}\""),
+            "message-61.",
+        ],
+    );
+    assert!(!second.contains("THE-END") && second.contains("Earlier messages"));
+
+    let mut to = rest.clone();
+    let mut parts = 0;
+    loop {
+        let part = browser.page(&to).await;
+        parts += 1;
+        if part.contains("THE-END") {
+            break;
+        }
+        assert!(part.contains("Next part"), "{to}");
+        let from = format!("href=\"{rest}?from=");
+        let at = part.find(&from).unwrap() + from.len();
+        let end = part[at..].find('"').unwrap();
+        to = format!("{rest}?from={}", &part[at..at + end]);
+    }
+    assert!(parts > 1 && parts < 10, "{parts}");
+    let piece = server.get(&rest).header("hx-request", "true");
+    let piece = browser.send(piece).await.text;
+    assert!(piece.starts_with("<article id=\"message-60\"") && piece.len() < MOST);
+    assert!(piece.contains("Go on reading"), "it goes on by itself");
+    let none = browser
+        .send(server.get(&format!("{home}/messages/121")))
+        .await;
+    assert_eq!(none.status, 422);
+    assert!(none.text.contains("120 messages"), "{}", none.text);
+    let technical = browser.page(&format!("{home}/technical")).await;
+    assert!(technical.contains("Messages 1-100 of 120"), "{technical}");
+}
