@@ -251,7 +251,11 @@ fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item =
     for (at, label) in labels.enumerate() {
         if at % every == 0 {
             // A phone shows every other one.
-            let class = if (at / every) % 2 == 0 { "" } else { "more" };
+            let class = if (at / every).is_multiple_of(2) {
+                ""
+            } else {
+                "more"
+            };
             let x = LEFT + step * (count(at) + 0.5);
             let y = HEIGHT - BELOW + 20.0;
             let _ = write!(
