@@ -73,9 +73,7 @@ impl ApiError {
             Self::Forbidden { needed, token } => {
                 format!("token {token:?} lacks the scope {needed}")
             }
-            Self::StaleForm => {
-                "the form was made before this browser lost or changed its cookie, and nothing was done".to_owned()
-            }
+            Self::StaleForm => STALE_FORM.to_owned(),
             Self::NoRoute => "no route has this path; /docs lists those there are".to_owned(),
             Self::SessionNotFound(id) => format!("session {id} is not known: put it first"),
             Self::NotScored { session_id, job } => match job {
@@ -163,6 +161,9 @@ impl ApiError {
         }
     }
 }
+
+const STALE_FORM: &str =
+    "the form was made before this browser lost or changed its cookie, and nothing was done";
 
 fn media_type(declared: Option<&str>) -> String {
     match declared {

@@ -143,7 +143,11 @@ async fn listed(store: &Store, filter: &SessionFilter, order: SessionOrder) -> (
 }
 
 /// Filters with what they find, which is nothing that lies next to the list's beginning.
-#[expect(clippy::type_complexity, reason = "a table of a test")]
+#[expect(
+    clippy::type_complexity,
+    clippy::too_many_lines,
+    reason = "a table of a test"
+)]
 fn filters() -> Vec<(SessionFilter, Box<dyn Fn(&Known) -> bool>)> {
     let none = SessionFilter::default;
     let text = |text: &str| Some(text.to_owned());
