@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::params::{Params, uuid};
 use super::problem::{ApiError, Problem, Refusal};
-use crate::report::{self, Batch, Format, Meta, ReportError, Simulated};
+use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
 
 /// What one read of the file takes.
 const CHUNK: usize = 64 * 1024;
@@ -119,6 +119,7 @@ async fn batch_report(
         } else {
             Simulated::Refused
         },
+        judging: Judging::Asked,
     };
     // The turn goes along: writing goes on when the client is gone.
     let writing = move || {

@@ -8,11 +8,11 @@ use serde_json::json;
 use super::evaluate::{mixed, parse_share};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::report::{Lines, ReportError};
+use crate::report::{Decision, Judgement, Lines, ReportError};
 use crate::suite::run::RunFolder;
 use crate::suite::run::compare::{Change, Comparison};
 use crate::suite::run::folder::RESULTS;
-use crate::suite::run::gate::{Decision, Judgement, decide_comparison};
+use crate::suite::run::gate::decide_comparison;
 
 /// Items of a list that are printed; `--json` has all.
 const LISTED: usize = 50;

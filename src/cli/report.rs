@@ -13,7 +13,7 @@ use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
-use crate::report::{self, Format, Lines, Meta, ReportError, Simulated};
+use crate::report::{self, Format, Judging, Lines, Meta, ReportError, Simulated};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
 
@@ -23,7 +23,8 @@ use crate::suite::run::folder::RESULTS;
     after_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080",
     after_long_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml --server http://127.0.0.1:8080\n\n\
         The report goes to stdout, or whole or not at all to --output. A report has no gate: exit 0 says that\n\
-        it was written, not that anything passed. Simulated scores never count as passed unless\n\
+        it was written, not that anything passed, and its verdict knows no gate flags of the run; those that\n\
+        `gavel evaluate` wrote into the run's folder do. Simulated scores never count as passed unless\n\
         --allow-simulated says so."
 )]
 pub(super) struct Report {
@@ -129,7 +130,10 @@ impl Report {
     ) -> Result<(), CliError> {
         let name = name_of(folder);
         // Results from elsewhere have no header beside them, and are taken for all there is.
-        let asked = RunFolder::header_of(folder).map_or(0, |header| header.asked());
+        let (asked, judging) = match RunFolder::header_of(folder) {
+            Ok(header) => (header.asked(), header.judging()),
+            Err(_) => (0, Judging::Asked),
+        };
         let mut meta = Meta {
             run: Some(name.clone()),
             name,
@@ -140,6 +144,7 @@ impl Report {
             } else {
                 Simulated::Refused
             },
+            judging,
         };
         let output = self.output.clone();
         let written = tokio::task::spawn_blocking(move || {

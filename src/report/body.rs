@@ -333,6 +333,9 @@ pub(super) fn rows(item: &Item) -> Option<usize> {
     Some(item.payload.get("generated_results")?.as_array()?.len())
 }
 
+/// What stands where a score would.
+pub(super) const NO_SCORE: &str = "no score";
+
 /// A score for people: three digits after the point, no zeros at the end.
 pub(super) fn short(score: f64) -> String {
     ((score * 1e3).round() / 1e3).to_string()
@@ -344,7 +347,7 @@ pub(super) fn total(item: &Item) -> String {
         Kind::Session => SESSION.first().and_then(|part| part.score(item)),
         Kind::Query | Kind::Qas | Kind::SqlMetrics => item.total,
     };
-    own.map_or_else(|| "no score".to_owned(), short)
+    own.map_or_else(|| NO_SCORE.to_owned(), short)
 }
 
 /// The components that an item has: title, score for people, and what was said of it.
@@ -352,7 +355,7 @@ pub(super) fn breakdown(item: &Item) -> impl Iterator<Item = (&'static str, Stri
     components(item.kind).iter().filter_map(|part| {
         let found = part.of(item)?;
         let score = part.score(item);
-        let score = score.map_or_else(|| "no score".to_owned(), short);
+        let score = score.map_or_else(|| NO_SCORE.to_owned(), short);
         let words = part.words(item).unwrap_or_default();
         (!found.is_null() || !words.is_empty()).then_some((part.title, score, words))
     })

@@ -20,7 +20,7 @@ struct Head<'a> {
     summary: &'a Figures,
 }
 
-/// Writes `{name, run, made_at, unfinished, simulated, summary, items}`; an item has the columns of the tables, unrounded, and `Result`.
+/// Writes `{name, run, made_at, unfinished, simulated, judging, summary, items}`; an item has the columns of the tables, unrounded, and `Result`.
 pub(super) fn write(
     out: &mut dyn Write,
     source: &(impl Source + ?Sized),

@@ -141,9 +141,12 @@ fn attribute(text: &str) -> String {
 fn properties(out: &mut dyn Write, figures: &Figures, meta: &Meta) -> std::io::Result<()> {
     let number =
         |number: Option<f64>| number.map_or_else(|| "none".to_owned(), |n| format!("{n:.6}"));
+    let gate = figures.gate.as_ref();
+    let gate = gate.map_or("not known", |judgement| judgement.decision.as_str());
     let properties = [
         ("run", meta.run.clone().unwrap_or_default()),
         ("made_at", meta.made_at.to_rfc3339()),
+        ("gate", gate.to_owned()),
         ("verdict", figures.verdict.as_str().to_owned()),
         ("items", figures.all.n.to_string()),
         ("scored", figures.all.scored.to_string()),
@@ -212,7 +215,13 @@ fn explained(item: &Item) -> String {
         text.push_str(&format!("{}\n", fault(item).1));
     }
     for (title, score, words) in body::breakdown(item) {
-        text.push_str(format!("{title}: {score} {words}").trim_end());
+        let gap = if score == body::NO_SCORE { ": " } else { " " };
+        let line = if words.is_empty() {
+            format!("{title}: {score}")
+        } else {
+            format!("{title}: {score}{gap}{words}")
+        };
+        text.push_str(line.trim_end());
         text.push('\n');
     }
     text

@@ -24,6 +24,8 @@ const MISSES: usize = 500_000;
 const JUDGE: usize = 150_000;
 /// The most of one text, characters.
 const TEXT: usize = 4_000;
+/// The most of a gate's reason, characters: it may name items.
+const REASON: usize = 1_000;
 /// The most of a text in a table, characters.
 const IN_TABLE: usize = 120;
 
@@ -131,7 +133,22 @@ fn is_judges(item: &Item) -> bool {
 
 fn head(figures: &Figures, meta: &Meta) -> String {
     let mut out = format!("# {}\n\n", markdown(&cut(&meta.name, IN_TABLE)));
-    let _ = writeln!(out, "**{}**\n", overview::verdict(figures.verdict));
+    let verdict = overview::verdict(figures.verdict);
+    match &figures.gate {
+        None => {
+            let _ = writeln!(out, "**{verdict}**\n");
+        }
+        Some(judgement) => {
+            let _ = writeln!(out, "**{}**\n", overview::gate(judgement.decision));
+            for reason in &judgement.reasons {
+                let _ = writeln!(out, "- {}", markdown(&cut(reason, REASON)));
+            }
+            if !judgement.reasons.is_empty() {
+                out.push('\n');
+            }
+            let _ = writeln!(out, "Without gates: {verdict}\n");
+        }
+    }
     for note in overview::notes(figures, meta) {
         let _ = writeln!(out, "> {}\n", markdown(&note));
     }

@@ -11,6 +11,7 @@ mod batch;
 mod body;
 mod columns;
 mod csv;
+mod decision;
 mod format;
 mod json;
 mod junit;
@@ -34,10 +35,11 @@ use crate::job::{Kind, Usage};
 use crate::store::StoreError;
 
 pub use batch::Batch;
+pub use decision::{Decision, Judgement, Judging};
 pub use format::Format;
 pub use source::{Lines, Source};
 pub(crate) use write::beside;
-pub use write::{write, write_all, write_file};
+pub use write::{sum_up, write, write_all, write_file};
 
 /// One evaluated item of a suite: what every report is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,6 +115,8 @@ pub struct Meta {
     pub unfinished: u64,
     /// Whether items that a simulated judge scored may pass the gate (`--allow-simulated`).
     pub simulated: Simulated,
+    /// Whether a judge was asked; without one the verdict never passes.
+    pub judging: Judging,
 }
 
 /// Whether simulated scores may pass a gate.

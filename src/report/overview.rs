@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::columns::Cell;
 use super::summary::{Basis, Figures, Group, Verdict};
-use super::{Meta, Simulated};
+use super::{Decision, Judging, Meta, Simulated};
 use crate::score::sql_metrics::calibration::Calibration;
 use crate::score::sql_metrics::safety::SafetySuite;
 
@@ -53,6 +53,19 @@ pub(super) fn sections(figures: &Figures, meta: &Meta) -> Vec<Section> {
 /// What a reader must know before the figures, a sentence each.
 pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     let mut notes = Vec::new();
+    match meta.judging {
+        Judging::Asked => {}
+        Judging::NotRun => notes.push(
+            "No judge was asked (--no-judge): what needs none is scored, and the run never passes."
+                .to_owned(),
+        ),
+    }
+    if figures.gate.is_none() {
+        notes.push(
+            "The verdict knows no gates: it says whether every item was scored, and passed."
+                .to_owned(),
+        );
+    }
     if figures.unfinished > 0 {
         notes.push(format!(
             "{} items have not ended yet: they stand in no row, and this report will change.",
@@ -98,6 +111,16 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
+/// What the gates of the run said, with what it means.
+pub(super) fn gate(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Passed => "PASSED: the gates of this run hold",
+        Decision::Failed => "FAILED: a gate of this run does not hold",
+        Decision::Incomplete => "INCOMPLETE: whether the gates of this run hold is not known",
+        Decision::Nothing => "NOTHING TO RUN: there are no items",
+    }
+}
+
 fn text(text: impl Into<Cow<'static, str>>) -> Cell<'static> {
     Cell::Text(text.into())
 }
@@ -109,8 +132,10 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
     let made_at = meta
         .made_at
         .to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+    rows.push(("Made at", text(made_at)));
+    let decision = figures.gate.as_ref().map(|judgement| judgement.decision);
+    rows.extend(decision.map(|decision| ("Gate", text(gate(decision)))));
     rows.extend([
-        ("Made at", text(made_at)),
         ("Verdict", text(verdict(figures.verdict))),
         ("Items", Cell::count(all.n)),
         ("Scored", Cell::count(all.scored)),

@@ -17,6 +17,7 @@ fn meta() -> Meta {
         made_at: DateTime::UNIX_EPOCH,
         unfinished: 0,
         simulated: Simulated::Refused,
+        judging: Judging::Asked,
     }
 }
 
@@ -250,6 +251,96 @@ fn markdown_is_cut_with_a_count_of_what_was_left_out() {
     assert_eq!(text.matches("more left out for length").count(), 2);
 }
 
+/// What a run's folder holds in one form once its gates have spoken.
+fn gated(file: &str, items: &[Item], judgement: &Judgement) -> String {
+    let (dir, meta) = (tempfile::tempdir().unwrap(), meta());
+    let mut figures = sum_up(items, &meta).unwrap();
+    figures.gate = Some(judgement.clone());
+    write_all(dir.path(), items, (&figures, &meta)).unwrap();
+    std::fs::read_to_string(dir.path().join(file)).unwrap()
+}
+
+#[test]
+fn what_the_gates_said_stands_first_and_the_verdict_beside_it() {
+    let items = [query(0, 1.0), query(1, 0.4)];
+    let passed = Judgement {
+        decision: Decision::Passed,
+        reasons: Vec::new(),
+    };
+    let told = gated("summary.md", &items, &passed);
+    let (gate, verdict) = (
+        told.find("**PASSED: the gates of this run hold**"),
+        told.find("Without gates: FAIL: every item was scored, and some missed"),
+    );
+    assert!(gate.is_some() && gate < verdict, "{told}");
+    assert!(!told.contains("**FAIL"), "{told}");
+    let json: Value = serde_json::from_str(&gated("report.json", &items, &passed)).unwrap();
+    assert_eq!(json["summary"]["gate"]["decision"], "passed");
+    assert_eq!(json["summary"]["verdict"], "fail");
+    let xml = gated("junit.xml", &items, &passed);
+    assert!(
+        xml.contains("<property name=\"gate\" value=\"PASSED\"/>"),
+        "{xml}"
+    );
+    let failed = Judgement {
+        decision: Decision::Failed,
+        reasons: vec!["the pass rate is 0.5, below <b>".to_owned()],
+    };
+    let told = gated("summary.md", &items, &failed);
+    assert!(
+        told.contains("**FAILED: a gate of this run does not hold**\n\n- the pass rate is"),
+        "{told}"
+    );
+    assert!(!told.contains("<b>"), "{told}");
+}
+
+#[test]
+fn a_report_without_gates_says_so() {
+    let told = text(Format::Markdown, &[query(0, 1.0)]);
+    assert!(
+        told.contains("**PASS: every item was scored, and passed**"),
+        "{told}"
+    );
+    assert!(told.contains("The verdict knows no gates"), "{told}");
+    let json: Value = serde_json::from_slice(&written(Format::Json, &[query(0, 1.0)])).unwrap();
+    assert_eq!(json["summary"]["gate"], Value::Null);
+    let xml = text(Format::Junit, &[query(0, 1.0)]);
+    assert!(
+        xml.contains("<property name=\"gate\" value=\"not known\"/>"),
+        "{xml}"
+    );
+}
+
+#[test]
+fn a_report_of_a_run_without_a_judge_never_passes() {
+    let meta = Meta {
+        judging: Judging::NotRun,
+        ..meta()
+    };
+    let items = [query(0, 1.0)];
+    let text = |format| String::from_utf8(written_as(format, &items, &meta)).unwrap();
+    let json: Value = serde_json::from_str(&text(Format::Json)).unwrap();
+    assert_eq!(json["summary"]["verdict"], "incomplete");
+    assert_eq!(json["judging"], "not_run");
+    assert!(text(Format::Junit).contains("<property name=\"verdict\" value=\"INCOMPLETE\"/>"));
+    let told = text(Format::Markdown);
+    assert!(
+        told.contains("**INCOMPLETE: ") && told.contains("No judge was asked"),
+        "{told}"
+    );
+}
+
+#[test]
+fn junit_parts_a_missing_score_from_the_reason_it_is_missing_for() {
+    let mut item = with_error(query(0, 0.0), Outcome::Incomplete, "wait_expired");
+    let graded = &mut item.result.as_mut().unwrap()["components"]["llm_grading"];
+    *graded =
+        json!({ "score": null, "error": { "class": "not_run", "message": "no judge was asked" } });
+    let xml = text(Format::Junit, &[item]);
+    assert!(xml.contains("LLM: no score: no judge was asked"), "{xml}");
+    assert!(xml.contains("type=\"wait_expired\""), "{xml}");
+}
+
 #[test]
 fn what_is_unfinished_is_said_and_keeps_the_verdict_open() {
     let meta = Meta {
@@ -300,8 +391,11 @@ fn a_run_has_all_its_files_and_a_failure_leaves_those_that_were_there() {
         names.sort();
         names
     };
-    let figures = write_all(dir.path(), &five()[..], &meta()).unwrap();
+    let meta = meta();
+    let figures = sum_up(&five()[..], &meta).unwrap();
+    let summed = (&figures, &meta);
     assert_eq!(figures.all.n, 5);
+    write_all(dir.path(), &five()[..], summed).unwrap();
     let all = [
         "junit.xml",
         "report.csv",
@@ -311,11 +405,11 @@ fn a_run_has_all_its_files_and_a_failure_leaves_those_that_were_there() {
     ];
     assert_eq!(names(), all);
     let csv = std::fs::read(dir.path().join("report.csv")).unwrap();
-    write_all(dir.path(), &Torn, &meta()).unwrap_err();
-    write_file(Format::Csv, &Torn, &meta(), &dir.path().join("report.csv")).unwrap_err();
+    write_all(dir.path(), &Torn, summed).unwrap_err();
+    write_file(Format::Csv, &Torn, &meta, &dir.path().join("report.csv")).unwrap_err();
     assert_eq!(names(), all, "nothing half is left");
     assert_eq!(std::fs::read(dir.path().join("report.csv")).unwrap(), csv);
-    let error = write_all(&dir.path().join("none"), &five()[..], &meta()).unwrap_err();
+    let error = write_all(&dir.path().join("none"), &five()[..], summed).unwrap_err();
     assert!(error.to_string().contains("none/report.json"), "{error}");
 }
 

@@ -39,23 +39,20 @@ pub fn write(
 }
 
 /// Writes every report of a run into its folder, each one whole or not at all, over what was there: report.json, report.xlsx, report.csv,
-/// junit.xml, summary.md. Blocks: for a thread of its own.
+/// junit.xml, summary.md. The figures are those of [`sum_up`], with what the run's gates say of them. Blocks: for a thread of its own.
 ///
 /// # Errors
 /// Those of reading the items, and `Write` with the name of the file that can't be written.
 pub fn write_all(
     dir: &Path,
     source: &(impl Source + ?Sized),
-    meta: &Meta,
-) -> Result<Figures, ReportError> {
-    let figures = sum_up(source, meta)?;
+    summed: (&Figures, &Meta),
+) -> Result<(), ReportError> {
     for format in FILES {
         let path = dir.join(format.file_name());
-        replace(&path, |out| {
-            write_summed(format, source, (&figures, meta), out)
-        })?;
+        replace(&path, |out| write_summed(format, source, summed, out))?;
     }
-    Ok(figures)
+    Ok(())
 }
 
 /// Writes one report to a file, whole or not at all, over what was there. Blocks, like [`write()`].
@@ -95,8 +92,11 @@ pub(crate) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
         .make_in(dir.unwrap_or(Path::new(".")), |path| File::create_new(path))
 }
 
-/// Sums up a source: its first pass.
-fn sum_up(source: &(impl Source + ?Sized), meta: &Meta) -> Result<Figures, ReportError> {
+/// Sums up a source: its first pass. Knows no gates. Blocks, like [`write()`].
+///
+/// # Errors
+/// Those of reading the items.
+pub fn sum_up(source: &(impl Source + ?Sized), meta: &Meta) -> Result<Figures, ReportError> {
     let mut summary = Summary::default();
     source.each(&mut |item| {
         summary.add(item);

@@ -15,7 +15,7 @@ use crate::job::Kind;
                   query), generated SQL (kind sql_metrics), or questions for agents (kind qas), which are answered over \
                   HTTP by the agents that the settings name (agents.sql.url, agents.docking.url), by --agent-command, or \
                   from the file of --agent-results. It is checked whole before anything is run.\n\nWithout --server and \
-                  without a database the jobs run in this process, over the data folder. A run that was stopped, even \
+                  without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
                   killed, goes on with --resume: no item is scored twice.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
                   usage or settings, 3 incomplete (an agent, the judge or the service is down, scores are simulated, or \
                   --no-judge), 4 nothing to run, 130 interrupted. Without a gate flag every scored item must pass.",
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Evaluate {
     /// The kind of its items: query, qas or sql_metrics [default: guessed from their fields]
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(super) kind: Option<Kind>,
-    /// Only the first N items
+    /// Only the first N items; what stands behind them is not checked
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u64>,
     /// Items worked on at once
@@ -70,7 +70,7 @@ pub(in crate::cli) struct Evaluate {
     /// With --resume: try items again that have no whole score
     #[arg(long, help_heading = "Run", requires = "resume")]
     pub(super) retry_errors: bool,
-    /// Run only what did not pass in the run of this folder
+    /// Run only what did not pass in the run of this folder, which was of the same SUITE
     #[arg(
         long,
         value_name = "DIR",
@@ -82,7 +82,8 @@ pub(in crate::cli) struct Evaluate {
     /// Ask no judge: what can be computed is, the rest is not run, and the run is incomplete. Needs no service
     #[arg(long, help_heading = "Judge")]
     pub(super) no_judge: bool,
-    /// Ask a simulated judge in this process: to try a suite with no key. Its scores say nothing of the agents
+    /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are left aside): to try a
+    /// suite with no key. Its scores say nothing of the agents
     #[arg(long, help_heading = "Judge", conflicts_with_all = ["no_judge", "server"])]
     pub(super) simulate: bool,
     /// Let the scores of a simulated judge pass gates

@@ -157,7 +157,10 @@ impl<'a> Service<'a> {
         let why = self.given_up.get().map_or("", String::as_str);
         let error = ItemError {
             class: "wait_expired".to_owned(),
-            message: format!("no judge could be asked: {why}"),
+            message: format!(
+                "no judge could be asked within {} s ({why}): finish it with --resume and --retry-errors once there is one",
+                self.patience.as_secs()
+            ),
         };
         self.computed.because(error).score(case).await
     }

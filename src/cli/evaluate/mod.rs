@@ -6,6 +6,7 @@ mod prepare;
 mod show;
 
 use std::cell::OnceCell;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,11 +28,15 @@ use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
 use crate::lifecycle::Signals;
-use crate::report::{Item, ItemError, Lines, Meta, Outcome, Simulated, write_all};
+use crate::report::summary::Figures;
+use crate::report::{
+    Decision, Item, ItemError, Judgement, Lines, Meta, Outcome, ReportError, Simulated, sum_up,
+    write_all,
+};
 use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::Comparison;
 use crate::suite::run::folder::RESULTS;
-use crate::suite::run::gate::{self, Decision, Judging};
+use crate::suite::run::gate;
 use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
 
 pub(super) use self::args::Evaluate;
@@ -62,6 +67,11 @@ impl Evaluate {
             self.with_service(global, &prepared, &opened).await
         };
         match opened.into_inner() {
+            // Nothing was begun that another try could go on with.
+            Some(folder) if folder.is_untouched() && is_refused(&ended) => {
+                folder.discard().map_err(folder_fault)?;
+                ended.map(|()| Exit::Nothing)
+            }
             Some(folder) => self.finish(folder, ended).await,
             None => ended.map(|()| Exit::Nothing),
         }
@@ -86,7 +96,11 @@ impl Evaluate {
         let Some(simulated) = simulated else {
             return self.reach.run(global, Needs::Worker, command).await;
         };
-        let adjust = simulated.for_everything();
+        let judged = simulated.for_everything();
+        let adjust = |settings: &mut Settings| {
+            judged(settings);
+            over_the_data_folder(settings);
+        };
         let done = CancellationToken::new();
         let running = async {
             let running = self.reach.run_with(global, Needs::Worker, adjust, command);
@@ -147,7 +161,7 @@ impl Evaluate {
         let progress = Progress::new("items", todo);
         let not_run = ItemError {
             class: "not_run".to_owned(),
-            message: "no judge was asked (--no-judge)".to_owned(),
+            message: "no judge was asked (--no-judge): run it with a judge for a total".to_owned(),
         };
         let computed = Computed::new(Arc::new(criteria), not_run);
         let service = client.map(|client| {
@@ -159,7 +173,7 @@ impl Evaluate {
         };
         let seen = |item: &Item| {
             if self.verbose {
-                progress.say(&output::clean(&show::live(item)));
+                progress.say(&show::live(item));
             }
             progress.one(item.outcome == Outcome::Scored);
         };
@@ -196,42 +210,31 @@ impl Evaluate {
             made_at: SystemClock.now(),
             unfinished: asked.saturating_sub(folder.lines()),
             simulated: gates.simulated,
+            judging: folder.header().judging(),
         };
         let path = folder.path().to_owned();
-        let reports = tokio::task::spawn_blocking(move || {
-            let lines = Lines::open(&path.join(RESULTS))?;
-            let figures = write_all(&path, &lines, &meta)?;
-            let against = baseline
-                .map(|dir| Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines))
-                .transpose()?;
-            Ok::<_, crate::report::ReportError>((figures, against))
-        });
-        let made = reports
+        let reports = move || report(&path, &meta, &gates, baseline.as_deref());
+        let made = tokio::task::spawn_blocking(reports)
             .await
             .map_err(|error| {
                 CliError::incomplete(format!("writing the reports broke off: {error}"))
             })?
             .map_err(|error| CliError::incomplete(error.to_string()));
-        let (figures, against) = match (made, &ended) {
+        let (figures, judgement, against) = match (made, &ended) {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
             // What ended the run comes first.
             (Err(_), Err(_)) => {
-                let path = folder.path().display();
                 output::note(&format!(
-                    "there are no reports; go on with: gavel evaluate --resume {path}"
+                    "there are no reports; go on with: {}",
+                    self.go_on(folder.path())
                 ));
                 return ended.map(|()| Exit::Incomplete);
             }
         };
-        if let Some(against) = &against {
-            self.check_mix(against)?;
+        if against.as_ref().is_some_and(|it| is_mixed(it, &gates)) {
+            return Err(CliError::usage(mixed("--baseline")));
         }
-        let judging = match folder.header().options.no_judge {
-            true => Judging::NotRun,
-            false => Judging::Asked,
-        };
-        let judgement = gate::decide(&figures, &gates, judging, against.as_ref());
         let exit = match (&ended, judgement.decision) {
             (Err(error), _) => error.exit,
             (Ok(()), Decision::Passed) => Exit::Done,
@@ -260,17 +263,31 @@ impl Evaluate {
         if let Err(error) = &ended {
             output::error(error);
         }
-        if let Some(hint) = hint(&figures, &folder) {
+        if let Some(hint) = self.hint(&figures, &folder) {
             output::note(&hint);
         }
         Ok(exit)
     }
 
-    fn check_mix(&self, against: &Comparison) -> Result<(), CliError> {
-        if !against.mixes_simulated() || self.allow_simulated {
-            return Ok(());
+    /// The command that goes on with a run, by the same judge in the same place.
+    fn go_on(&self, folder: &Path) -> String {
+        let simulate = if self.simulate { " --simulate" } else { "" };
+        let (folder, reach) = (folder.display(), self.reach.again());
+        format!("gavel evaluate --resume {folder}{simulate}{reach}")
+    }
+
+    /// How to go on where something is missing.
+    fn hint(&self, figures: &Figures, folder: &RunFolder) -> Option<String> {
+        let go_on = self.go_on(folder.path());
+        if figures.unfinished > 0 {
+            Some(format!("go on with: {go_on}"))
+        } else if figures.unscored() > 0 && !folder.header().options.no_judge {
+            Some(format!(
+                "try those without a whole score again with: {go_on} --retry-errors"
+            ))
+        } else {
+            None
         }
-        Err(CliError::usage(mixed("--baseline")))
     }
 
     fn patience(&self) -> Duration {
@@ -300,18 +317,55 @@ pub(super) fn mixed(what: &str) -> String {
     )
 }
 
-/// How to go on where something is missing.
-fn hint(figures: &crate::report::summary::Figures, folder: &RunFolder) -> Option<String> {
-    let path = folder.path().display();
-    if figures.unfinished > 0 {
-        Some(format!("go on with: gavel evaluate --resume {path}"))
-    } else if figures.unscored() > 0 && !folder.header().options.no_judge {
-        Some(format!(
-            "try those without a whole score again with: gavel evaluate --resume {path} --retry-errors"
-        ))
-    } else {
-        None
+/// Holds a run against its gates and its baseline, and writes its reports with what came of it. Blocks.
+fn report(
+    path: &Path,
+    meta: &Meta,
+    gates: &gate::Gates,
+    baseline: Option<&Path>,
+) -> Result<(Figures, Judgement, Option<Comparison>), ReportError> {
+    let lines = Lines::open(&path.join(RESULTS))?;
+    let against = baseline
+        .map(|dir| Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines))
+        .transpose()?;
+    let mut figures = sum_up(&lines, meta)?;
+    let judgement = match against.as_ref().filter(|it| is_mixed(it, gates)) {
+        Some(_) => Judgement {
+            decision: Decision::Incomplete,
+            reasons: vec![mixed("--baseline")],
+        },
+        None => gate::decide(&figures, gates, meta.judging, against.as_ref()),
+    };
+    figures.gate = Some(judgement.clone());
+    write_all(path, &lines, (&figures, meta))?;
+    Ok((figures, judgement, against))
+}
+
+/// Whether the run was refused as it was asked for, such as with no judge that could be asked.
+fn is_refused(ended: &Result<(), CliError>) -> bool {
+    ended.as_ref().is_err_and(|error| error.exit == Exit::Usage)
+}
+
+/// Whether a real and a simulated run would be held against each other, and may not be.
+fn is_mixed(against: &Comparison, gates: &gate::Gates) -> bool {
+    match gates.simulated {
+        Simulated::Allowed => false,
+        Simulated::Refused => against.mixes_simulated(),
     }
+}
+
+/// Keeps the jobs in this process, where the simulated judge is: a worker elsewhere couldn't ask it.
+fn over_the_data_folder(settings: &mut Settings) {
+    if settings.database.url.is_empty() && settings.redis.url.is_empty() {
+        return;
+    }
+    output::note(&format!(
+        "--simulate: the judge is in this process, so its jobs are kept in the data folder {}, and DATABASE_URL and \
+         REDIS_URL are left aside",
+        settings.data_dir
+    ));
+    settings.database.url.clear();
+    settings.redis.url.clear();
 }
 
 fn stopped(why: Stopped) -> CliError {

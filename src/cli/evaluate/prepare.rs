@@ -121,6 +121,11 @@ impl Evaluate {
     /// What changes results is part of a run: given again, it must be the same.
     fn agrees_with(&self, header: &RunHeader) -> Result<(), CliError> {
         let was = &header.options;
+        if was.simulate && !self.simulate {
+            return Err(CliError::usage(
+                "that run began with --simulate: give it again, so that no real judge is asked by mistake, or begin a new run",
+            ));
+        }
         let differs = [
             ("--kind", self.kind.is_some_and(|kind| kind != header.kind)),
             ("--limit", self.limit.is_some() && self.limit != was.limit),
@@ -138,6 +143,7 @@ impl Evaluate {
             ),
             ("--force", self.force && !was.force),
             ("--no-judge", self.no_judge && !was.no_judge),
+            ("--simulate", self.simulate && !was.simulate),
         ];
         match differs.iter().find(|(_, differs)| *differs) {
             None => Ok(()),
@@ -155,6 +161,7 @@ impl Evaluate {
             criteria_hash: self.criteria_hash.clone(),
             force: self.force,
             no_judge: self.no_judge,
+            simulate: self.simulate,
         }
     }
 }

@@ -9,10 +9,9 @@ use crate::cli::outcome::{CliError, Exit};
 use crate::cli::output;
 use crate::job::Kind;
 use crate::report::summary::{Basis, Figures, Share};
-use crate::report::{Item, Outcome};
+use crate::report::{Item, Judgement, Outcome};
 use crate::suite::run::compare::Comparison;
 use crate::suite::run::folder::RunHeader;
-use crate::suite::run::gate::Judgement;
 
 /// Characters of a question or a query that a line shows.
 const SHOWN: usize = 100;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::body::{self, Status};
-use super::{Item, Meta, Simulated};
+use super::{Item, Judgement, Judging, Meta, Simulated};
 use crate::job::Kind;
 use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
 use crate::score::sql_metrics::safety::{SafetyOutcome, SafetySuite, suite};
@@ -33,7 +33,8 @@ pub enum Verdict {
     Pass,
     /// Every item was scored, and at least one missed.
     Fail,
-    /// Something wasn't scored, has not ended, or was scored by a simulated judge that isn't allowed. Wins over `Fail`.
+    /// Something wasn't scored, has not ended, or was scored by a simulated judge that isn't allowed, or no judge was asked.
+    /// Wins over `Fail`.
     Incomplete,
     /// There is no item.
     Nothing,
@@ -119,6 +120,8 @@ pub struct Group {
 pub struct Figures {
     /// What the default gate says.
     pub verdict: Verdict,
+    /// What the gates of the run said; null where they aren't known.
+    pub gate: Option<Judgement>,
     /// The kinds of the items.
     pub kinds: Vec<Kind>,
     /// Counts and means of the whole.
@@ -213,8 +216,14 @@ impl Summary {
         let calibrated = self.calibration.on(basis).map(Vec::as_slice).concat();
         let mut by_difficulty = groups(&self.by_difficulty, basis);
         by_difficulty.sort_by_key(|group| rank(&group.name));
+        let verdict = match (self.verdict(meta.unfinished, meta.simulated), meta.judging) {
+            // What needed no judge may have passed; the run as a whole has not.
+            (Verdict::Pass | Verdict::Fail, Judging::NotRun) => Verdict::Incomplete,
+            (verdict, Judging::Asked | Judging::NotRun) => verdict,
+        };
         Figures {
-            verdict: self.verdict(meta.unfinished, meta.simulated),
+            verdict,
+            gate: None,
             kinds: self.kinds.keys().copied().collect(),
             all: self.all.share(basis),
             unfinished: meta.unfinished,

@@ -71,6 +71,7 @@ fn meta() -> Meta {
         made_at: chrono::DateTime::UNIX_EPOCH,
         unfinished: 0,
         simulated: Simulated::Refused,
+        judging: Judging::Asked,
     }
 }
 

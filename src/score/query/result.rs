@@ -210,7 +210,7 @@ fn grading_error(grading: &Grading) -> Option<ComponentError> {
         }),
         Grading::NotRun => Some(ComponentError {
             class: "not_run".to_owned(),
-            message: "the judge was not asked: run it with a judge for a total".to_owned(),
+            message: "no judge was asked".to_owned(),
         }),
     }
 }

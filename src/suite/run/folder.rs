@@ -1,6 +1,8 @@
 //! A run's folder: what was run (`run.json`), what agents answered (`test-results.jsonl`) and what it was worth
 //! (`evaluation-results.jsonl`), a line each as they come. A killed run goes on from there; reports are made of it.
 
+mod header;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,12 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::agents::{AgentAnswer, AgentName};
 use super::work::Question;
-use crate::job::Kind;
 use crate::report::{Item, Outcome, line};
+
+pub use header::{RunHeader, RunOptions, SuiteRef};
 
 /// What was run.
 const HEADER: &str = "run.json";
@@ -22,65 +24,6 @@ const HEADER: &str = "run.json";
 const ANSWERS: &str = "test-results.jsonl";
 /// What it was worth.
 pub const RESULTS: &str = "evaluation-results.jsonl";
-
-/// What a run is: kept in `run.json`, so that it goes on as it began.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunHeader {
-    /// The run's id: part of the key of each of its requests.
-    pub run_id: Uuid,
-    /// The program's version.
-    pub gavel: String,
-    /// When it began.
-    pub started_at: DateTime<Utc>,
-    /// The suite.
-    pub suite: SuiteRef,
-    /// The kind of its items.
-    pub kind: Kind,
-    /// How it is run.
-    pub options: RunOptions,
-    /// The items that are run, by place; `None`: all up to the limit.
-    pub only: Option<BTreeSet<u64>>,
-}
-
-impl RunHeader {
-    /// How many items the run has in the end.
-    pub fn asked(&self) -> u64 {
-        match &self.only {
-            Some(only) => only.len() as u64,
-            None => self.suite.items,
-        }
-    }
-}
-
-/// Which suite a run is of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SuiteRef {
-    /// Its file, as it was given.
-    pub path: PathBuf,
-    /// SHA-256 of the file, 64 hex digits.
-    pub sha256: String,
-    /// How many items it has, up to the limit.
-    pub items: u64,
-}
-
-/// What changes the results of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct RunOptions {
-    /// Only the first of the items.
-    pub limit: Option<u64>,
-    /// A file that answers the questions.
-    pub agent_results: Option<PathBuf>,
-    /// A command that does.
-    pub agent_command: Option<String>,
-    /// Criteria other than the current ones.
-    pub criteria_hash: Option<String>,
-    /// Cached replies are passed over.
-    #[serde(default)]
-    pub force: bool,
-    /// Nothing but what can be computed.
-    #[serde(default)]
-    pub no_judge: bool,
-}
 
 /// Why a run's folder can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +60,9 @@ pub struct RunFolder {
     done: Mutex<HashMap<u64, Done>>,
     results: Mutex<File>,
     answers: Answers,
-    _lock: File,
+    lock: File,
+    /// The folders that this process made for it, the deepest first; `None`: the run was there already.
+    made: Option<Vec<PathBuf>>,
 }
 
 /// One line of `test-results.jsonl`.
@@ -148,6 +93,9 @@ impl RunFolder {
     /// # Errors
     /// `Unfit`: there is something in it. `Io`.
     pub fn create(path: &Path, header: RunHeader) -> Result<Self, FolderError> {
+        let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+        let made = path.ancestors().take_while(missing).map(Path::to_owned);
+        let made: Vec<PathBuf> = made.collect();
         std::fs::create_dir_all(path).map_err(|error| io(path, &error))?;
         let mut entries = std::fs::read_dir(path).map_err(|error| io(path, &error))?;
         if entries.next().is_some() {
@@ -160,7 +108,10 @@ impl RunFolder {
             .map_err(|error| io(path, &std::io::Error::other(error)))?;
         let file = path.join(HEADER);
         std::fs::write(&file, text + "\n").map_err(|error| io(&file, &error))?;
-        Self::open(path)
+        Self::open(path).map(|folder| Self {
+            made: Some(made),
+            ..folder
+        })
     }
 
     /// Opens the folder of an earlier run, to go on with it. A last line that was torn when it was killed is dropped.
@@ -200,7 +151,8 @@ impl RunFolder {
                 file: Mutex::new(answers),
                 places: Mutex::new(places),
             },
-            _lock: lock,
+            lock,
+            made: None,
         })
     }
 
@@ -258,6 +210,32 @@ impl RunFolder {
         let mut done = held(&self.done);
         let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
         done.insert(item.item_no, Done::of(item, lines));
+        Ok(())
+    }
+
+    /// Whether this process made the folder, and nothing of a run is in it yet.
+    pub fn is_untouched(&self) -> bool {
+        self.made.is_some() && self.lines() == 0 && held(&self.answers.places).is_empty()
+    }
+
+    /// Removes the run again, and the folders that were made for it. What else somebody put there stays.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn discard(self) -> Result<(), FolderError> {
+        for name in [RESULTS, ANSWERS, HEADER] {
+            let path = self.path.join(name);
+            std::fs::remove_file(&path).map_err(|error| io(&path, &error))?;
+        }
+        // Held until here: nobody else may have begun to go on with it.
+        drop(self.lock);
+        for dir in self.made.unwrap_or_default() {
+            match std::fs::remove_dir(&dir) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => break,
+                Err(error) => return Err(io(&dir, &error)),
+            }
+        }
         Ok(())
     }
 

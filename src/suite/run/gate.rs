@@ -1,10 +1,8 @@
 //! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
 
-use serde::Serialize;
-
 use super::compare::Comparison;
-use crate::report::Simulated;
 use crate::report::summary::{Figures, Share};
+use crate::report::{Decision, Judgement, Judging, Simulated};
 
 /// What rounding may cost.
 const SLACK: f64 = 1e-9;
@@ -22,50 +20,6 @@ pub struct Gates {
     pub max_errors: u64,
     /// Whether simulated scores count.
     pub simulated: Simulated,
-}
-
-/// Whether a judge was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judging {
-    /// It was, where one is needed.
-    Asked,
-    /// None was (`--no-judge`).
-    NotRun,
-}
-
-/// What a run came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// Good enough.
-    Passed,
-    /// Not good enough.
-    Failed,
-    /// Not known: something is missing, or simulated.
-    Incomplete,
-    /// There was no item.
-    Nothing,
-}
-
-impl Decision {
-    /// In a word, as people read it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Passed => "PASSED",
-            Self::Failed => "FAILED",
-            Self::Incomplete => "INCOMPLETE",
-            Self::Nothing => "NOTHING TO RUN",
-        }
-    }
-}
-
-/// A decision with its reasons.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Judgement {
-    /// What the run came to.
-    pub decision: Decision,
-    /// Why it didn't pass; empty if it did.
-    pub reasons: Vec<String>,
 }
 
 /// Decides over a run.

@@ -284,6 +284,147 @@ fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_else
     assert_eq!(tokens("second"), 0);
 }
 
+/// A case that a judge is needed for.
+fn doubtful(id: &str) -> Value {
+    json!({"id": id, "generated_sql": format!("select {id} from t"), "expected_sql": "select b from u"})
+}
+
+fn summary(place: &Place, run: &str) -> String {
+    std::fs::read_to_string(place.path().join(run).join("summary.md")).unwrap()
+}
+
+#[test]
+fn a_simulated_judge_is_asked_over_the_data_folder_whatever_database_is_named() {
+    // Nothing listens there: the run would end with 3.
+    let place = Place::new()
+        .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/none")
+        .with("REDIS_URL", "redis://127.0.0.1:1")
+        .with("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "0");
+    suite(&place, "suite.jsonl", &[doubtful("a"), doubtful("b")]);
+    let args = ["evaluate", "suite.jsonl", "--simulate", "--output", "run"];
+    let run = place.run(&args).ends(3).prints("SIMULATED");
+    let run = run.says("DATABASE_URL and REDIS_URL are left aside");
+    assert!(!run.err.contains("hunter2"), "{}", run.err);
+    assert!(place.path().join("gavel-data").is_dir());
+    assert_eq!(outcomes(&results(&place, "run"))[&1], "scored");
+}
+
+#[test]
+fn a_simulated_run_goes_on_only_with_its_simulated_judge() {
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[doubtful("a")]);
+    let run = ["evaluate", "suite.jsonl", "--simulate", "--output", "run"];
+    place.run(&run).ends(3);
+    let resume = ["evaluate", "--resume", "run"];
+    place
+        .run(&resume)
+        .ends(2)
+        .says("that run began with --simulate: give it again");
+    let allowed = ["--simulate", "--allow-simulated", "--min-pass-rate", "0"];
+    place.run(&[&resume[..], &allowed].concat()).ends(0);
+    suite(&place, "real.jsonl", &[right("a")]);
+    place
+        .run(&["evaluate", "real.jsonl", "--output", "real"])
+        .ends(0);
+    place
+        .run(&["evaluate", "--resume", "real", "--simulate"])
+        .ends(2)
+        .says("--simulate differs");
+}
+
+#[test]
+fn the_command_that_is_printed_to_go_on_with_names_the_same_judge_and_place() {
+    let place = with_shell(Place::new());
+    let asked = question("a", "sql", "How many?");
+    suite(&place, "suite.jsonl", &[asked]);
+    let args = [
+        "evaluate",
+        "suite.jsonl",
+        "--simulate",
+        "--data-dir",
+        "elsewhere",
+        "--agent-command",
+        "false",
+        "--output",
+        "run",
+    ];
+    let run = place.run(&args).ends(3);
+    let said = "again with: gavel ";
+    let run = run.says(said);
+    let command = run.err.lines().find_map(|line| line.split(said).nth(1));
+    let words: Vec<&str> = command.unwrap().split_whitespace().collect();
+    assert_eq!(
+        words.join(" "),
+        "evaluate --resume run --simulate --data-dir elsewhere --retry-errors"
+    );
+    // It does go on.
+    place.run(&words).ends(3).says("1 of 1 items to run");
+}
+
+#[test]
+fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[doubtful("a")]);
+    let run = place.run(&["evaluate", "suite.jsonl"]).ends(2);
+    assert_eq!(run.out, "", "nothing was run");
+    assert!(!place.path().join("reports").exists(), "{}", run.err);
+    std::fs::create_dir(place.path().join("mine")).unwrap();
+    place
+        .run(&["evaluate", "suite.jsonl", "--output", "mine/run"])
+        .ends(2)
+        .says("--no-judge");
+    let left = std::fs::read_dir(place.path().join("mine")).unwrap();
+    assert_eq!(left.count(), 0, "the folder that was there stays, empty");
+}
+
+#[test]
+fn the_reports_of_a_run_say_what_its_gates_said() {
+    let place = Place::new();
+    suite(&place, "mixed.jsonl", &[right("a"), wrong("b")]);
+    for (flags, code, word) in [
+        (&["--min-pass-rate", "0"][..], 0, "PASSED"),
+        (&["--min-pass-rate", "0.9"][..], 1, "FAILED"),
+        (&["--no-judge", "--min-pass-rate", "0"][..], 3, "INCOMPLETE"),
+    ] {
+        let args = ["evaluate", "mixed.jsonl", "--output", word];
+        place.run(&[&args[..], flags].concat()).ends(code);
+        let told = summary(&place, word);
+        let headline = told.lines().find(|line| line.starts_with("**")).unwrap();
+        assert!(headline.starts_with(&format!("**{word}: ")), "{told}");
+        let json = std::fs::read_to_string(place.path().join(word).join("report.json")).unwrap();
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["summary"]["gate"]["decision"], word.to_lowercase());
+    }
+    // Asked for again, without the run's flags.
+    place
+        .run(&["report", "PASSED"])
+        .ends(0)
+        .prints("**FAIL: ")
+        .prints("The verdict knows no gates");
+}
+
+#[test]
+fn a_run_without_a_judge_is_incomplete_in_its_reports_though_no_item_needed_one() {
+    let place = Place::new();
+    let same =
+        |id: &str| json!({"id": id, "generated_kql": "T | count", "expected_kql": "T | count"});
+    suite(&place, "suite.jsonl", &[same("a"), same("b"), same("c")]);
+    let args = ["evaluate", "suite.jsonl", "--no-judge", "--output", "run"];
+    place.run(&args).ends(3).prints("INCOMPLETE");
+    assert!(summary(&place, "run").contains("**INCOMPLETE: "));
+    let xml = std::fs::read_to_string(place.path().join("run/junit.xml")).unwrap();
+    assert!(
+        xml.contains("name=\"verdict\" value=\"INCOMPLETE\""),
+        "{xml}"
+    );
+    let json = place
+        .run(&["report", "run", "--format", "json"])
+        .ends(0)
+        .json();
+    assert_eq!(json["summary"]["verdict"], "incomplete");
+    assert_eq!(json["summary"]["scored"], 3);
+}
+
 #[test]
 fn a_suite_cannot_drive_the_terminal_and_an_empty_one_is_refused_in_every_form() {
     let place = Place::new();

@@ -1,9 +1,10 @@
 //! A folder is written, torn and opened again. Runs nothing.
 
 use serde_json::json;
+use uuid::Uuid;
 
 use super::*;
-use crate::job::Usage;
+use crate::job::{Kind, Usage};
 
 fn header() -> RunHeader {
     RunHeader {

@@ -41,6 +41,7 @@ fn figures(items: &[Item], unfinished: u64) -> Figures {
         made_at: DateTime::UNIX_EPOCH,
         unfinished,
         simulated: Simulated::Refused,
+        judging: Judging::Asked,
     })
 }
 
