@@ -115,15 +115,15 @@ impl Cost {
 
 /// What the options that were chosen do, a sentence each.
 fn effects(form: &Form, sessions: i64, judges: usize) -> Vec<(&'static str, String)> {
-    let sessions = words::grouped(sessions);
+    let sessions = words::counted(sessions, "session");
     let purpose = match form.text("purpose") {
         Some("preview") => "a preview: current scores stay as they are".to_owned(),
         Some("repeat") => format!(
-            "repeats: each of {sessions} sessions {} times by the same judge, past the cache, at so many times the cost; current scores stay as they are",
+            "repeats: each of {sessions} {} times by the same judge, past the cache, at so many times the cost; current scores stay as they are",
             form.text("repeats").unwrap_or_default()
         ),
         Some("jury") => format!(
-            "a jury: each of {sessions} sessions once by each of {judges} judges, at the cost of all of them; current scores stay as they are"
+            "a jury: each of {sessions} once by each of {judges} judges, at the cost of all of them; current scores stay as they are"
         ),
         Some(_) | None => {
             "new current scores; those that they replace stay in each session's history".to_owned()

@@ -21,9 +21,9 @@ async fn repeats_and_juries_show_in_the_plan_what_they_do() {
         &plan.text,
         &[
             "<dt>jobs</dt><dd>3</dd>",
-            "repeats: each of 1 sessions 3 times by the same judge",
+            "repeats: each of 1 session 3 times by the same judge",
             "name=\"repeats\" value=\"3\"",
-            "Score 1 sessions",
+            "Score 1 session<",
         ],
     );
     let fields = [
