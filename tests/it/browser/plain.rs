@@ -66,8 +66,11 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
     assert_eq!(site.path().await, batch);
 
     site.open("/queue").await;
-    site.submit(&format!("form[action='/judges/{JUDGE}/pause'] button"))
-        .await;
+    let pause = format!("form[action='/judges/{JUDGE}/pause'] button");
+    site.submit(&pause).await;
+    // The server asks where no script can.
+    site.shows("h1", &format!("Pause {JUDGE}?")).await;
+    site.submit(&pause).await;
     site.shows("#strip", "judge: paused").await;
     site.submit(&format!("form[action='/judges/{JUDGE}/resume'] button"))
         .await;
