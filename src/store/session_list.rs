@@ -64,18 +64,16 @@ const AHEAD: u32 = 2_000;
 const LOOKED: u32 = 12_000;
 /// How many stretches of days a page looks at before it ends.
 const STRETCHES: usize = 64;
-/// How many scores a page in the order of scores looks at before it ends, filled or not.
-const SCORES_LOOKED: u32 = 4_000;
 /// Jobs so few that all of them are looked at.
 const FEW: u32 = 500;
 
-const ATTEMPTED: &str = "listing sessions";
+pub(super) const ATTEMPTED: &str = "listing sessions";
 
 /// What a page has so far.
-struct Filling {
+pub(super) struct Filling {
     lines: Vec<Line>,
     limit: u32,
-    order: SessionOrder,
+    pub(super) order: SessionOrder,
 }
 
 /// A line with its place in the list.
@@ -86,16 +84,16 @@ struct Line {
 
 impl Filling {
     /// One more than the page has room for: then there is another page.
-    fn missing(&self) -> u32 {
+    pub(super) fn missing(&self) -> u32 {
         let found = u32::try_from(self.lines.len()).unwrap_or(u32::MAX);
         (self.limit + 1).saturating_sub(found)
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.missing() == 0
     }
 
-    fn add(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+    pub(super) fn add(&mut self, rows: &[Row]) -> Result<(), StoreError> {
         for row in rows {
             let line = summary(row).and_then(|summary| {
                 Ok(Line {
@@ -110,7 +108,7 @@ impl Filling {
     }
 
     /// The page. One that isn't full goes on behind where the look ended, or is the last.
-    fn page(self, ended: Option<Cursor>) -> Page<SessionSummary> {
+    pub(super) fn page(self, ended: Option<Cursor>) -> Page<SessionSummary> {
         let (full, order) = (self.is_full(), self.order);
         let page = Page::of(self.lines, self.limit, |line| line.cursor(order));
         Page {
@@ -135,7 +133,7 @@ impl Line {
 
 impl SessionOrder {
     /// The list's name in its cursors.
-    fn list(self) -> char {
+    pub(super) fn list(self) -> char {
         match self {
             Self::Newest => 's',
             Self::LowestScore => 'l',
@@ -356,76 +354,11 @@ impl Store {
             .transpose()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
-
-    async fn by_score(
-        &self,
-        filter: &SessionFilter,
-        after: Option<(i64, Uuid)>,
-        mut filling: Filling,
-    ) -> Result<Page<SessionSummary>, StoreError> {
-        let walk = ScoreWalk {
-            after,
-            lowest_first: filling.order == SessionOrder::LowestScore,
-        };
-        let mut statement = sql!("select ");
-        statement.push(LINE).push(" from (select i.score_id, i.session_id, i.total_score, i.criteria_hash, i.simulated, i.scored_at");
-        walk.push_to(&mut statement);
-        statement.push(" limit ").push_arg(SCORES_LOOKED);
-        statement.push(") c join alert_sessions s on s.session_id = c.session_id where 1 = 1");
-        filter.narrow(&mut statement, self.dialect());
-        statement.push(if walk.lowest_first {
-            " order by c.total_score, c.session_id limit "
-        } else {
-            " order by c.total_score desc, c.session_id desc limit "
-        });
-        statement.push_arg(filling.missing());
-        filling.add(&self.db.read(ATTEMPTED, &statement).await?)?;
-        if filling.is_full() {
-            return Ok(filling.page(None));
-        }
-        let mut statement = sql!("select i.total_score, i.session_id");
-        walk.push_to(&mut statement);
-        statement
-            .push(" limit 1 offset ")
-            .push_arg(SCORES_LOOKED - 1);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        let behind: Option<(i64, Uuid)> = rows
-            .first()
-            .map(|row| Ok((row.get("total_score")?, row.get("session_id")?)))
-            .transpose()
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        let list = filling.order.list();
-        Ok(filling.page(behind.map(|(total, id)| Cursor::of_number(list, total, id))))
-    }
-}
-
-/// Current scores in their order, behind a place.
-#[derive(Debug, Clone, Copy)]
-struct ScoreWalk {
-    after: Option<(i64, Uuid)>,
-    lowest_first: bool,
-}
-
-impl ScoreWalk {
-    fn push_to(self, statement: &mut Sql) {
-        statement
-            .push(" from session_scores i where i.superseded_at is null and i.purpose = 'score'");
-        if let Some((total, id)) = self.after {
-            statement.push(" and (i.total_score, i.session_id) ");
-            statement.push(if self.lowest_first { "> (" } else { "< (" });
-            statement.push_arg(total).push(", ").push_arg(id).push(")");
-        }
-        statement.push(if self.lowest_first {
-            " order by i.total_score, i.session_id"
-        } else {
-            " order by i.total_score desc, i.session_id desc"
-        });
-    }
 }
 
 /// A line of sessions `s` and current scores `c`. The active job by queries of their own: joined, a planner that knows of few
 /// active jobs would walk through all of them for each session.
-const LINE: &str = "s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
+pub(super) const LINE: &str = "s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
     s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
     (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
         and a.finished_at is null and a.purpose = 'score') as active_id,

@@ -6,8 +6,9 @@
   var POLL_MS = 10000, BEAT_MS = 30000, GATHER_MS = 250, OPENING_MS = 1500, ANSWER_MS = 15000, RETRY_MS = 2000, RETRY_MOST_MS = 30000, SAID_MS = 8000;
   var channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null, fields = "input,textarea,select";
   var leader = false, streamed = false, opened = false, source = null, lastId = remembered();
-  // What to ask for, by its element's id; who asks, since when; who was refused; who has an answer on its way, and about what.
-  var due = new Set(), asked = new Map(), failed = new Map(), busy = new Map(), timer = null, timerAt = 0;
+  // What to ask for, by its element's id; what an event was about since its last answer; who asks, since when; who was refused; who
+  // has an answer on its way, and about what.
+  var due = new Set(), newer = new Set(), asked = new Map(), failed = new Map(), busy = new Map(), timer = null, timerAt = 0;
 
   // The stream resumes behind what the page before this one in its tab has heard, so that nothing between the two is lost. A page
   // that the browser kept may be older than that.
@@ -50,7 +51,11 @@
     var by = asker(element), field = document.activeElement && document.activeElement.closest(fields), refused = failed.get(by.id);
     if (busy.has(by.id) || (field && by.contains(field))) { return Infinity; }
     if (document.hidden && element.dataset.title === undefined && !element.querySelector("[data-title]")) { return Infinity; }
-    if (by.dataset.untyped !== undefined && typed(by)) { news(by); return Infinity; }
+    if (by.dataset.untyped !== undefined && typed(by)) {
+      // Asked for on suspicion alone, it may be the same.
+      if (newer.has(by.id)) { news(by); }
+      return Infinity;
+    }
     return Math.max((asked.get(by.id) || 0) + Number(by.dataset.leastMs || 0), refused ? refused.again : 0, now) - now;
   }
   function news(element) {
@@ -90,7 +95,11 @@
     plan(GATHER_MS);
   }
   function every(css) { return Array.from(document.querySelectorAll(css)); }
-  function heard(event) { want(every("[data-live]").filter(function (element) { return concerns(element, event); })); }
+  function heard(event) {
+    var concerned = every("[data-live]").filter(function (element) { return concerns(element, event); });
+    if (event) { concerned.forEach(function (element) { newer.add(asker(element).id); }); }
+    want(concerned);
+  }
   // The server is there (again): what was refused needn't wait any longer.
   function retry() {
     failed.forEach(function (refused) { refused.again = 0; });
@@ -167,6 +176,7 @@
   function settled(ctx) {
     var id = ctx.sourceElement.id;
     failed.delete(id);
+    newer.delete(id);
     delete ctx.sourceElement.dataset.old;
     if (document.getElementById(id)) { delete document.getElementById(id).dataset.old; }
     showTrouble();
