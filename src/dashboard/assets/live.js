@@ -287,7 +287,8 @@
       if (message.type === "hello") {
         status(true);
         // A stream that doesn't resume has missed what happened before it.
-        if (event.resumed) { opened = true; retry(); } else { all(); }
+        // Nor does one that does: the page before this one may have heard of what happened after this one was drawn.
+        if (event.resumed && opened) { retry(); } else { all(); }
         tell({ live: true, all: !event.resumed, id: lastId });
         return;
       }
