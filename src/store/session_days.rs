@@ -37,8 +37,8 @@ pub(super) struct Stretch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DaysToLookAt {
     days: Vec<Day>,
-    /// Whether there may be others before them.
-    more: bool,
+    /// Where they end, if there may be others before them.
+    end: Option<NaiveDate>,
 }
 
 impl DaysToLookAt {
@@ -67,10 +67,9 @@ impl DaysToLookAt {
         stretches
     }
 
-    /// Where they end, if there may be others.
+    /// Where they begin, if there may be others before.
     pub(super) fn end(&self) -> Option<DateTime<Utc>> {
-        let last = self.days.last().filter(|_| self.more)?;
-        Span::of_day(last.day).0
+        Span::of_day(self.end?).0
     }
 }
 
@@ -84,7 +83,7 @@ impl Store {
         let within = ScoreFilter {
             criteria_hash: None,
             from: filter.from,
-            to: None,
+            to: until.and_then(|until| Span::of_day(until.date_naive()).1),
         };
         let marked = self.marked_days(&within, DAYS).await?;
         let mut statement = sql!("select d.day, d.sessions from session_days d where 1 = 1");
@@ -106,7 +105,11 @@ impl Store {
             .map(read)
             .collect::<sqlx::Result<_>>()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        let more = days.len() == DAYS as usize;
+        // Either look may have stopped short: what lies before where it did is for a later page.
+        let stopped =
+            |found: usize, last: Option<NaiveDate>| last.filter(|_| found == DAYS as usize);
+        let end = stopped(days.len(), days.last().map(|day| day.day))
+            .max(stopped(marked.len(), marked.last().copied()));
         // The day of the filter's beginning may be cut: as a whole it isn't among those that are marked.
         let first = filter.from.map(|from| from.date_naive());
         let changed = |day: NaiveDate| Day {
@@ -118,7 +121,8 @@ impl Store {
         days.extend(marked.into_iter().chain(first).filter(late).map(changed));
         days.sort_by_key(|day| std::cmp::Reverse(day.day));
         days.dedup_by_key(|day| day.day);
-        Ok(DaysToLookAt { days, more })
+        days.retain(|day| end.is_none_or(|end| day.day >= end));
+        Ok(DaysToLookAt { days, end })
     }
 
     /// Narrows days `d` to those that have some of each that the filter asks for.
@@ -255,7 +259,7 @@ mod tests {
         });
         DaysToLookAt {
             days: days.collect(),
-            more: false,
+            end: None,
         }
     }
 
