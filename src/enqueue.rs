@@ -430,6 +430,7 @@ fn accepted_row(new: NewJob) -> Job {
         force_rescore: new.force_rescore,
         triggered_by: new.triggered_by,
         batch: new.batch,
+        budgeted: false,
         result: None,
         simulated: false,
         usage: crate::job::Usage {

@@ -78,6 +78,7 @@ mod tests {
             force_rescore: false,
             triggered_by: "test".to_owned(),
             batch: None,
+            budgeted: false,
             result: None,
             simulated: false,
             usage: Usage::default(),

@@ -188,7 +188,7 @@ fn sorted(rows: &[Row]) -> (Vec<Job>, Vec<JobId>) {
     let (mut claimed, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
         let id = row.get("job_id").map(JobId).ok();
-        match job(row) {
+        match claimed_job(row) {
             Ok(job) => claimed.push(job),
             Err(error) => {
                 tracing::error!(job_id = ?id, %error, "a claimed row can't be read; it goes back for a while");
@@ -197,6 +197,14 @@ fn sorted(rows: &[Row]) -> (Vec<Job>, Vec<JobId>) {
         }
     }
     (claimed, unreadable)
+}
+
+fn claimed_job(row: &Row) -> sqlx::Result<Job> {
+    let budgeted = row.get::<Option<bool>>("budgeted")?.unwrap_or_default();
+    Ok(Job {
+        budgeted,
+        ..job(row)?
+    })
 }
 
 fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {
@@ -215,7 +223,9 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {
         " and ",
         not_halted!(),
         " returning ",
-        job_columns!()
+        job_columns!(),
+        ",
+        (select b.budget_usd is not null from scoring_batches b where b.batch_id = scoring_jobs.batch_id) as budgeted"
     ));
     statement
 }

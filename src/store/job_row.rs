@@ -68,6 +68,7 @@ pub(super) fn job(row: &Row) -> sqlx::Result<Job> {
                 })
             })
             .transpose()?,
+        budgeted: false,
         result: row.json("result")?,
         simulated: row.get("simulated")?,
         usage: Usage {

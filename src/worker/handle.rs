@@ -59,10 +59,15 @@ impl Handler {
         let (slot, lease) = hold.split();
         match self.store.record(record).await {
             Ok(ticket) => {
-                // The slot is free when the recorder has the result; the lease ends with the commit.
-                drop(slot);
+                // The slot is free when the recorder has the result; the lease ends with the commit. Where a budget may end
+                // with this result, the slot is free with the commit too: else a fast judge would be asked on meanwhile.
+                let slot = job.budgeted.then_some(slot);
                 let store = self.store.clone();
-                let committed = async move { committed(&store, ticket, refused, told).await };
+                let committed = async move {
+                    let recorded = committed(&store, ticket, refused, told).await;
+                    drop(slot);
+                    recorded
+                };
                 self.settling.spawn(settle(committed, lease, lease_end));
             }
             Err(error) => {

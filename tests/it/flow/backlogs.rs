@@ -1,6 +1,9 @@
 //! A backlog from its request to its end, with workers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use sqlx::{Connection, Executor};
 use uuid::Uuid;
 
 use super::on_every_setup;
@@ -8,7 +11,7 @@ use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::Home;
 use crate::support::judge_server::{Say, TOKENS_IN, TOKENS_OUT};
 use crate::support::sessions::session;
-use crate::support::wait::eventually;
+use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
@@ -159,26 +162,35 @@ async fn a_backlog_goes_on_where_it_was_when_its_process_is_gone(home: Home) {
 async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
     let world = World::start(home, Say::Score(70)).await;
+    // The fourth call waits for the test: the third one's result is stored before it ends, however slow the disk is.
+    world
+        .judge
+        .says_in_turn(vec![Say::Score(70); 3], Say::held(70));
     put(&world, 40).await;
     let mut stream = world.api.events("?types=batch.paused", None).await;
     assert_eq!(stream.next().await.event, "hello");
     let budget = call_cost() * 2.5;
     let at = rescore(&world, json!({"budget_usd": budget})).await;
-    let paused = until(
-        &world,
-        &at,
-        "its budget is spent, and nothing runs",
-        |found| found["state"] == "paused" && found["counts"]["running"] == 0,
-    )
+    until(&world, &at, "its budget is spent", |found| {
+        found["state"] == "paused"
+    })
     .await;
-    assert_eq!(paused["paused"]["by"], "budget");
-    // What was in flight ended too, and was paid for.
-    let spent = paused["spent_usd"].as_f64().unwrap();
-    assert!(
-        spent >= budget && spent < call_cost() * 8.0,
-        "{spent} of {budget}"
+    world.judge.release();
+    let paused = until(&world, &at, "nothing runs", |found| {
+        found["counts"]["running"] == 0
+    })
+    .await;
+    assert_eq!(
+        (&paused["state"], &paused["paused"]["by"]),
+        (&json!("paused"), &json!("budget"))
     );
-    assert!(paused["counts"]["queued"].as_i64().unwrap() > 0);
+    // What was in flight ended too, and was paid for: one call at most, as many as the worker has slots.
+    let asked = world.judge.count();
+    assert!((3..=4).contains(&asked), "{asked} calls");
+    let spent = paused["spent_usd"].as_f64().unwrap();
+    let calls = f64::from(u32::try_from(asked).unwrap());
+    assert!((spent - calls * call_cost()).abs() < 1e-9, "{spent}");
+    assert_eq!(paused["counts"]["queued"], 40 - asked);
     let told = stream.next().await;
     assert_eq!(
         (told.event.as_str(), &told.data["reason"]),
@@ -215,6 +227,41 @@ async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home:
     let spent = done["spent_usd"].as_f64().unwrap();
     assert!((spent - 40.0 * call_cost()).abs() < 1e-9, "{spent}");
     drop(stream);
+    world.end().await;
+}
+
+/// A judge that answers at once, and a database that doesn't store what that cost: nothing beyond what is in hand is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_holds_while_the_database_is_slow() {
+    let Some(mut home) = Home::shared().await else {
+        eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
+        return;
+    };
+    home.set("GAVEL_WORKER_CONCURRENCY", "1");
+    let mut world = World::idle(home, Say::Score(70)).await;
+    put(&world, 20).await;
+    let url = world.home.get("DATABASE_URL").to_owned();
+    let mut blocker = sqlx::PgConnection::connect(&url).await.unwrap();
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("lock table scoring_batch_usage in share row exclusive mode")
+        .await
+        .unwrap();
+    let at = rescore(&world, json!({"budget_usd": call_cost() / 2.0})).await;
+    world.work();
+    eventually(PATIENCE, "the first call", || async {
+        (world.judge.count() > 0).then_some(())
+    })
+    .await;
+    stays(Duration::from_millis(500), "one call is asked", || async {
+        world.judge.count() == 1
+    })
+    .await;
+    lock.rollback().await.unwrap();
+    until(&world, &at, "its budget is spent", |found| {
+        found["state"] == "paused" && found["counts"]["running"] == 0
+    })
+    .await;
+    assert_eq!(world.judge.count(), 1);
     world.end().await;
 }
 

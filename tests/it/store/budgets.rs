@@ -6,7 +6,7 @@ use gavel::store::{
 };
 use uuid::Uuid;
 
-use super::fixtures::{claim, failed, hash, minutes, new_job, now, record_of, recorded};
+use super::fixtures::{accept, claim, failed, hash, minutes, new_job, now, record_of, recorded};
 use crate::support;
 
 /// A batch that runs, with so many items and a budget.
@@ -102,6 +102,23 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
             store.set_budget(Uuid::now_v7(), None, now()).await.unwrap(),
             Moved::Unknown
         );
+    }
+}
+
+#[tokio::test]
+async fn a_claim_tells_whether_the_batch_has_a_budget() {
+    for test in support::stores().await {
+        let store = &test.store;
+        for (budget, said) in [(Some(1.0), true), (None, false)] {
+            let (id, items) = running(store, 2, budget).await;
+            let run = claim(store, items[0], Uuid::now_v7()).await;
+            assert_eq!(run.budgeted, said);
+            store.set_budget(id, Some(2.0), now()).await.unwrap();
+            let run = claim(store, items[1], Uuid::now_v7()).await;
+            assert!(run.budgeted, "as it is by now");
+        }
+        let alone = accept(store, new_job(None)).await;
+        assert!(!claim(store, alone, Uuid::now_v7()).await.budgeted);
     }
 }
 
