@@ -13,7 +13,7 @@ pub(super) struct Question {
     /// The question.
     pub(super) title: String,
     /// What follows from a yes.
-    pub(super) consequence: &'static str,
+    pub(super) consequence: String,
     /// The yes.
     pub(super) button: &'static str,
     /// Whether it stops or ends something.

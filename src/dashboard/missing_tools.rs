@@ -18,6 +18,15 @@ pub(super) struct MissingTool {
     pub(super) elsewhere: String,
 }
 
+impl MissingTool {
+    /// The same with so many characters of its name and of why.
+    pub(super) fn clipped(mut self, name: usize, sentence: usize) -> Self {
+        self.tool_name = words::clip(&self.tool_name, name);
+        self.rationale = words::clip(&self.rationale, sentence);
+        self
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct Elsewhere {
     items: Vec<ToolElsewhere>,

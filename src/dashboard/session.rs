@@ -131,6 +131,8 @@ struct Standing {
     session_id: Uuid,
     alert_type: Option<String>,
     badge: Badge,
+    /// What another score does to the one it has.
+    again: String,
     scored: Option<Moment>,
     outdated: bool,
     active: Option<(Job, String)>,
@@ -180,6 +182,7 @@ impl Standing {
                 big: true,
                 ..score.as_ref().map_or_else(|| Badge::of(None), Score::badge)
             },
+            again: score.as_ref().map_or_else(String::new, Score::again),
             scored: score
                 .as_ref()
                 .map(|score| words::moment(score.scored_at, now)),

@@ -14,6 +14,7 @@ use super::confirm::{self, Question, is_sure};
 use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
+use super::score::Score;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
@@ -257,6 +258,18 @@ struct SessionsPage {
     refused: String,
 }
 
+impl SessionsPage {
+    /// How many match, as far as the page knows: the plan behind the link counts them.
+    fn matching(&self) -> String {
+        match (self.rows.len(), &self.next, &self.first) {
+            (1, None, None) => "the one that matches".to_owned(),
+            (n, None, None) => format!("all {n} that match"),
+            (n, Some(_), None) if !self.short => format!("all that match, more than {n}"),
+            (_, _, _) => "all that match".to_owned(),
+        }
+    }
+}
+
 /// The filters again with what was filled in, and what is wrong with it.
 async fn refuse(site: &Site, visitor: Visitor, filter: Filter, problem: &Problem) -> Page {
     let page = SessionsPage {
@@ -360,9 +373,11 @@ pub(super) async fn item(site: &Site, visitor: &Visitor, id: &str) -> Result<Opt
 /// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
 async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
     if form.ticked("force") && form.visitor.may_enqueue() && !is_sure(&form) {
+        let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
+        let score: Option<Score> = site.door.find(&form.visitor.caller, &path).await?;
         let question = Question {
             title: "Score this session again?".to_owned(),
-            consequence: "The score it has stays in its history, and the judge is paid once more.",
+            consequence: score.as_ref().map_or_else(String::new, Score::again),
             button: "Score again",
             stops: false,
             part: "Sessions",

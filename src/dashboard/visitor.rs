@@ -109,6 +109,9 @@ pub(super) async fn visit(mut request: Request, next: Next) -> Response {
     response
 }
 
+/// By which a script knows an answer of these pages.
+const PIECE_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
+
 /// What every page says of itself to the browser.
 pub(super) fn harden(response: &mut Response) {
     let headers = response.headers_mut();
@@ -120,4 +123,6 @@ pub(super) fn harden(response: &mut Response) {
         header::REFERRER_POLICY,
         HeaderValue::from_static("same-origin"),
     );
+    // A script takes nothing for a piece that doesn't say so: what stands between may answer in the server's place.
+    headers.insert(PIECE_HEADER, HeaderValue::from_static("1"));
 }

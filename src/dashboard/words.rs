@@ -113,10 +113,11 @@ pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
 }
 
-/// The digits by which people tell things with ids apart: the last ones, since the first of an id that holds a time are a clock.
+/// The digits by which people tell things with ids apart: as many of the first as an id that holds a time needs to be of its
+/// own millisecond. The search finds an id by what it begins with, so it finds this.
 pub(super) fn short_id(id: &Uuid) -> String {
-    let text = id.simple().to_string();
-    format!("…{}", text.get(24..).unwrap_or_default())
+    let text = id.hyphenated().to_string();
+    format!("{}…", text.get(..13).unwrap_or_default())
 }
 
 /// A text of at most so many characters; what is left out is said by `…`.
@@ -237,7 +238,7 @@ mod tests {
         let id = |text: &str| Uuid::parse_str(text).unwrap();
         assert_eq!(
             short_id(&id("01983c57-c9aa-7d11-a0f3-55b1c2d3e403")),
-            "…c2d3e403"
+            "01983c57-c9aa…"
         );
         assert_eq!(clip("größer", 3), "grö…");
         assert_eq!(clip("größer", 6), "größer");

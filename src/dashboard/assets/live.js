@@ -113,8 +113,8 @@
 
   // The pieces' answers. Nothing but a piece of ours takes a piece's place: neither an error nor another's page.
   function foreign(detail) {
-    var main = detail.tasks[0];
-    if (detail.ctx.response.raw.redirected) { return true; }
+    var main = detail.tasks[0], raw = detail.ctx.response.raw;
+    if (raw.redirected || !raw.headers.has("gavel-page")) { return true; }
     return detail.ctx.select ? !(main && main.fragment.childElementCount) : /<html[\s>]/i.test(detail.ctx.text);
   }
   function isLive(ctx) { return ctx && ctx.sourceElement && busy.has(ctx.sourceElement.id); }

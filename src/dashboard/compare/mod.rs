@@ -65,10 +65,28 @@ async fn compare(State(site): State<Site>, visitor: Visitor, Address(pair): Addr
     }
 }
 
-/// Something that can be chosen.
+/// Something that can be chosen for either side.
 struct Choice {
     value: String,
     text: String,
+    /// Whether it stands in the field of the earlier side.
+    before: bool,
+    /// Whether it stands in that of the later one.
+    after: bool,
+}
+
+/// Fills the fields of two sides: with what the address names, else with the newest two, newest first in `found`.
+fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
+    let named = |id: &str| found.iter().position(|choice| choice.value == id);
+    let (a, b) = (named(&pair.a), named(&pair.b));
+    let newest_but = |other: Option<usize>| usize::from(other == Some(0));
+    let after = b.unwrap_or_else(|| newest_but(a));
+    let before = a.unwrap_or_else(|| if after == 1 { 0 } else { 1 });
+    for (place, choice) in found.iter_mut().enumerate() {
+        choice.before = place == before;
+        choice.after = place == after;
+    }
+    found
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,7 +106,6 @@ struct Version {
 #[template(path = "compare_choose.html")]
 struct ChoosePage {
     frame: Frame,
-    pair: Pair,
     batches: Vec<Choice>,
     criteria: Vec<Choice>,
 }
@@ -102,6 +119,8 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     )?;
     let now = site.about.clock.now();
     let batch = |batch: Batch| Choice {
+        before: false,
+        after: false,
         value: batch.batch_id.to_string(),
         text: format!(
             "{} · {} · {} · {}",
@@ -112,6 +131,8 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
         ),
     };
     let version = |version: Version| Choice {
+        before: false,
+        after: false,
         text: format!(
             "{}{} · {}",
             words::short(&version.criteria_hash),
@@ -123,10 +144,9 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     let cases = recent.items.into_iter().filter(|b| b.kind != "session");
     let versions = versions.items.into_iter().filter(|v| v.kind == "session");
     html(&ChoosePage {
-        batches: cases.map(batch).collect(),
-        criteria: versions.map(version).collect(),
+        batches: fill(cases.map(batch).collect(), &pair),
+        criteria: fill(versions.map(version).collect(), &pair),
         frame: Frame::of(site, visitor, "Batches", "Compare").await,
-        pair,
     })
 }
 
@@ -152,6 +172,40 @@ fn class(difference: f64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_fields_are_filled_with_two_that_differ() {
+        let chosen = |a: &str, b: &str| {
+            let choice = |name: &&str| Choice {
+                value: (*name).to_owned(),
+                text: String::new(),
+                before: false,
+                after: false,
+            };
+            let pair = Pair {
+                a: a.to_owned(),
+                b: b.to_owned(),
+            };
+            let found = fill(["new", "mid", "old"].iter().map(choice).collect(), &pair);
+            let named = |is: fn(&Choice) -> bool| {
+                let one: Vec<&str> = found
+                    .iter()
+                    .filter(|choice| is(choice))
+                    .map(|choice| choice.value.as_str())
+                    .collect();
+                one.join(" ")
+            };
+            (named(|choice| choice.before), named(|choice| choice.after))
+        };
+        let two = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(chosen("", ""), two("mid", "new"));
+        assert_eq!(chosen("old", ""), two("old", "new"));
+        assert_eq!(chosen("new", ""), two("new", "mid"));
+        assert_eq!(chosen("", "old"), two("mid", "old"));
+        assert_eq!(chosen("", "mid"), two("new", "mid"));
+        assert_eq!(chosen("gone", "old"), two("mid", "old"));
+        assert_eq!(chosen("old", "old"), two("old", "old"), "as it was asked");
+    }
 
     #[test]
     fn only_two_ids_are_ids() {

@@ -147,7 +147,7 @@ async fn pause_queue(State(site): State<Site>, form: Form) -> Page {
     if form.visitor.may_admin() && !is_sure(&form) {
         let question = Question {
             title: "Pause the queue?".to_owned(),
-            consequence: "No job starts until somebody resumes it; what runs ends.",
+            consequence: "No job starts until somebody resumes it; what runs ends.".to_owned(),
             button: "Pause the queue",
             stops: true,
             part: "Queue",
@@ -165,7 +165,7 @@ async fn pause_judge(State(site): State<Site>, Path(name): Path<String>, form: F
     if form.visitor.may_admin() && !is_sure(&form) {
         let question = Question {
             title: format!("Pause {name}?"),
-            consequence: "Its jobs wait until somebody resumes it.",
+            consequence: "Its jobs wait until somebody resumes it.".to_owned(),
             button: "Pause the judge",
             stops: true,
             part: "Queue",
@@ -213,7 +213,7 @@ async fn cancel_job(State(site): State<Site>, Path(id): Path<String>, form: Form
     if form.visitor.may_enqueue() && !is_sure(&form) {
         let question = Question {
             title: "Cancel this job?".to_owned(),
-            consequence: "It ends without a score.",
+            consequence: "It ends without a score.".to_owned(),
             button: "Cancel the job",
             stops: true,
             part: "Queue",

@@ -10,6 +10,9 @@ use tokio::task::JoinSet;
 /// What an nginx says when nothing answers behind it.
 const BAD_GATEWAY: &str = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center><hr><center>nginx</center></body></html>";
 
+/// What stands in the place of an answer where one must sign in first.
+const PORTAL: &str = "<p id=\"portal\">Sign in at nginx</p>";
+
 /// What becomes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -17,6 +20,8 @@ pub(super) enum Way {
     Open,
     /// Every request is answered 502.
     BadGateway,
+    /// Every request is answered 200, with a text that isn't the server's.
+    Elsewhere,
     /// It ends at once.
     Closed,
 }
@@ -78,20 +83,24 @@ async fn serve(mut browser: TcpStream, server: SocketAddr, way: Way) {
                 let _ = copy_bidirectional(&mut browser, &mut server).await;
             }
         }
-        Way::BadGateway => {
-            let mut asked = Vec::new();
-            while !asked.ends_with(b"\r\n\r\n") {
-                match browser.read_u8().await {
-                    Ok(byte) => asked.push(byte),
-                    Err(_) => return,
-                }
-            }
-            let answer = format!(
-                "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{BAD_GATEWAY}",
-                BAD_GATEWAY.len()
-            );
-            let _ = browser.write_all(answer.as_bytes()).await;
-        }
+        Way::BadGateway => answer(browser, "502 Bad Gateway", BAD_GATEWAY).await,
+        Way::Elsewhere => answer(browser, "200 OK", PORTAL).await,
         Way::Closed => {}
     }
+}
+
+/// Answers a request itself.
+async fn answer(mut browser: TcpStream, status: &str, text: &str) {
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"\r\n\r\n") {
+        match browser.read_u8().await {
+            Ok(byte) => asked.push(byte),
+            Err(_) => return,
+        }
+    }
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    );
+    let _ = browser.write_all(answer.as_bytes()).await;
 }

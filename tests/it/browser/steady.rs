@@ -59,6 +59,7 @@ async fn what_cannot_be_had_anew_stays_and_is_said_to_be_old() {
     ] {
         for (way, why) in [
             (Way::BadGateway, "answers with 502"),
+            (Way::Elsewhere, "answers in its place"),
             (Way::Closed, "can't be reached"),
         ] {
             proxy.turn(Way::Open);

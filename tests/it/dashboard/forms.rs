@@ -291,7 +291,7 @@ async fn a_rating_says_whose_it_is_and_which_it_replaces() {
 
 impl Server {
     /// A session with a score, by somebody with a token.
-    async fn scored_by(&self, token: &str) -> (Uuid, Uuid) {
+    pub(super) async fn scored_by(&self, token: &str) -> (Uuid, Uuid) {
         let id = Uuid::now_v7();
         let put = self.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
         let put = put.bearer_auth(token).json(&session_body());

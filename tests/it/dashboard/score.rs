@@ -1,20 +1,24 @@
 //! A score as a page.
 
+use gavel::judge::{CallLog as _, CallRecord, CallUsage};
+use gavel::store::SessionScoreRow;
+
 use super::*;
 use crate::support::stores;
+
+const DAY: &str = "2026-01-02T12:00:00Z";
 
 #[tokio::test]
 async fn a_missing_tool_says_in_how_many_other_sessions_it_is_asked_for() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
-        let day = "2026-01-02T12:00:00Z";
         let bad = "<script>alert(1)</script>";
         let session = server
-            .scored_at(day, 70, false, &["logs", bad, "shell"])
+            .scored_at(DAY, 70, false, &["logs", bad, "shell"])
             .await;
         for tools in [["Logs", bad], ["lo-gs", "x"]] {
-            server.scored_at(day, 70, false, &tools).await;
+            server.scored_at(DAY, 70, false, &tools).await;
         }
         let page = browser.page(&format!("/sessions/{session}/score")).await;
         in_order(
@@ -28,5 +32,106 @@ async fn a_missing_tool_says_in_how_many_other_sessions_it_is_asked_for() {
                 "asked for in no other session",
             ],
         );
+    }
+}
+
+/// A session's current score.
+async fn current(server: &Server, session: Uuid) -> SessionScoreRow {
+    let current = server.store().current_score(session).await.unwrap();
+    current.expect("it is scored")
+}
+
+/// A call for a job, with its reply.
+fn call(job: JobId, reply: String) -> CallRecord {
+    CallRecord {
+        call_id: Uuid::now_v7(),
+        asked_for: job.0,
+        judge: "judge-a".to_owned(),
+        model: "model-1".to_owned(),
+        at: SystemClock.now(),
+        latency: Duration::from_millis(5),
+        error: None,
+        message: None,
+        status: Some(200),
+        usage: CallUsage {
+            tokens_in: 10,
+            tokens_in_cached: 0,
+            tokens_out: 5,
+            cost_usd: None,
+        },
+        reply: Some(reply),
+    }
+}
+
+/// A page that is no heavier than pages may be.
+async fn light(browser: &Browser<'_>, path: &str) -> String {
+    let page = browser.page(path).await;
+    assert!(page.len() < 150_000, "{path}: {}", page.len());
+    page
+}
+
+#[tokio::test]
+async fn a_score_can_be_asked_for_again_from_its_page_by_those_who_may() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let session = server.scored_at(DAY, 70, false, &[]).await;
+        let score = current(&server, session).await.score_id;
+        let page = browser.page(&format!("/scores/{score}")).await;
+        let action = format!("action=\"/sessions/{session}/score-now\"");
+        let says = "stays in its history";
+        in_order(&page, &[&action, says, "paid for this one", "Score again"]);
+
+        // Without a script the question is asked by the server, with what it may cost.
+        let path = format!("/sessions/{session}/score-now");
+        let asked = browser.form(&path, &[("force", "1"), ("key", "k")]).await;
+        assert_eq!(asked.status, 200);
+        let question = ["Score this session again?", says, "paid for this one"];
+        in_order(&asked.text, &question);
+
+        // The page of a score that another one replaced leads to the newer one.
+        let sure = [("force", "1"), ("key", "k"), ("sure", "1")];
+        assert_eq!(browser.form(&path, &sure).await.status, 303);
+        let jobs = format!("/api/v1/jobs?session_id={session}&state=queued");
+        let job = server.json_of(&jobs).await["items"][0].clone();
+        server.succeed(job_id(&job), 80).await;
+        let page = browser.page(&format!("/scores/{score}")).await;
+        in_order(&page, &["A newer score took its place"]);
+        assert!(!page.contains("Score again"), "{page}");
+    }
+    let server = Server::with(guarded()).await;
+    let (_, score) = server.scored_by("e-token").await;
+    for (token, offers) in [("e-token", true), ("r-token", false)] {
+        let browser = Browser::signed_in(&server, token);
+        let page = browser.page(&format!("/scores/{score}")).await;
+        assert_eq!(page.contains("Score again"), offers, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn pages_of_a_score_stay_light_whatever_a_judge_wrote() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let names: Vec<String> = (0..300)
+            .map(|n| format!("tool {n} {}", "<&>".repeat(200)))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let session = server.scored_at(DAY, 70, false, &names).await;
+        let SessionScoreRow {
+            score_id: score,
+            job_id: job,
+            ..
+        } = current(&server, session).await;
+        let page = light(&browser, &format!("/scores/{score}")).await;
+        in_order(&page, &["<b>tool 0 ", "<b>tool 39 ", "It names 260 more"]);
+        light(&browser, &format!("/sessions/{session}/score")).await;
+
+        for reply in ["<&>".repeat(100_000), "short".to_owned()] {
+            server.store().log(call(job, reply));
+        }
+        let page = light(&browser, &format!("/scores/{score}/calls")).await;
+        let whole = format!("href=\"/api/v1/jobs/{}?calls=true\"", job.0);
+        in_order(&page, &["&lt;&amp;&gt;", &whole, "short"]);
     }
 }

@@ -1,0 +1,57 @@
+//! `/scores/{id}`: what a judge said of a session and why, what it missed, where the score comes from, what people think of it.
+
+mod calls;
+mod rating;
+mod version;
+mod view;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::get;
+use uuid::Uuid;
+
+use super::form::segment;
+use super::frame::Frame;
+use super::page::{Fault, Page, html};
+use super::site::Site;
+use super::visitor::Visitor;
+use super::words;
+use rating::Typed;
+pub(super) use version::Version;
+use view::Answer;
+pub(super) use view::Score;
+
+/// The routes of this file.
+pub(super) fn routes() -> Router<Site> {
+    Router::new()
+        .route("/scores/{id}", get(score))
+        .route("/scores/{id}/calls", get(calls::calls))
+        .route("/scores/{id}/rate", axum::routing::post(rating::rate))
+}
+
+#[derive(Template)]
+#[template(path = "score.html")]
+struct ScorePage {
+    frame: Frame,
+    score: Score,
+    /// The key of the form that asks for another one.
+    again_key: Uuid,
+}
+
+async fn score(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+    html(&page(&site, visitor, &id, Typed::default()).await?)
+}
+
+async fn page(site: &Site, visitor: Visitor, id: &str, typed: Typed) -> Result<ScorePage, Fault> {
+    let path = format!("/api/v1/scores/{}", segment(id));
+    let answer: Answer = site.door.get(&visitor.caller, &path).await?;
+    let mut score = Score::whole(site, &visitor, answer).await?;
+    score.typed = typed;
+    let title = format!("{} {}", score.total, words::rating(score.total).0);
+    Ok(ScorePage {
+        frame: Frame::of(site, visitor, "Sessions", title).await,
+        score,
+        again_key: Uuid::new_v4(),
+    })
+}

@@ -1,0 +1,117 @@
+//! What people say of a score, and the form in which they say it.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::super::form::{Form, segment};
+use super::super::page::{Fault, Page, go, is_mendable, refusal, with_status};
+use super::super::site::Site;
+use super::super::words::{self, Moment};
+use super::page;
+use crate::api::Problem;
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Rating {
+    total: Option<u8>,
+    rating: Option<String>,
+    quality: Option<String>,
+    comment: Option<String>,
+    by: String,
+    at: DateTime<Utc>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Ratings {
+    pub(super) items: Vec<Rating>,
+}
+
+/// What a person gave, in words.
+pub(in super::super) struct Opinion {
+    pub(in super::super) given: String,
+    pub(in super::super) comment: String,
+    pub(in super::super) by: String,
+    pub(in super::super) at: Moment,
+}
+
+/// A rating that was filled in and not taken.
+#[derive(Debug, Default)]
+pub(in super::super) struct Typed {
+    pub(in super::super) rating: String,
+    pub(in super::super) total: String,
+    pub(in super::super) comment: String,
+    pub(in super::super) by: String,
+    /// Why it wasn't taken, HTML.
+    pub(in super::super) refused: String,
+}
+
+impl Typed {
+    fn of(form: &Form, problem: &Problem) -> Self {
+        let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
+        Self {
+            rating: text("rating"),
+            total: text("total"),
+            comment: text("comment"),
+            by: text("by"),
+            refused: refusal(problem),
+        }
+    }
+}
+
+impl Opinion {
+    pub(super) fn says(&self) -> String {
+        match self.comment.as_str() {
+            "" => self.given.clone(),
+            comment => format!("{}: {comment}", self.given),
+        }
+    }
+}
+
+pub(super) fn opinion(rating: Rating, now: DateTime<Utc>) -> Opinion {
+    let word = rating.rating.or(rating.quality);
+    let word = word.map(|word| word.replace('_', " "));
+    Opinion {
+        given: match (rating.total, word) {
+            (Some(total), _) => format!("{total} / 100 {}", words::rating(total).0),
+            (None, Some(word)) => word,
+            (None, None) => "no verdict".to_owned(),
+        },
+        comment: rating.comment.unwrap_or_default(),
+        by: rating.by,
+        at: words::moment(rating.at, now),
+    }
+}
+
+/// Keeps what a person thinks of a score; what can't be read comes back with its form.
+pub(super) async fn rate(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    match keep(&site, &id, &form).await {
+        Ok(()) => go(
+            form.visitor.piece,
+            &format!("/scores/{}#people", segment(&id)),
+        ),
+        Err(fault) if is_mendable(fault.problem()) && !form.visitor.piece => {
+            let typed = Typed::of(&form, fault.problem());
+            let page = page(&site, form.visitor, &id, typed).await?;
+            with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
+    let path = format!("/api/v1/scores/{}/ratings", segment(id));
+    let mut body = json!({});
+    if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
+        body["total"] = total.into();
+    }
+    for field in ["rating", "comment", "by"] {
+        if let Some(text) = form.text(field) {
+            body[field] = text.into();
+        }
+    }
+    let caller = &form.visitor.caller;
+    site.door.post(caller, &path, form.key(), &body).await?;
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! A score as it is drawn, out of what the API answers about it, its criteria and its ratings.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::super::markdown;
+use super::super::missing_tools::{self, MissingTool};
+use super::super::page::Fault;
+use super::super::sessions::Badge;
+use super::super::site::Site;
+use super::super::visitor::Visitor;
+use super::super::words::{self, Moment};
+use super::rating::{Opinion, Ratings, Typed, opinion};
+
+/// How many tools are listed.
+const TOOLS: usize = 40;
+/// How many approaches are told, and of each how many steps.
+const APPROACHES: usize = 10;
+const STEPS: usize = 20;
+/// Characters of a name, and of a sentence about it.
+const NAME: usize = 120;
+const SENTENCE: usize = 600;
+
+/// A score as the API answers it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Answer {
+    pub(super) score_id: Uuid,
+    session_id: Uuid,
+    pub(super) job_id: Uuid,
+    total_score: u8,
+    score_breakdown: BTreeMap<String, f64>,
+    score_reasoning: String,
+    missing_tools: Vec<MissingTool>,
+    alternative_approaches: Vec<Approach>,
+    flags: Vec<String>,
+    criteria_hash: String,
+    is_current_criteria: bool,
+    judge: Judge,
+    simulated: bool,
+    scored_triggered_by: String,
+    scored_at: DateTime<Utc>,
+    usage: Usage,
+    #[serde(default)]
+    pub(super) superseded_at: Option<DateTime<Utc>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(in super::super) struct Approach {
+    pub(in super::super) name: String,
+    pub(in super::super) description: String,
+    pub(in super::super) steps: Vec<String>,
+}
+
+impl Approach {
+    fn clipped(mut self) -> Self {
+        self.name = words::clip(&self.name, NAME);
+        self.description = words::clip(&self.description, SENTENCE);
+        self.steps.truncate(STEPS);
+        for step in &mut self.steps {
+            *step = words::clip(step, SENTENCE);
+        }
+        self
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Judge {
+    provider: String,
+    model: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Usage {
+    tokens_in: i64,
+    tokens_out: i64,
+    cost_usd: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Criteria {
+    content: Option<Value>,
+}
+
+/// One dimension of a score: its points, of how many, and how wide its bar is of 100.
+pub(in super::super) struct Part {
+    pub(in super::super) name: String,
+    pub(in super::super) points: f64,
+    pub(in super::super) max: f64,
+    pub(in super::super) width: f64,
+}
+
+/// A score as it is drawn.
+pub(in super::super) struct Score {
+    pub(in super::super) score_id: Uuid,
+    pub(in super::super) session_id: Uuid,
+    pub(in super::super) job_id: Uuid,
+    pub(in super::super) total: u8,
+    pub(in super::super) simulated: bool,
+    pub(in super::super) parts: Vec<Part>,
+    pub(in super::super) reasoning: String,
+    pub(in super::super) missing_tools: Vec<MissingTool>,
+    pub(in super::super) approaches: Vec<Approach>,
+    /// How many tools and approaches there are besides.
+    pub(in super::super) more: usize,
+    pub(in super::super) flags: Vec<String>,
+    pub(in super::super) criteria_hash: String,
+    pub(in super::super) is_current_criteria: bool,
+    pub(in super::super) judge: String,
+    pub(in super::super) by: String,
+    pub(in super::super) scored: Moment,
+    pub(in super::super) scored_at: DateTime<Utc>,
+    pub(in super::super) superseded: Option<Moment>,
+    pub(in super::super) tokens: String,
+    pub(in super::super) cost: String,
+    pub(in super::super) opinions: Vec<Opinion>,
+    pub(in super::super) may_rate: bool,
+    /// What was said before by the person who looks: another rating takes its place.
+    pub(in super::super) own: Option<String>,
+    /// Whom ratings of that person are kept under.
+    pub(in super::super) signs_as: String,
+    /// Whether that is a name of theirs, rather than everybody's.
+    pub(in super::super) has_name: bool,
+    /// What was filled in and not taken, with why.
+    pub(in super::super) typed: Typed,
+    pub(in super::super) form_token: String,
+    pub(in super::super) key: String,
+}
+
+impl<'de> Deserialize<'de> for Score {
+    /// A score without what only its own page shows.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let answer = Answer::deserialize(deserializer)?;
+        let now = answer.scored_at;
+        Ok(Self::of(answer, now))
+    }
+}
+
+impl Score {
+    pub(super) fn of(answer: Answer, now: DateTime<Utc>) -> Self {
+        let usage = &answer.usage;
+        let (tools, approaches) = (answer.missing_tools, answer.alternative_approaches);
+        let more = tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES);
+        Self {
+            score_id: answer.score_id,
+            session_id: answer.session_id,
+            job_id: answer.job_id,
+            total: answer.total_score,
+            simulated: answer.simulated,
+            tokens: format!(
+                "{} in, {} out",
+                words::grouped(usage.tokens_in),
+                words::grouped(usage.tokens_out)
+            ),
+            cost: words::usd(usage.cost_usd),
+            parts: answer
+                .score_breakdown
+                .into_iter()
+                .map(|(name, points)| Part {
+                    name,
+                    points,
+                    max: 0.0,
+                    width: 0.0,
+                })
+                .collect(),
+            reasoning: markdown::render(&answer.score_reasoning),
+            missing_tools: tools
+                .into_iter()
+                .take(TOOLS)
+                .map(|t| t.clipped(NAME, SENTENCE))
+                .collect(),
+            approaches: approaches
+                .into_iter()
+                .take(APPROACHES)
+                .map(Approach::clipped)
+                .collect(),
+            more,
+            flags: answer.flags,
+            criteria_hash: answer.criteria_hash,
+            is_current_criteria: answer.is_current_criteria,
+            judge: format!("{} ({})", answer.judge.provider, answer.judge.model),
+            by: answer.scored_triggered_by,
+            scored: words::moment(answer.scored_at, now),
+            scored_at: answer.scored_at,
+            superseded: answer.superseded_at.map(|at| words::moment(at, now)),
+            opinions: Vec::new(),
+            may_rate: false,
+            own: None,
+            signs_as: String::new(),
+            has_name: false,
+            typed: Typed::default(),
+            form_token: String::new(),
+            key: String::new(),
+        }
+    }
+
+    /// A session's current score, with all that its page shows.
+    pub(in super::super) async fn current_of(
+        site: &Site,
+        visitor: &Visitor,
+        session_id: Uuid,
+    ) -> Result<Option<Self>, Fault> {
+        let path = format!("/api/v1/scoring/sessions/{session_id}/score");
+        match site.door.find::<Answer>(&visitor.caller, &path).await? {
+            Some(answer) => Ok(Some(Self::whole(site, visitor, answer).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Adds what stands elsewhere: the maxima of its criteria, what people gave.
+    pub(super) async fn whole(
+        site: &Site,
+        visitor: &Visitor,
+        answer: Answer,
+    ) -> Result<Self, Fault> {
+        let criteria = format!("/api/v1/scoring/criteria/{}", answer.criteria_hash);
+        let ratings = format!("/api/v1/scores/{}/ratings", answer.score_id);
+        let (criteria, ratings, elsewhere) = tokio::try_join!(
+            site.door.find::<Criteria>(&visitor.caller, &criteria),
+            site.door.get::<Ratings>(&visitor.caller, &ratings),
+            missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
+        )?;
+        let now = site.about.clock.now();
+        let mut score = Self::of(answer, now);
+        missing_tools::tell(&mut score.missing_tools, &elsewhere);
+        let maxima = criteria.and_then(|criteria| criteria.content);
+        let maxima = maxima
+            .as_ref()
+            .and_then(|content| content["dimensions"].as_array());
+        score.arrange(maxima.map_or(&[][..], Vec::as_slice));
+        score.opinions = ratings.items.into_iter().map(|r| opinion(r, now)).collect();
+        score.may_rate = visitor.may_enqueue();
+        score.signs_as = visitor.caller.signs_as();
+        score.has_name = visitor.caller.who().is_some();
+        let mut earlier = score.opinions.iter().filter(|o| o.by == score.signs_as);
+        score.own = earlier.next().map(Opinion::says);
+        score.form_token = visitor.form_token.clone();
+        score.key = Uuid::new_v4().to_string();
+        Ok(score)
+    }
+
+    /// Puts the parts in the order of the criteria, with their maxima.
+    fn arrange(&mut self, dimensions: &[Value]) {
+        let place = |name: &str| dimensions.iter().position(|d| d["name"] == name);
+        self.parts
+            .sort_by_key(|part| place(&part.name).unwrap_or(usize::MAX));
+        for part in &mut self.parts {
+            part.max = place(&part.name)
+                .and_then(|at| dimensions[at]["max"].as_f64())
+                .unwrap_or(0.0);
+            if part.max > 0.0 {
+                part.width = (100.0 * part.points / part.max).clamp(0.0, 100.0);
+            }
+            part.name = part.name.replace('_', " ");
+        }
+    }
+
+    /// What another score of its session does to this one, and what it may cost.
+    pub(in super::super) fn again(&self) -> String {
+        format!(
+            "The score it has stays in its history, and the judge is paid once more. What it was paid for this one: {}.",
+            self.cost
+        )
+    }
+
+    /// The score in short.
+    pub(in super::super) fn badge(&self) -> Badge {
+        let (word, colour) = words::rating(self.total);
+        Badge {
+            total: Some((self.total, word)),
+            colour,
+            to: format!("/scores/{}", self.score_id),
+            simulated: self.simulated,
+            big: false,
+        }
+    }
+}
