@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::job_view::UsageView;
+use crate::job::Purpose;
 use crate::score::session::{AlternativeApproach, Flag, MissingTool, Rating};
 use crate::store::SessionScoreRow;
 
@@ -96,12 +97,25 @@ impl ScoreView {
     }
 }
 
-/// One score of a session's history.
+/// One score, with what has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub(super) struct ScoreVersion {
     /// The score.
     #[serde(flatten)]
     pub(super) score: ScoreView,
-    /// When a newer score took its place; null for the current one.
+    /// Why it was judged: only `score` is or was its session's current one.
+    pub(super) purpose: Purpose,
+    /// When a newer score took its place; null for the current one, and where it never was that.
     pub(super) superseded_at: Option<DateTime<Utc>>,
+}
+
+impl ScoreVersion {
+    /// The view of a row; `current` is the hash of the criteria in use.
+    pub(super) fn of(row: SessionScoreRow, current: &str) -> Self {
+        Self {
+            purpose: row.purpose,
+            superseded_at: row.superseded_at,
+            score: ScoreView::of(row, current),
+        }
+    }
 }

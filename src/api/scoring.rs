@@ -248,7 +248,7 @@ async fn current_score(
     get, path = "/api/v1/scores/{score_id}", tag = "scoring", operation_id = "get_score_by_id",
     params(("score_id" = Uuid, Path, description = "The score")),
     responses(
-        (status = 200, description = "The score", body = ScoreView),
+        (status = 200, description = "The score", body = ScoreVersion),
         (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -257,12 +257,13 @@ async fn one_score(
     State(state): State<ApiState>,
     Segment(score_id): Segment,
     params: Params,
-) -> Result<Json<ScoreView>, ApiError> {
+) -> Result<Json<ScoreVersion>, ApiError> {
     let score_id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
     params.finish()?;
     let row = state.store.score(score_id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
-    Ok(score(&state, row))
+    let current = state.enqueue.current_criteria();
+    Ok(Json(ScoreVersion::of(row, &current.hash.0)))
 }
 
 /// Lists every score of a session, newest first.
@@ -289,10 +290,7 @@ async fn scores_of_session(
     let current = state.enqueue.current_criteria();
     let items = rows
         .into_iter()
-        .map(|row| ScoreVersion {
-            superseded_at: row.superseded_at,
-            score: ScoreView::of(row, &current.hash.0),
-        })
+        .map(|row| ScoreVersion::of(row, &current.hash.0))
         .collect();
     Ok(Json(ScoreList {
         items,

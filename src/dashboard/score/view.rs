@@ -44,6 +44,9 @@ pub(super) struct Answer {
     scored_triggered_by: String,
     scored_at: DateTime<Utc>,
     usage: Usage,
+    /// Why it was judged; empty where the API answers current scores alone.
+    #[serde(default)]
+    purpose: String,
     #[serde(default)]
     pub(super) superseded_at: Option<DateTime<Utc>>,
 }
@@ -114,6 +117,8 @@ pub(in super::super) struct Score {
     pub(in super::super) scored: Moment,
     pub(in super::super) scored_at: DateTime<Utc>,
     pub(in super::super) superseded: Option<Moment>,
+    /// What it is, if it never was its session's score.
+    pub(in super::super) aside: &'static str,
     pub(in super::super) tokens: String,
     pub(in super::super) cost: String,
     pub(in super::super) opinions: Vec<Opinion>,
@@ -185,6 +190,12 @@ impl Score {
             by: answer.scored_triggered_by,
             scored: words::moment(answer.scored_at, now),
             scored_at: answer.scored_at,
+            aside: match answer.purpose.as_str() {
+                "preview" => "a preview of what other criteria would say",
+                "repeat" => "a repeat, asked to see how steady the judge is",
+                "jury" => "one vote of a jury",
+                _ => "",
+            },
             superseded: answer.superseded_at.map(|at| words::moment(at, now)),
             opinions: Vec::new(),
             may_rate: false,

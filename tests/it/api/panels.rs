@@ -126,6 +126,18 @@ async fn a_jury_has_a_median_a_flag_where_it_differs_and_no_current_score() {
         let answer = server.get(&score_path(session)).send().await.unwrap();
         problem_of(answer, 404, "not-scored").await;
     }
+    // A vote by itself says that it is one, and is no score to ask for again.
+    let job = job_id(&first["scores"][0]);
+    let vote = server.store().scores_of_jobs(&[job]).await.unwrap()[0].score_id;
+    let score = server.json_of(&format!("/api/v1/scores/{vote}")).await;
+    assert_eq!(
+        (&score["purpose"], &score["superseded_at"]),
+        (&json!("jury"), &Value::Null)
+    );
+    let page = server.get(&format!("/scores/{vote}"));
+    let page = page.header("accept", "text/html").send().await.unwrap();
+    let page = page.text().await.unwrap();
+    assert!(page.contains("one vote of a jury") && !page.contains("Score again"));
 }
 
 #[tokio::test]
