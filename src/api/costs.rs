@@ -241,7 +241,7 @@ async fn batch_costs(
 }
 
 /// The days that are asked for, both included; faults stay with the query.
-fn days(state: &ApiState, params: &mut Params) -> (NaiveDate, NaiveDate) {
+pub(super) fn days(state: &ApiState, params: &mut Params) -> (NaiveDate, NaiveDate) {
     let (from, to) = (day(params, "from"), day(params, "to"));
     let to = to.unwrap_or_else(|| state.clock.now().date_naive());
     let from = from.unwrap_or_else(|| to.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(to));

@@ -37,6 +37,7 @@ mod job_view;
 mod jobs;
 mod judges;
 mod lanes;
+mod latency;
 mod layers;
 mod new_job;
 mod openapi;

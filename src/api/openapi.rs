@@ -16,8 +16,8 @@ use super::problem::{ALL, MEDIA_TYPE};
 use super::{
     ApiState, agreement, analytics, batch_calibration, batch_compare, batch_items, batch_reports,
     batches, calibration, costs, criteria, criteria_compare, criteria_diff, events, exports,
-    imports, jobs, judges, new_job, operate, panels, queue, ratings, rescore, score_query, scoring,
-    sessions,
+    imports, jobs, judges, latency, new_job, operate, panels, queue, ratings, rescore, score_query,
+    scoring, sessions,
 };
 
 /// The name of the security scheme.
@@ -57,6 +57,7 @@ pub(super) fn documented() -> OpenApiRouter<ApiState> {
         .merge(judges::routes())
         .merge(queue::routes())
         .merge(costs::routes())
+        .merge(latency::routes())
         .merge(analytics::routes())
         .merge(exports::routes())
         .merge(events::routes())

@@ -17,7 +17,7 @@ use super::group::Spacing;
 use super::line::Line;
 use super::replies::{self, KeptReply, Unwritten};
 use super::sql::{Arg, Row, Sql, decode, sql};
-use super::{Store, StoreError, group, usage};
+use super::{Store, StoreError, group, latency, usage};
 use crate::job::JobId;
 use crate::judge::{CallLog, CallRecord, CallUsage, ErrorClass};
 
@@ -206,8 +206,15 @@ async fn insert_on(
         .map(|row| row.get("call_id"))
         .collect::<sqlx::Result<HashSet<Uuid>>>()?;
     // Taken out: one that stands in the group twice was inserted once.
-    let new = calls.iter().filter(|call| new.remove(&call.call_id));
-    if let Some(count) = usage::count_statement(new, counter) {
+    let new: Vec<&CallRecord> = calls
+        .iter()
+        .filter(|call| new.remove(&call.call_id))
+        .collect();
+    let counts = [
+        usage::count_statement(new.iter().copied(), counter),
+        latency::count_statement(new.iter().copied(), counter),
+    ];
+    for count in counts.into_iter().flatten() {
         tx.execute(&count).await?;
     }
     tx.commit().await

@@ -39,6 +39,7 @@ const COMMON: &[Version] = &[
     version!(14, "indexes", "0014_indexes"),
     version!(15, "asked_keys", "0015_asked_keys"),
     version!(16, "days", "0016_days"),
+    version!(19, "latency", "0019_latency"),
 ];
 
 const POSTGRES: &[Version] = &[

@@ -46,7 +46,12 @@ const RECORDED: &[&str] = &[
     "score_alternative_approaches",
     "score_alternative_approach_steps",
 ];
-const LOGGED: &[&str] = &["judge_calls", "judge_usage_daily", "judge_replies"];
+const LOGGED: &[&str] = &[
+    "judge_calls",
+    "judge_usage_daily",
+    "judge_latency_daily",
+    "judge_replies",
+];
 /// How long a start waits for the connections that are opened ahead.
 const WARMING: Duration = Duration::from_secs(5);
 /// The pause between two tries to reach the database at start.

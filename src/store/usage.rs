@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::db::twice;
 use super::sql::{Arg, Row, Sql, decode, sql, without_nul};
-use super::{Store, StoreError};
+use super::{Store, StoreError, latency};
 use crate::job::text_enum;
 use crate::judge::CallRecord;
 
@@ -233,6 +233,10 @@ impl Store {
             sums.entry(key).or_default().add(&figures(row)?);
         }
         if let Some(add) = add_statement(sums, NOBODY) {
+            tx.execute(&add).await?;
+        }
+        let taken = tx.fetch(&latency::take_statement(day, NOBODY)).await?;
+        if let Some(add) = latency::fold_statement(&taken, NOBODY)? {
             tx.execute(&add).await?;
         }
         tx.commit().await

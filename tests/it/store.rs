@@ -14,6 +14,7 @@ mod fixtures;
 mod imports;
 mod jobs;
 mod judge_memory;
+mod latency;
 mod migrations;
 mod outage;
 mod past_runs;

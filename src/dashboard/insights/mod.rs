@@ -2,6 +2,7 @@
 
 mod calibration;
 mod cost;
+mod latency;
 mod trust;
 
 use askama::Template;
@@ -21,6 +22,7 @@ use super::visitor::Visitor;
 use super::words;
 use calibration::Calibration;
 use cost::{BatchCosts, Costs, SuiteCost};
+use latency::{JudgeLatency, Latencies};
 use trust::{Agreement, Trust};
 
 /// How many names are shown.
@@ -81,6 +83,7 @@ struct Insights {
     suite_warnings: Vec<String>,
     spent: String,
     calls: String,
+    latencies: Vec<JudgeLatency>,
     trust: Vec<Trust>,
 }
 
@@ -92,6 +95,7 @@ struct Figures {
     approaches: Names,
     costs: Costs,
     suites: BatchCosts,
+    latencies: Latencies,
     agreement: Option<Agreement>,
 }
 
@@ -114,6 +118,7 @@ impl Figures {
         let day = from.get(..10).unwrap_or(&from);
         let costs = format!("/api/v1/analytics/costs?from={day}");
         let suites = format!("/api/v1/analytics/costs/batches?from={day}&limit={SUITES}");
+        let latency = format!("/api/v1/analytics/latency?from={day}");
         let criteria = match choice.criteria.as_str() {
             "any" => "",
             named => named,
@@ -122,13 +127,14 @@ impl Figures {
             "/api/v1/analytics/agreement{}",
             query(&[("criteria", criteria)])
         );
-        let (distribution, trend, missing, approaches, costs, suites, agreement) = tokio::try_join!(
+        let (distribution, trend, missing, approaches, costs, suites, latencies, agreement) = tokio::try_join!(
             door.get::<Distribution>(caller, &distribution),
             door.get::<Trend>(caller, &trend),
             door.get::<Names>(caller, &missing),
             door.get::<Names>(caller, &approaches),
             door.get::<Costs>(caller, &costs),
             door.get::<BatchCosts>(caller, &suites),
+            door.get::<Latencies>(caller, &latency),
             door.find::<Agreement>(caller, &agreement),
         )?;
         Ok(Self {
@@ -138,6 +144,7 @@ impl Figures {
             approaches,
             costs,
             suites,
+            latencies,
             agreement,
         })
     }
@@ -156,6 +163,7 @@ async fn insights(
         approaches,
         costs,
         suites,
+        latencies,
         agreement,
     } = figures;
     let calibration = Calibration::read(&site, &visitor, choice.suite.trim()).await?;
@@ -181,6 +189,7 @@ async fn insights(
         costs: cost::chart(&costs),
         suite_warnings: suites.warnings.clone(),
         suites: suites.rows(),
+        latencies: latencies.rows(),
         calibration,
         trust: agreement.map_or_else(Vec::new, |report| {
             report.scales.into_iter().map(Trust::of).collect()

@@ -177,3 +177,47 @@ async fn suites_are_billed_by_name_and_what_is_unpriced_is_never_0() {
         );
     }
 }
+
+#[tokio::test]
+async fn how_quickly_judges_answered_is_told_by_judge() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let path = "/api/v1/analytics/latency";
+        let none = server.json_of(path).await;
+        assert_eq!(
+            (&none["items"], &none["next_cursor"]),
+            (&json!([]), &Value::Null)
+        );
+        let page = server.get("/insights").header("accept", "text/html");
+        let page = page.send().await.unwrap().text().await.unwrap();
+        assert!(page.contains("No judge gave a good reply in this time."));
+        for n in 0..20 {
+            let mut call = call("quick", None, TimeDelta::zero());
+            call.latency = Duration::from_millis(if n < 15 { 128 } else { 4_096 });
+            server.store().log(call);
+        }
+        server.store().log(call("rare", None, TimeDelta::days(2)));
+        let found = server.json_of(path).await;
+        let expected = json!([
+            { "judge": "quick", "calls": 20, "p50_ms": 128, "p90_ms": 4_096, "p99_ms": 4_096 },
+            { "judge": "rare", "calls": 1, "p50_ms": 5, "p90_ms": 5, "p99_ms": 5 },
+        ]);
+        assert_eq!(found["items"], expected);
+        let today = found["to"].as_str().unwrap();
+        let of_today = server.json_of(&format!("{path}?from={today}")).await;
+        assert_eq!(of_today["items"].as_array().unwrap().len(), 1);
+        let page = server.get("/insights").header("accept", "text/html");
+        let page = page.send().await.unwrap().text().await.unwrap();
+        for part in [
+            "quick",
+            "128 ms",
+            "4.1 s",
+            "rare",
+            "fewer than 20 say nothing",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        let asked = server.get(&format!("{path}?from=2026-02-01&to=2026-01-01"));
+        problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;
+    }
+}

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ROUTES: [&str; 63] = [
+const ROUTES: [&str; 64] = [
     "get /api/v1/analytics/agreement",
     "get /api/v1/analytics/approaches",
     "get /api/v1/analytics/costs",
     "get /api/v1/analytics/costs/batches",
     "get /api/v1/analytics/distribution",
+    "get /api/v1/analytics/latency",
     "get /api/v1/analytics/missing-tools",
     "get /api/v1/analytics/trend",
     "get /api/v1/batches",

@@ -1,0 +1,1 @@
+drop table judge_latency_daily;
