@@ -32,6 +32,10 @@ impl JudgeTerms for FileTerms {
         })
     }
 
+    fn fallback(&self, judge: &str) -> Option<String> {
+        self.0.fallback(judge)
+    }
+
     fn prompt_tokens(
         &self,
         judge: &str,

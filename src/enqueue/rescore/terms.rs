@@ -26,6 +26,9 @@ pub trait JudgeTerms: Send + Sync {
     /// Those of a judge; `None`: it can't be asked.
     fn terms(&self, judge: &str) -> Option<Terms>;
 
+    /// Who is asked what this judge declines; `None`: nobody.
+    fn fallback(&self, judge: &str) -> Option<String>;
+
     /// About how many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
     fn prompt_tokens(&self, judge: &str, request: &dyn Request, criteria: &Criteria)
     -> Option<u64>;

@@ -22,6 +22,10 @@ pub(super) struct Priced;
 pub(super) const NARROW: &str = "anything:narrow";
 
 impl JudgeTerms for Priced {
+    fn fallback(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn terms(&self, judge: &str) -> Option<Terms> {
         let known = judge == "judge-a";
         Some(Terms {
