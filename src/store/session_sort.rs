@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::sql::{Row, Sql, sql};
-use super::{SessionFilter, Store, StoreError};
+use super::{Dialect, SessionFilter, Store, StoreError};
 use crate::job::{JobId, Purpose, text_enum};
 
 /// The most sessions that are sorted at once.
@@ -164,12 +164,19 @@ impl Store {
                 from alert_sessions i",
         );
         push_page(&mut statement, look);
-        statement.push(
-            ") s
-             left join session_scores c
-                on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
-             order by ",
-        );
+        statement.push(") s").push(match self.dialect() {
+            // One by one: joined, a planner that knows of no scores, as long as their table has never been analysed, would walk
+            // through all of them for each session.
+            Dialect::Postgres => {
+                " left join lateral (select x.score_id, x.criteria_hash, x.total_score, x.simulated from session_scores x
+                    where x.session_id = s.session_id and x.superseded_at is null and x.purpose = 'score' limit 1) c on true"
+            }
+            Dialect::Sqlite => {
+                " left join session_scores c
+                    on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'"
+            }
+        });
+        statement.push(" order by ");
         statement.push(look.among.order_of_found());
         statement
     }

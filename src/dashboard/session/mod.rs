@@ -1,5 +1,7 @@
 //! `/sessions/{id}`: the alert and what the agent concluded, then the conversation, its technical side, or the scores it had.
 
+mod standing;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, Query, State};
@@ -17,11 +19,11 @@ use super::frame::Frame;
 use super::markdown::Cut;
 use super::page::{Fault, Page, html};
 use super::score::{Score, Version};
-use super::sessions::{self, Badge, why_not};
 use super::site::Site;
 use super::visitor::Visitor;
-use super::waits::Wait;
 use super::words::{self, Moment};
+pub(super) use standing::{JobError, standing};
+use standing::{Standing, Subject, subject};
 
 /// How many scores the history lists, the newest.
 const SCORES: usize = 100;
@@ -68,153 +70,6 @@ pub(super) struct Message {
     pub(super) content: String,
     pub(super) tool_name: Option<String>,
     pub(super) at: Option<String>,
-}
-
-/// A job as far as the state of a session shows it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Job {
-    pub(super) job_id: Uuid,
-    pub(super) state: String,
-    pub(super) retries: i32,
-    pub(super) judge: Option<String>,
-    pub(super) wait: Option<Wait>,
-    pub(super) error: Option<JobError>,
-}
-
-/// Why a job failed.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct JobError {
-    pub(super) class: String,
-    pub(super) message: String,
-    pub(super) remedy: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Jobs {
-    items: Vec<Job>,
-}
-
-/// What its standing needs to know of a session: none of what was said in it.
-struct Subject {
-    session_id: Uuid,
-    status: String,
-    scorable: bool,
-    alert_type: Option<String>,
-}
-
-impl From<&Session> for Subject {
-    fn from(session: &Session) -> Self {
-        Self {
-            session_id: session.session_id,
-            status: session.status.clone(),
-            scorable: session.scorable,
-            alert_type: session.alert_type.clone(),
-        }
-    }
-}
-
-impl From<sessions::Item> for Subject {
-    fn from(item: sessions::Item) -> Self {
-        Self {
-            session_id: item.session_id,
-            status: item.status,
-            scorable: item.scorable,
-            alert_type: item.alert_type,
-        }
-    }
-}
-
-/// Where a session's scoring stands, with the button that asks for it.
-#[derive(Template)]
-#[template(path = "session_state.html")]
-struct Standing {
-    session_id: Uuid,
-    alert_type: Option<String>,
-    badge: Badge,
-    /// What another score does to the one it has.
-    again: String,
-    scored: Option<Moment>,
-    outdated: bool,
-    active: Option<(Job, String)>,
-    failed: Option<Job>,
-    why_not: String,
-    may_score: bool,
-    form_token: String,
-    key: String,
-}
-
-impl Standing {
-    async fn read(site: &Site, visitor: &Visitor, subject: Subject) -> Result<Self, Fault> {
-        let id = subject.session_id;
-        let score: Option<Score> = site
-            .door
-            .find(
-                &visitor.caller,
-                &format!("/api/v1/scoring/sessions/{id}/score"),
-            )
-            .await?;
-        let newest: Jobs = site
-            .door
-            .get(
-                &visitor.caller,
-                &format!("/api/v1/jobs?session_id={id}&limit=1"),
-            )
-            .await?;
-        let mut job = newest.items.into_iter().next();
-        // Only by itself a job is told its place in line.
-        if let Some(queued) = job.as_ref().filter(|job| job.state == "queued") {
-            let path = format!("/api/v1/jobs/{}", queued.job_id);
-            job = site.door.find(&visitor.caller, &path).await?;
-        }
-        let now = site.about.clock.now();
-        let (active, failed) = match job {
-            Some(job) if matches!(job.state.as_str(), "queued" | "running" | "waiting") => {
-                let wait = job.wait.as_ref();
-                let why = wait.map(|wait| wait.says(job.judge.as_deref(), now));
-                (Some((job, why.unwrap_or_default())), None)
-            }
-            Some(job) if job.state == "failed" => (None, Some(job)),
-            Some(_) | None => (None, None),
-        };
-        Ok(Self {
-            session_id: id,
-            badge: Badge {
-                big: true,
-                ..score.as_ref().map_or_else(|| Badge::of(None), Score::badge)
-            },
-            again: score.as_ref().map_or_else(String::new, Score::again),
-            scored: score
-                .as_ref()
-                .map(|score| words::moment(score.scored_at, now)),
-            outdated: score.is_some_and(|score| !score.is_current_criteria),
-            active,
-            failed,
-            why_not: why_not(subject.scorable, &subject.status),
-            alert_type: subject.alert_type,
-            may_score: visitor.may_enqueue(),
-            form_token: visitor.form_token.clone(),
-            key: Uuid::new_v4().to_string(),
-        })
-    }
-
-    fn moves(&self) -> bool {
-        self.active.is_some()
-    }
-
-    /// The page's title, led by the verdict: what a tab shows of itself.
-    fn title(&self) -> String {
-        let alert = self.alert_type.as_deref().unwrap_or("session");
-        format!("{} · {alert}", self.verdict())
-    }
-
-    fn verdict(&self) -> String {
-        match (&self.active, self.badge.total) {
-            (Some(_), _) => "scoring".to_owned(),
-            (None, Some((total, word))) => format!("{total} {word}"),
-            (None, None) if self.failed.is_some() => "scoring failed".to_owned(),
-            (None, None) => "not scored".to_owned(),
-        }
-    }
 }
 
 /// Which side of a session is shown.
@@ -381,21 +236,6 @@ async fn scored(State(site): State<Site>, visitor: Visitor, Path(id): Path<Strin
 async fn scores(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
     let subject = subject(&site, &visitor, &id).await?;
     html(&History::read(&site, &visitor, subject.session_id).await?)
-}
-
-/// A session without its conversation: pages that stay open ask at every event.
-async fn subject(site: &Site, visitor: &Visitor, id: &str) -> Result<Subject, Fault> {
-    match sessions::item(site, visitor, id).await? {
-        Some(item) => Ok(item.into()),
-        // The API says what is wrong with it.
-        None => Ok(Subject::from(&Session::read(site, visitor, id).await?)),
-    }
-}
-
-/// The piece that says where a session's scoring stands.
-pub(super) async fn standing(site: &Site, visitor: &Visitor, id: &str) -> Page {
-    let subject = subject(site, visitor, id).await?;
-    html(&Standing::read(site, visitor, subject).await?)
 }
 
 async fn page(site: &Site, visitor: Visitor, id: &str, (side, start): (Side, Start)) -> Page {
