@@ -99,7 +99,7 @@ pub(in crate::cli) struct Rescore {
     /// Prefix of id, alert type, agent or author
     #[arg(long, value_name = "TEXT", help_heading = "Which sessions")]
     pub(super) q: Option<String>,
-    /// Only the ids in this file, one a line; - is stdin
+    /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
     #[arg(long, value_name = "FILE", help_heading = "Which sessions")]
     pub(super) ids: Option<PathBuf>,
     /// Of the sessions that are found only so many, chosen by chance [default with --preview: 50]

@@ -25,8 +25,37 @@ pub(super) use self::args::Rescore;
 /// The most ids that the service takes at once.
 const MOST_IDS: usize = 100_000;
 
+/// How it is settled whether a plan is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    /// Somebody sits at the terminal, and is asked.
+    Asked,
+    /// It was given ahead by --yes, or nobody is there to be asked: a script means what it says.
+    Given,
+    /// Somebody sits at the terminal, and the answer can't be read: the ids come where it would.
+    Lacking,
+}
+
+/// Which stream is a terminal.
+#[derive(Debug, Clone, Copy)]
+struct Terminals {
+    stdin: bool,
+    stderr: bool,
+}
+
 impl Rescore {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let terminals = Terminals {
+            stdin: stdin().is_terminal(),
+            stderr: stderr().is_terminal(),
+        };
+        let consent = self.consent(terminals);
+        if consent == Consent::Lacking && !self.dry_run {
+            return Err(CliError::usage(
+                "--ids -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
+                 --dry-run, then start it with --yes, or give the ids in a file",
+            ));
+        }
         let ids = self.ids.as_deref().map(read_ids).transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
             output::note("nothing to score: --ids names no session");
@@ -38,7 +67,7 @@ impl Rescore {
         };
         let started = OnceCell::new();
         let command =
-            async |reached: Reached<'_>| self.go(&reached, ids.as_deref(), &started).await;
+            async |reached: Reached<'_>| self.go(&reached, ids.as_deref(), consent, &started).await;
         let ended = self.reach.run(global, needs, command).await;
         if let (Err(error), Some(id)) = (&ended, started.get())
             && error.exit == Exit::Interrupted
@@ -53,6 +82,7 @@ impl Rescore {
         &self,
         reached: &Reached<'_>,
         ids: Option<&[Uuid]>,
+        consent: Consent,
         started: &OnceCell<Uuid>,
     ) -> Result<Exit, CliError> {
         let (client, settings) = (reached.client, &reached.context.settings);
@@ -74,7 +104,7 @@ impl Rescore {
         if self.dry_run {
             return Ok(Exit::Done);
         }
-        if !self.is_wanted(&plan).await? {
+        if consent != Consent::Given && !is_wanted(&plan).await? {
             output::note("not started");
             return Ok(Exit::Nothing);
         }
@@ -131,26 +161,15 @@ impl Rescore {
         Ok(())
     }
 
-    /// Whether to go on with a plan: asked of whoever sits at a terminal.
-    async fn is_wanted(&self, plan: &Value) -> Result<bool, CliError> {
-        if self.yes || !stdin().is_terminal() || !stderr().is_terminal() {
-            return Ok(true);
+    /// How it is settled whether the plan is wanted.
+    fn consent(&self, terminals: Terminals) -> Consent {
+        let takes_stdin = self.ids.as_deref() == Some(Path::new("-"));
+        match (self.yes, terminals.stderr, terminals.stdin) {
+            (true, _, _) | (false, false, _) => Consent::Given,
+            (false, true, _) if takes_stdin => Consent::Lacking,
+            (false, true, true) => Consent::Asked,
+            (false, true, false) => Consent::Given,
         }
-        output::note(&format!("Score {} sessions? [y/N]", to_score(plan)));
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let read = stdin().read_line(&mut line).map(|_| line);
-            let _ = answer.send(read); // interrupted meanwhile
-        });
-        let line = answered
-            .await
-            .map_err(|_| CliError::incomplete("the answer can't be read"))??;
-        Ok(matches!(
-            line.trim().to_ascii_lowercase().as_str(),
-            "y" | "yes"
-        ))
     }
 
     /// The closing words: where the batch is followed, how far its scores lie apart, and how a candidate is compared and made
@@ -185,6 +204,25 @@ impl Rescore {
         }
         Ok(())
     }
+}
+
+/// Whether to go on with a plan: asked of whoever sits at a terminal.
+async fn is_wanted(plan: &Value) -> Result<bool, CliError> {
+    output::note(&format!("Score {} sessions? [y/N]", to_score(plan)));
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = stdin().read_line(&mut line).map(|_| line);
+        let _ = answer.send(read); // interrupted meanwhile
+    });
+    let line = answered
+        .await
+        .map_err(|_| CliError::incomplete("the answer can't be read"))??;
+    Ok(matches!(
+        line.trim().to_ascii_lowercase().as_str(),
+        "y" | "yes"
+    ))
 }
 
 /// The ids of a file, one a line; - is stdin. Empty lines and what follows a # are passed over.
@@ -229,7 +267,41 @@ fn ids_of(text: &str) -> Result<Vec<Uuid>, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        rescore: Rescore,
+    }
+
+    #[test]
+    fn who_sits_at_a_terminal_is_asked_or_must_have_said_yes() {
+        let consent = |flags: &str, stdin: bool, stderr: bool| {
+            let words = std::iter::once("rescore").chain(flags.split_whitespace());
+            let line = Line::try_parse_from(words).unwrap();
+            line.rescore.consent(Terminals { stdin, stderr })
+        };
+        for (flags, stdin, stderr, expected) in [
+            ("", true, true, Consent::Asked),
+            ("--yes", true, true, Consent::Given),
+            ("--ids ids.txt", true, true, Consent::Asked),
+            // The ids are piped in, and somebody watches.
+            ("--ids -", false, true, Consent::Lacking),
+            ("--ids -", true, true, Consent::Lacking),
+            ("--ids - --yes", false, true, Consent::Given),
+            // A script, a timer, a pipeline: nobody is there.
+            ("--ids -", false, false, Consent::Given),
+            ("", false, false, Consent::Given),
+            ("", false, true, Consent::Given),
+            ("", true, false, Consent::Given),
+        ] {
+            let given = consent(flags, stdin, stderr);
+            assert_eq!(given, expected, "{flags:?}, {stdin}, {stderr}");
+        }
+    }
 
     #[test]
     fn ids_stand_one_a_line_each_once() {
