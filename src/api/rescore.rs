@@ -114,7 +114,7 @@ pub(super) struct RescoreRequest {
     /// `repeat` only: how often each session is judged, 2-20.
     #[schema(minimum = 2, maximum = 20)]
     pub(super) repeats: Option<u32>,
-    /// `jury` only: who judges each session once, 2-9 names.
+    /// `jury` only: who judges each session once, 2-9 names of as many judges.
     pub(super) judges: Option<Vec<String>>,
 }
 

@@ -32,6 +32,11 @@ impl JudgeTerms for FileTerms {
         })
     }
 
+    fn full_name(&self, judge: &str) -> Option<String> {
+        let spec = self.0.spec(judge).ok()?;
+        Some(format!("{}:{}", spec.provider(), spec.model()))
+    }
+
     fn prompt_tokens(
         &self,
         judge: &str,

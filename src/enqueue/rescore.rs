@@ -10,6 +10,8 @@ mod figures;
 mod plan;
 mod terms;
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -68,7 +70,7 @@ impl Enqueue {
     /// Asks for the scores of a backlog: answers its batch, which expands while its items run, or is whole already.
     ///
     /// # Errors
-    /// Those of [`Enqueue::pin`]; `UnknownJudge`; `Unpriced` for a budget that nothing could be held against.
+    /// Those of [`Enqueue::pin`]; `UnknownJudge`; `SameJudge`; `Unpriced` for a budget that nothing could be held against.
     pub async fn rescore(&self, request: Rescore) -> Result<BatchRow, EnqueueError> {
         let batch_id = match request.new_id {
             NewId::Any => Uuid::now_v7(),
@@ -174,6 +176,25 @@ impl Enqueue {
         }
     }
 
+    /// Whether no judge is named twice, by whichever of its names.
+    fn check_jury(&self, judges: &[String]) -> Result<(), EnqueueError> {
+        let mut known: HashMap<String, &str> = HashMap::new();
+        for (place, judge) in judges.iter().enumerate() {
+            let Some(full_name) = self.terms.full_name(judge) else {
+                continue;
+            };
+            if let Some(other) = known.insert(full_name.clone(), judge) {
+                return Err(EnqueueError::SameJudge {
+                    place,
+                    judge: judge.clone(),
+                    other: other.to_owned(),
+                    full_name,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// How the items of a request are made: criteria pinned, judges known.
     async fn backlog_plan(&self, request: &Rescore) -> Result<BacklogPlan, EnqueueError> {
         let hash = request.criteria_hash.as_deref();
@@ -188,6 +209,7 @@ impl Enqueue {
                     EnqueueError::UnknownJudge { place, problem }
                 })?;
             }
+            self.check_jury(&request.judges)?;
             request.judges.clone()
         };
         if request.economy {

@@ -26,9 +26,16 @@ pub trait JudgeTerms: Send + Sync {
     /// Those of a judge; `None`: it can't be asked.
     fn terms(&self, judge: &str) -> Option<Terms>;
 
-    /// About how many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
-    fn prompt_tokens(&self, judge: &str, request: &dyn Request, criteria: &Criteria)
-    -> Option<u64>;
+    /// Its full name, entry and model: the same for all names of a judge; `None`: it can't be asked.
+    fn full_name(&self, judge: &str) -> Option<String>;
+
+    /// How many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
+    fn prompt_tokens(
+        &self,
+        judge: &str,
+        request: &dyn Request,
+        criteria: &Criteria,
+    ) -> Option<PromptTokens>;
 
     /// USD of one call; `None`: unpriced.
     fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64>;

@@ -18,6 +18,9 @@ use uuid::Uuid;
 /// `judge-a` has a price and limits, [`NARROW`] a price, the others have none; each prompt is 1,000 tokens.
 pub(super) struct Priced;
 
+/// Another name of `judge-a`.
+pub(super) const FIRST: &str = "anything:first";
+
 /// A judge whom no prompt fits.
 pub(super) const NARROW: &str = "anything:narrow";
 
@@ -33,6 +36,13 @@ impl JudgeTerms for Priced {
             reply_tokens: (100.0, 50.0, 200.0),
             prompt_error: (0.5, 1.0),
         })
+    }
+
+    fn full_name(&self, judge: &str) -> Option<String> {
+        match judge {
+            "judge-a" | FIRST => Some("judge-a:m1".to_owned()),
+            other => Some(other.to_owned()),
+        }
     }
 
     fn prompt_tokens(&self, judge: &str, _: &dyn Request, _: &Criteria) -> Option<u64> {

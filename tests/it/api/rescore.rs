@@ -1,5 +1,6 @@
 //! POST /api/v1/rescore: which sessions, what it would come to, and what is refused.
 
+use super::fakes::FIRST;
 use super::*;
 
 const PATH: &str = "/api/v1/rescore";
@@ -316,6 +317,11 @@ fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
         (json!({"purpose": "jury"}), "/judges", "2-9"),
         (jury(json!(one)), "/judges", "2-9"),
         (jury(json!(["judge-a", "judge-a"])), "/judges/1", "one vote"),
+        (
+            jury(json!([FIRST, "judge-b", "judge-a"])),
+            "/judges/2",
+            "is \"anything:first\" by another name (judge-a:m1): each judge has one vote",
+        ),
         (
             jury(json!(["judge-a", "nobody"])),
             "/judges/1",
