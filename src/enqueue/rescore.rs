@@ -23,7 +23,7 @@ use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Kind, Priority, Purpose};
 use crate::store::{
     BacklogPlan, BatchOrigin, BatchRow, Expanded, Force, Found, NewBacklog, NewBatch, Sample,
-    SessionFilter, SortRules, Standing, StoreError,
+    Scored, SessionFilter, SortRules, Standing, StoreError,
 };
 
 /// About how many jobs a step makes that the client waits for.
@@ -218,12 +218,14 @@ impl Enqueue {
             }
         }
         let ids = request.filter.ids.len() as u64;
+        // Whose newest job failed is asked for because of that: an older score by the same criteria is not what is wanted.
+        let force = request.force == Force::Yes || request.filter.scored == Some(Scored::Failed);
         Ok(BacklogPlan {
             economy: request.economy,
             rules: SortRules {
                 purpose: request.purpose,
                 criteria_hash: pinned.hash,
-                force: request.force == Force::Yes,
+                force,
                 simulated: self.is_simulated(&pinned.judge),
                 completed_only: self.score_only == ScoreOnly::Completed,
             },
