@@ -17,8 +17,17 @@ pub struct Terms {
     pub tokens_per_minute: Option<u64>,
     /// Tokens of a reply about a session, as far as nothing is known: about, at least, at most.
     pub reply_tokens: (f64, f64, f64),
-    /// What the count of a prompt's tokens may be off by: at least and at most so many times as many.
-    pub prompt_error: (f64, f64),
+}
+
+/// How many tokens a prompt may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PromptTokens {
+    /// Hardly fewer.
+    pub least: f64,
+    /// About.
+    pub about: f64,
+    /// Hardly more.
+    pub most: f64,
 }
 
 /// Knows the judges' terms.
