@@ -34,7 +34,7 @@ pub(in crate::cli) struct Rescore {
     /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
     #[arg(long, value_name = "HASH|current", help_heading = "What for")]
     pub(super) criteria: Option<String>,
-    /// Try out a criteria file on a sample: stores the definition, and scores without replacing any score
+    /// Try out a criteria file on a sample: stores the definition, also for a --dry-run, its ${VARIABLES} filled in here, also with --server, and scores without replacing any score
     #[arg(long, value_name = "FILE", help_heading = "What for", conflicts_with_all = ["criteria", "repeat", "judge", "force"])]
     pub(super) preview: Option<PathBuf>,
     /// Score each session so often (2-20), to see how steady the judge is; replaces no score

@@ -16,8 +16,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
-use crate::client::{Client, text};
-use crate::config::Settings;
+use crate::client::{Client, list, text};
 use crate::job::Kind;
 
 pub(super) use self::args::Rescore;
@@ -85,8 +84,8 @@ impl Rescore {
         consent: Consent,
         started: &OnceCell<Uuid>,
     ) -> Result<Exit, CliError> {
-        let (client, settings) = (reached.client, &reached.context.settings);
-        let hash = self.target(client, settings).await?;
+        let client = reached.client;
+        let hash = self.target(reached).await?;
         let mut body = self.body(ids, hash.as_deref());
         body["dry_run"] = json!(true);
         let plan = client.rescore(&body, None).await?;
@@ -129,16 +128,12 @@ impl Rescore {
     }
 
     /// The hash of the criteria to judge by; `None`: the current ones. A candidate's file is stored for that.
-    async fn target(
-        &self,
-        client: &Client,
-        settings: &Settings,
-    ) -> Result<Option<String>, CliError> {
+    async fn target(&self, reached: &Reached<'_>) -> Result<Option<String>, CliError> {
         let Some(file) = &self.preview else {
             let named = self.criteria.as_deref();
             return Ok(named.filter(|hash| *hash != "current").map(str::to_owned));
         };
-        let candidate = criteria::read(settings, file)?;
+        let candidate = criteria::read_for(reached, file)?;
         if candidate.kind != Kind::Session {
             return Err(CliError::usage(format!(
                 "--preview {}: these criteria are of kind {}, and sessions are rescored; try them with gavel evaluate \
@@ -147,7 +142,10 @@ impl Rescore {
                 candidate.kind
             )));
         }
-        let stored = client.add_criteria(&candidate.content).await?;
+        let judges = reached.client.judges().await?;
+        check_judge(&judges, &candidate.judge)
+            .map_err(|fault| CliError::usage(format!("--preview {}: {fault}", file.display())))?;
+        let stored = reached.client.add_criteria(&candidate.content).await?;
         Ok(Some(cell(&stored, "/criteria_hash")))
     }
 
@@ -223,6 +221,25 @@ async fn is_wanted(plan: &Value) -> Result<bool, CliError> {
         line.trim().to_ascii_lowercase().as_str(),
         "y" | "yes"
     ))
+}
+
+/// Whether the service can ask a judge, of whom it lists the entries and their known models: what it can't ask isn't worth storing.
+fn check_judge(judges: &Value, judge: &str) -> Result<(), String> {
+    let entry = judge.split(':').next().unwrap_or(judge);
+    let items = list(judges, "/items");
+    let of = |name: &str| items.iter().find(|item| item["name"] == name);
+    let Some(listed) = of(judge).or_else(|| of(entry)) else {
+        let known: Vec<String> = items.iter().map(|item| cell(item, "/name")).collect();
+        return Err(format!(
+            "the service has no judge {judge:?}: name one of its own in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER where this \
+             command runs; known: {}",
+            known.join(", ")
+        ));
+    };
+    match listed["configured"] == json!(false) {
+        true => Err(format!("judge {judge:?}: {}", cell(listed, "/remedy"))),
+        false => Ok(()),
+    }
 }
 
 /// The ids of a file, one a line; - is stdin. Empty lines and what follows a # are passed over.
