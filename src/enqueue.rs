@@ -431,6 +431,7 @@ fn accepted_row(new: NewJob) -> Job {
         triggered_by: new.triggered_by,
         batch: new.batch,
         budgeted: false,
+        on_demand: false,
         result: None,
         simulated: false,
         usage: crate::job::Usage {

@@ -370,6 +370,11 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<PauseView> {
     let by = batch.paused_by.unwrap_or(PausedBy::Operator);
     let reason = match by {
         PausedBy::Operator => "somebody paused it: resume it, and it goes on".to_owned(),
+        PausedBy::Budget if batch.budget_usd > Some(usage.spent_usd) => format!(
+            "a call without a price was made: what {} runs cost isn't known, so no budget holds; give its model a price \
+             (llm_providers.yaml) and resume it, or take the budget away",
+            usage.unpriced
+        ),
         PausedBy::Budget => format!(
             "it has spent {:.4} of {} USD: give it a larger budget, and it goes on",
             usage.spent_usd,

@@ -229,7 +229,7 @@ impl Lanes {
 
     /// Who paused a job's batch; `None`: nobody, or it is in none.
     fn paused_by(&self, job: &Job) -> Option<PausedBy> {
-        let id = job.batch?.batch_id;
+        let id = job.batch.filter(|_| !job.on_demand)?.batch_id;
         let mut paused = self.paused.iter();
         paused.find(|(paused, _)| *paused == id).map(|(_, by)| *by)
     }

@@ -38,6 +38,10 @@ impl JudgeTerms for FileTerms {
         Some(format!("{}:{}", spec.provider(), spec.model()))
     }
 
+    fn fallback(&self, judge: &str) -> Option<String> {
+        self.0.fallback(judge)
+    }
+
     fn prompt_tokens(
         &self,
         judge: &str,

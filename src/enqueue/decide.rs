@@ -79,6 +79,7 @@ mod tests {
             triggered_by: "test".to_owned(),
             batch: None,
             budgeted: false,
+            on_demand: false,
             result: None,
             simulated: false,
             usage: Usage::default(),

@@ -114,6 +114,16 @@ pub enum EnqueueError {
         "judge {0:?} has no price, so that nothing can be held against a budget: give its model a price under `prices` in llm_providers.yaml, or leave budget_usd out"
     )]
     Unpriced(String),
+    /// A judge whose fallback's calls have no price.
+    #[error(
+        "judge {judge:?} falls back to {fallback:?}, which has no price, so that no budget holds: give it one under `prices` in llm_providers.yaml, or leave budget_usd out"
+    )]
+    UnpricedFallback {
+        /// The judge that is asked.
+        judge: String,
+        /// The judge that is asked what that one declines.
+        fallback: String,
+    },
     /// A judge whose replies can't be fetched ahead.
     #[error(
         "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"

@@ -144,12 +144,29 @@ impl Enqueue {
         Ok(batch)
     }
 
-    /// Whether what a judge's calls cost can be known.
+    /// Whether what a judge's calls cost can be known, those included that its fallback answers.
+    ///
+    /// # Errors
+    /// `Unpriced` and `UnpricedFallback` if not.
     pub fn check_price(&self, judge: &str) -> Result<(), EnqueueError> {
-        match self.terms.terms(judge) {
-            Some(terms) if terms.priced => Ok(()),
-            Some(_) | None => Err(EnqueueError::Unpriced(judge.to_owned())),
+        let priced = |judge: &str| self.terms.terms(judge).is_some_and(|terms| terms.priced);
+        if !priced(judge) {
+            return Err(EnqueueError::Unpriced(judge.to_owned()));
         }
+        match self.unpriced_fallback(judge) {
+            None => Ok(()),
+            Some(fallback) => Err(EnqueueError::UnpricedFallback {
+                judge: judge.to_owned(),
+                fallback,
+            }),
+        }
+    }
+
+    /// The fallback of a judge, if what its calls cost can't be known.
+    fn unpriced_fallback(&self, judge: &str) -> Option<String> {
+        let fallback = self.terms.fallback(judge)?;
+        let priced = self.terms.terms(&fallback)?.priced;
+        (!priced).then_some(fallback)
     }
 
     /// The judges whose calls a batch pays for: those of its plan, else the one that its criteria name.

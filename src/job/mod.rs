@@ -230,6 +230,8 @@ pub struct Job {
     pub triggered_by: String,
     /// The batch that it is an item of.
     pub batch: Option<BatchPlace>,
+    /// Whether somebody asked for it by itself: then it runs though its batch is paused, and outlives a cancelled one.
+    pub on_demand: bool,
     /// Whether that batch had a budget when a worker claimed this; `false` in any other reading.
     pub budgeted: bool,
     /// The kind's result, as the API shows it; of a failed job what was computed all the same, with `status: incomplete`.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::error::ErrorClass;
 
-/// Tokens and money of one call.
+/// Tokens and money of one call, or of several.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CallUsage {
     /// Prompt tokens, cached ones included.
@@ -16,8 +16,10 @@ pub struct CallUsage {
     pub tokens_in_cached: i64,
     /// Reply tokens, hidden reasoning included.
     pub tokens_out: i64,
-    /// USD; `None` if the model has no price.
+    /// USD; `None` if a model has no price.
     pub cost_usd: Option<f64>,
+    /// USD of the calls whose model has one: what is owed at least.
+    pub known_usd: f64,
 }
 
 /// One call to a provider.

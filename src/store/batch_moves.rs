@@ -22,6 +22,20 @@ macro_rules! may_complete {
     };
 }
 
+/// A batch's failed items ($1) that may be queued again: they failed by $2, and nothing is active for their subject.
+macro_rules! retriable {
+    ($column:literal) => {
+        concat!(
+            "select ",
+            $column,
+            " from scoring_jobs f
+             where f.batch_id = $1 and f.state = 'failed' and f.finished_at <= $2
+               and (f.purpose <> 'score' or not exists (select 1 from scoring_jobs a where a.kind = f.kind
+                    and a.subject_id = f.subject_id and a.finished_at is null and a.purpose = 'score'))"
+        )
+    };
+}
+
 /// How many items one statement cancels, or queues again.
 const SLICE: i64 = 1_000;
 
@@ -117,7 +131,8 @@ impl Store {
         self.moved(id, moved, BatchState::Running).await
     }
 
-    /// Stops a batch that runs, or expands while it runs: none of its items begins, those that run end.
+    /// Stops a batch that runs, or expands while it runs: none of its items begins, those that run end. One that its budget has
+    /// stopped stays so whatever becomes of the budget.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -126,7 +141,8 @@ impl Store {
         let statement = sql!(
             concat!(
                 "update scoring_batches set state = 'paused', halted = true, paused_by = 'operator'
-                 where batch_id = $1 and (state = 'running' or (state = 'expanding' and origin = 'rescore')) returning ",
+                 where batch_id = $1 and (state = 'running' or (state = 'expanding' and origin = 'rescore')
+                    or (state = 'paused' and paused_by = 'budget')) returning ",
                 columns!()
             ),
             id
@@ -159,7 +175,8 @@ impl Store {
         self.moved(id, moved, BatchState::Running).await
     }
 
-    /// Cancels a batch that runs, is paused, or expands while it runs, with all its items that haven't ended. What it came to until then stays.
+    /// Cancels a batch that runs, is paused, or expands while it runs, with all its items that haven't ended, but for those that
+    /// somebody asked for by themselves. What it came to until then stays.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; if the batch is cancelled by then, its items are by
@@ -205,12 +222,19 @@ impl Store {
             "update scoring_jobs set state = 'cancelled', finished_at = $2, wait_reason = null, wait_until = null,
                 waiting_since = null
              where state in ('queued', 'waiting', 'running') and job_id in (
-                select job_id from scoring_jobs where batch_id = $1 and finished_at is null limit $3)",
+                select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit $3)",
             id,
             now,
             SLICE
         );
-        while self.db.execute(ATTEMPTED, &items).await? > 0 {}
+        let left = sql!(
+            "select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit 1",
+            id
+        );
+        // A statement that waited for another canceller's may find its slice ended, and others left.
+        while self.db.execute(ATTEMPTED, &items).await? > 0
+            || !self.db.read(ATTEMPTED, &left).await?.is_empty()
+        {}
         let picks = sql!("delete from scoring_batch_picks where batch_id = $1", id);
         self.db.execute(ATTEMPTED, &picks).await?;
         let done = sql!(
@@ -296,22 +320,23 @@ impl Store {
                 "update scoring_batches set finished_at = null, reopened = reopened + 1, figures = null,
                     state = case when state = 'completed' then 'running' else state end
                  where batch_id = $1 and (state in ('running', 'paused', 'completed') or (state = 'expanding' and origin = 'rescore'))
-                   and exists (select 1 from scoring_jobs f where f.batch_id = $1 and f.state = 'failed') returning ",
+                   and exists (",
+                retriable!("1"),
+                ") returning ",
                 columns!()
             ),
-            id
+            id,
+            before
         );
         let again = sql!(
-            "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
+            concat!("update scoring_jobs set state = 'queued', on_demand = false, finished_at = null, lane = coalesce(judge, 'none'),
                 attempts = 0, losses = 0, retries = 0, due_at = $3, worker_id = null, wait_reason = null,
                 wait_until = null, waiting_since = null, error_class = null, error = null, result = null
-             where job_id in (
-                select f.job_id from scoring_jobs f
-                where f.batch_id = $1 and f.state = 'failed' and f.finished_at <= $2
-                  and (f.purpose <> 'score' or not exists (select 1 from scoring_jobs a where a.kind = f.kind and a.subject_id = f.subject_id
-                        and a.finished_at is null and a.purpose = 'score'))
-                order by f.item_no limit $4)
-             returning job_id, lane, priority, due_at",
+             where job_id in (",
+                retriable!("f.job_id"),
+                " order by f.item_no limit $4)
+             returning job_id, lane, priority, due_at"
+            ),
             id,
             before,
             now,

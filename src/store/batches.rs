@@ -17,12 +17,13 @@ use super::sql::{Row, Sql, decode, sql};
 use super::{BatchFigures, Store, StoreError};
 use crate::job::{JobId, Kind, Purpose, text_enum};
 
-/// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped. Postgres reads
+/// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped, or somebody asked
+/// for them by themselves. Postgres reads
 /// the few that are stopped once for the statement, and not at all if no row has a batch. One whose replies are fetched ahead is
 /// stopped until they are here, whatever else lets it go on, but for items that somebody waits for: those are asked as ever.
 macro_rules! not_halted {
     () => {
-        "(batch_id is null or (batch_id not in (select b.batch_id from scoring_batches b where b.halted)
+        "(batch_id is null or on_demand or (batch_id not in (select b.batch_id from scoring_batches b where b.halted)
             and (priority = 'interactive'
                 or batch_id not in (select b.batch_id from scoring_batches b where b.economy = 'asked'))))"
     };

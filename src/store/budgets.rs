@@ -86,7 +86,7 @@ impl Store {
     /// `Unavailable` when the database is away; what was found is answered by the next call.
     pub async fn spent_batches(&self) -> Result<Vec<(Uuid, Kind)>, StoreError> {
         const ATTEMPTED: &str = "looking for batches that have spent their budget";
-        let mut statement = pause_statement();
+        let mut statement = pause_statement(Vec::new());
         statement.push(" and finished_at is null returning batch_id, kind");
         let rows = self.db.write(ATTEMPTED, &statement).await?;
         let late = paused(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
@@ -224,7 +224,7 @@ pub(super) async fn add_usage(
             continue;
         }
         let sum = used.entry((batch_id, record.fence.worker_id)).or_default();
-        sum.spent_usd += usage.cost_usd.unwrap_or(0.0);
+        sum.spent_usd += record.known_usd;
         sum.unpriced += i64::from(usage.cost_usd.is_none());
         sum.tokens_in += usage.tokens_in;
         sum.tokens_out += usage.tokens_out;
@@ -236,13 +236,14 @@ pub(super) async fn add_usage(
 }
 
 /// Adds what was used, by batch and worker, to what the batches have spent; pauses and answers those that have come to their
-/// budget.
+/// budget, and those with a budget that nobody can hold any more: what a run without a price cost isn't known.
 pub(super) async fn spend(
     tx: &mut Tx<'_>,
     used: &BTreeMap<(Uuid, Uuid), BatchUsage>,
 ) -> sqlx::Result<Vec<(Uuid, Kind)>> {
     tx.execute(&add_statement(used)).await?;
-    let mut statement = pause_statement();
+    let unpriced = used.iter().filter(|(_, usage)| usage.unpriced > 0);
+    let mut statement = pause_statement(unpriced.map(|((batch_id, _), _)| *batch_id).collect());
     statement.push(" and batch_id in ");
     statement.push_list(used.keys().map(|(batch_id, _)| *batch_id));
     statement.push(" returning batch_id, kind");
@@ -280,16 +281,22 @@ fn add_statement(used: &BTreeMap<(Uuid, Uuid), BatchUsage>) -> Sql {
     statement
 }
 
-/// Stops batches that have items left and have spent their budget; to be narrowed.
-fn pause_statement() -> Sql {
-    sql!(concat!(
+/// Stops batches that have items left and a budget, if they have spent it or are among `unpriced`; to be narrowed.
+fn pause_statement(unpriced: Vec<Uuid>) -> Sql {
+    let mut statement = sql!(concat!(
         "update scoring_batches set state = 'paused', halted = true, paused_by = 'budget'
          where budget_usd is not null
            and ((state = 'expanding' and origin = 'rescore') or (state = 'running' and exists (
                 select 1 from scoring_jobs j where j.batch_id = scoring_batches.batch_id and j.finished_at is null)))
-           and budget_usd <= ",
+           and (budget_usd <= ",
         spent!()
-    ))
+    ));
+    if !unpriced.is_empty() {
+        statement.push(" or batch_id in ");
+        statement.push_list(unpriced);
+    }
+    statement.push(")");
+    statement
 }
 
 /// The budget, and where it leads: one that was paused for its budget goes on, one that runs is paused, the rest stay.

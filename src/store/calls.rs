@@ -284,6 +284,7 @@ fn call(row: &Row) -> sqlx::Result<CallRecord> {
             tokens_in_cached: row.get("tokens_in_cached")?,
             tokens_out: row.get("tokens_out")?,
             cost_usd: row.get("cost_usd")?,
+            known_usd: row.get::<Option<f64>>("cost_usd")?.unwrap_or(0.0),
         },
         reply: row.get("reply")?,
     })

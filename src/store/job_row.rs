@@ -10,7 +10,7 @@ macro_rules! job_columns {
     () => {
         "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, claim_no, attempts, losses, retries, \
          wait_reason, wait_until, waiting_since, due_at, worker_id, error_class, error, criteria_hash, force_rescore, \
-         triggered_by, batch_id, item_no, result, simulated, tokens_in, tokens_out, cost_usd, created_at, started_at, finished_at"
+         triggered_by, batch_id, item_no, on_demand, result, simulated, tokens_in, tokens_out, cost_usd, created_at, started_at, finished_at"
     };
 }
 pub(super) use job_columns;
@@ -69,6 +69,7 @@ pub(super) fn job(row: &Row) -> sqlx::Result<Job> {
             })
             .transpose()?,
         budgeted: false,
+        on_demand: row.get("on_demand")?,
         result: row.json("result")?,
         simulated: row.get("simulated")?,
         usage: Usage {

@@ -188,7 +188,8 @@ impl Store {
         Ok(Some(ahead + 1))
     }
 
-    /// Raises a queued or waiting job to interactive, and sets `force_rescore` if `force`. `None`: it is neither now.
+    /// Raises a queued or waiting job to interactive, lets it run though its batch is paused, and sets `force_rescore` if
+    /// `force`. `None`: it is neither now.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -200,7 +201,7 @@ impl Store {
         };
         let statement = sql!(
             concat!(
-                "update scoring_jobs set priority = 'interactive', force_rescore = (force_rescore or $2)
+                "update scoring_jobs set priority = 'interactive', on_demand = true, force_rescore = (force_rescore or $2)
                  where job_id = $1 and state in ('queued', 'waiting') returning ",
                 job_columns!()
             ),
@@ -267,7 +268,7 @@ impl Store {
     async fn retry_once(&self, id: JobId, now: DateTime<Utc>) -> Result<Retried, StoreError> {
         let statement = sql!(
             "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
-                priority = 'interactive', attempts = 0, losses = 0, retries = 0, due_at = $2, worker_id = null,
+                priority = 'interactive', on_demand = true, attempts = 0, losses = 0, retries = 0, due_at = $2, worker_id = null,
                 wait_reason = null, wait_until = null, waiting_since = null, error_class = null, error = null, result = null
              where job_id = $1 and state = 'failed' returning job_id",
             id.0,

@@ -40,6 +40,7 @@ const COMMON: &[Version] = &[
     version!(15, "asked_keys", "0015_asked_keys"),
     version!(16, "days", "0016_days"),
     version!(19, "latency", "0019_latency"),
+    version!(20, "on_demand", "0020_on_demand"),
 ];
 
 const POSTGRES: &[Version] = &[

@@ -13,7 +13,9 @@ const ANSWERED: i64 = 500;
 /// How far back a pace is looked at.
 const LATELY: TimeDelta = TimeDelta::minutes(10);
 /// The most ends that are looked at for it.
-const ENDS: i64 = 10_000;
+const ENDS: i64 = 2_000;
+/// Less time than this says nothing of a pace, seconds.
+const LEAST_BUSY_S: f64 = 0.05;
 
 /// What a session's job used that ended with a score.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +37,7 @@ pub struct PastRun {
 pub struct RecentPace {
     /// How many.
     pub jobs: i64,
-    /// Jobs a second from the first end to the last, so that the time behind them, in which there was nothing to do, doesn't
-    /// count; `None`: there are no two.
+    /// Jobs a second of the time in which any of them ran: idle time doesn't count. `None`: there is none.
     pub per_s: Option<f64>,
 }
 
@@ -75,34 +76,36 @@ impl Store {
     ) -> Result<RecentPace, StoreError> {
         const ATTEMPTED: &str = "reading how fast a judge's jobs ended";
         let statement = sql!(
-            "select count(*) as jobs, min(finished_at) as oldest, max(finished_at) as newest from (
-                select finished_at from scoring_jobs
-                where finished_at >= $2 and kind = 'session' and judge = $1 and state = 'succeeded' and tokens_out > 0
-                order by finished_at desc limit $3) lately",
+            "select started_at, finished_at from scoring_jobs
+             where finished_at >= $2 and started_at is not null and kind = 'session' and judge = $1
+               and state = 'succeeded' and tokens_out > 0
+             order by finished_at desc limit $3",
             judge,
             now - LATELY,
             ENDS
         );
         let rows = self.db.read(ATTEMPTED, &statement).await?;
-        let pace = |row: &Row| {
-            let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
-            let newest: Option<DateTime<Utc>> = row.get("newest")?;
-            let jobs = row.get("jobs")?;
-            Ok(RecentPace {
-                jobs,
-                per_s: oldest.zip(newest).and_then(|(oldest, newest)| {
-                    // The first end only says when the others began to count.
-                    let behind = u32::try_from(jobs - 1).ok().filter(|behind| *behind > 0)?;
-                    Some(f64::from(behind) / (newest - oldest).as_seconds_f64().max(1.0))
-                }),
-            })
-        };
-        let found = rows.first().map(pace).transpose();
-        let found: Option<RecentPace> = found.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        Ok(found.unwrap_or(RecentPace {
-            jobs: 0,
-            per_s: None,
-        }))
+        let run = |row: &Row| Ok((row.get("started_at")?, row.get("finished_at")?));
+        let runs: sqlx::Result<Vec<(DateTime<Utc>, DateTime<Utc>)>> =
+            rows.iter().map(run).collect();
+        Ok(pace(runs.map_err(|e| StoreError::of(ATTEMPTED, &e))?))
+    }
+}
+
+/// The pace of runs, by when each began and ended.
+fn pace(mut runs: Vec<(DateTime<Utc>, DateTime<Utc>)>) -> RecentPace {
+    runs.sort_unstable();
+    let (mut busy, mut behind) = (TimeDelta::zero(), None);
+    for (began, ended) in &runs {
+        let from = behind.map_or(*began, |behind| *began.max(&behind));
+        busy += (*ended - from).max(TimeDelta::zero());
+        behind = Some(behind.map_or(*ended, |behind| *ended.max(&behind)));
+    }
+    let jobs = u32::try_from(runs.len()).unwrap_or(u32::MAX);
+    let busy = busy.as_seconds_f64().max(LEAST_BUSY_S);
+    RecentPace {
+        jobs: i64::from(jobs),
+        per_s: (jobs > 0).then(|| f64::from(jobs) / busy),
     }
 }
 

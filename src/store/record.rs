@@ -130,6 +130,8 @@ pub struct Record {
     /// What this run's calls used; added to the row's. A cost of `None` beside tokens makes the row's cost unknown for good;
     /// without tokens it leaves the row's as it is.
     pub usage: Usage,
+    /// USD of those of its calls whose price is known, what its batch has spent at least.
+    pub known_usd: f64,
     /// When it ended.
     pub at: DateTime<Utc>,
 }

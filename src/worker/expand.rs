@@ -2,13 +2,16 @@
 //!
 //! Steps are short and have pauses as long as themselves between them: on SQLite nobody else writes during one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::clock::Clock;
+use crate::queue::{Push, Queue};
 use crate::store::{Dialect, Expanded, Store, StoreError};
 
 /// How often it looks while nothing expands.
@@ -16,14 +19,30 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds of steps.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How many of a batch's first items are pushed at once; rescue pushes the others, as the queue has room for them.
+const PUSHED: u32 = 1_000;
+
 /// Expands until told to stop.
 pub(super) struct Expansion {
-    pub(super) store: Arc<Store>,
-    pub(super) clock: Arc<dyn Clock>,
+    store: Arc<Store>,
+    queue: Arc<dyn Queue>,
+    clock: Arc<dyn Clock>,
+    /// Batches whose first items this worker has pushed.
+    pushed: HashSet<Uuid>,
 }
 
 impl Expansion {
-    pub(super) async fn run(self, stop: CancellationToken) {
+    /// Builds the expansion of one worker.
+    pub(super) fn new(store: Arc<Store>, queue: Arc<dyn Queue>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            store,
+            queue,
+            clock,
+            pushed: HashSet::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             let began = Instant::now();
             let pause = match self.round().await {
@@ -42,14 +61,22 @@ impl Expansion {
     }
 
     /// One step of each, so that a large one doesn't hold up the others.
-    async fn round(&self) -> Result<Round, StoreError> {
+    async fn round(&mut self) -> Result<Round, StoreError> {
         let mut round = Round::Nothing;
-        for batch_id in self.store.expanding_backlogs().await? {
+        let expanding = self.store.expanding_backlogs().await?;
+        self.pushed.retain(|batch_id| expanding.contains(batch_id));
+        for batch_id in expanding {
             let stepped = self.store.expand(batch_id, self.step(), self.clock.now());
             match stepped.await {
-                Ok(Expanded::Part(_)) => round = Round::More,
+                Ok(Expanded::Part(items)) => {
+                    round = Round::More;
+                    if items > 0 {
+                        self.push(batch_id).await?;
+                    }
+                }
                 Ok(Expanded::Whole(batch)) => {
                     tracing::info!(%batch_id, items = batch.total, "a rescore has all its items");
+                    self.push(batch_id).await?;
                 }
                 Ok(Expanded::Stopped) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
@@ -58,6 +85,29 @@ impl Expansion {
             }
         }
         Ok(round)
+    }
+
+    /// Pushes the first items of a batch, once: rescue leaves young rows to such a push.
+    async fn push(&mut self, batch_id: Uuid) -> Result<(), StoreError> {
+        if !self.pushed.insert(batch_id) {
+            return Ok(());
+        }
+        let items = self.store.first_items(batch_id, PUSHED).await?;
+        let pushes: Vec<Push> = items
+            .into_iter()
+            .map(|item| Push {
+                id: item.job_id,
+                lane: item.lane,
+                priority: item.priority,
+                due_at: None,
+            })
+            .collect();
+        if !pushes.is_empty()
+            && let Err(error) = self.queue.push(&pushes).await
+        {
+            tracing::debug!(%batch_id, %error, "not pushed; rescue will push it");
+        }
+        Ok(())
     }
 
     /// About how many jobs a step inserts.

@@ -262,10 +262,11 @@ fn rescue(parts: &WorkerParts, options: &WorkerOptions, brakes: Arc<Brakes>) -> 
 }
 
 fn expansion(parts: &WorkerParts) -> Expansion {
-    Expansion {
-        store: parts.store.clone(),
-        clock: parts.clock.clone(),
-    }
+    Expansion::new(
+        parts.store.clone(),
+        parts.queue.clone(),
+        parts.clock.clone(),
+    )
 }
 
 fn economy(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> EconomyLane {

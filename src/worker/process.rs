@@ -76,7 +76,7 @@ impl Pipeline {
     pub async fn process(&self, job: &Job) -> Record {
         let mut spent = Spent {
             retries: job.retries,
-            usage: no_usage(),
+            ..Spent::default()
         };
         let ending = match self.judge_it(job, &mut spent).await {
             Ok(ending) | Err(ending) => ending,
@@ -90,7 +90,7 @@ impl Pipeline {
             job,
             Spent {
                 retries: job.retries,
-                usage: no_usage(),
+                ..Spent::default()
             },
             Ending::Requeued,
         )
@@ -106,7 +106,7 @@ impl Pipeline {
             job,
             Spent {
                 retries: job.retries,
-                usage: no_usage(),
+                ..Spent::default()
             },
             Ending::Failed(failure),
         )
@@ -354,6 +354,7 @@ impl Pipeline {
             ending,
             retries: spent.retries,
             usage: spent.usage,
+            known_usd: spent.known_usd,
             at: self.now(),
         }
     }
@@ -375,6 +376,17 @@ fn keep(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Cr
 struct Spent {
     retries: i32,
     usage: Usage,
+    known_usd: f64,
+}
+
+impl Default for Spent {
+    fn default() -> Self {
+        Self {
+            retries: 0,
+            usage: no_usage(),
+            known_usd: 0.0,
+        }
+    }
 }
 
 impl Spent {
@@ -387,6 +399,7 @@ impl Spent {
     fn bill(&mut self, usage: CallUsage) {
         self.usage.tokens_in += usage.tokens_in;
         self.usage.tokens_out += usage.tokens_out;
+        self.known_usd += usage.known_usd;
         self.usage.cost_usd = match (self.usage.cost_usd, usage.cost_usd) {
             (Some(before), Some(now)) => Some(before + now),
             (None, _) | (_, None) => None,

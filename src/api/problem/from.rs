@@ -52,7 +52,9 @@ impl From<EnqueueError> for ApiError {
             EnqueueError::UnknownJudge { place, .. } | EnqueueError::SameJudge { place, .. } => {
                 Self::fault(Refusal::Unprocessable, format!("/judges/{place}"), text)
             }
-            EnqueueError::Unpriced(_) => Self::fault(Refusal::Unprocessable, "/budget_usd", text),
+            EnqueueError::Unpriced(_) | EnqueueError::UnpricedFallback { .. } => {
+                Self::fault(Refusal::Unprocessable, "/budget_usd", text)
+            }
             EnqueueError::NoEconomy(_) => Self::fault(Refusal::Unprocessable, "/economy", text),
             EnqueueError::Store(error) => error.into(),
         }

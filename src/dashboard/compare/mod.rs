@@ -81,7 +81,7 @@ fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
     let (a, b) = (named(&pair.a), named(&pair.b));
     let newest_but = |other: Option<usize>| usize::from(other == Some(0));
     let after = b.unwrap_or_else(|| newest_but(a));
-    let before = a.unwrap_or_else(|| if after == 1 { 0 } else { 1 });
+    let before = a.unwrap_or(usize::from(after != 1));
     for (place, choice) in found.iter_mut().enumerate() {
         choice.before = place == before;
         choice.after = place == after;

@@ -38,6 +38,9 @@ pub trait JudgeTerms: Send + Sync {
     /// Its full name, entry and model: the same for all names of a judge; `None`: it can't be asked.
     fn full_name(&self, judge: &str) -> Option<String>;
 
+    /// Who is asked what this judge declines; `None`: nobody.
+    fn fallback(&self, judge: &str) -> Option<String>;
+
     /// How many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
     fn prompt_tokens(
         &self,

@@ -17,11 +17,13 @@ pub(super) fn of_reply(spec: &JudgeSpec, reply: &ProviderReply) -> CallUsage {
     let Some(tokens) = reply.usage else {
         return CallUsage::default();
     };
+    let cost_usd = price_of(&spec.entry().prices, &reply.model).map(|price| price.cost(tokens));
     CallUsage {
         tokens_in: tokens.input,
         tokens_in_cached: tokens.cached,
         tokens_out: tokens.output,
-        cost_usd: price_of(&spec.entry().prices, &reply.model).map(|price| price.cost(tokens)),
+        cost_usd,
+        known_usd: cost_usd.unwrap_or(0.0),
     }
 }
 
@@ -34,4 +36,5 @@ pub(super) fn add(sum: &mut CallUsage, call: CallUsage) {
         .cost_usd
         .zip(call.cost_usd)
         .map(|(sum, call)| sum + call);
+    sum.known_usd += call.known_usd;
 }

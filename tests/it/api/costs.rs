@@ -22,6 +22,7 @@ fn call(judge: &str, cost_usd: Option<f64>, ago: TimeDelta) -> CallRecord {
             tokens_in_cached: 0,
             tokens_out: 10,
             cost_usd,
+            known_usd: cost_usd.unwrap_or(0.0),
         },
         reply: None,
     }
@@ -110,6 +111,7 @@ async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
             tokens_out: 10,
             cost_usd,
         },
+        known_usd: cost_usd.unwrap_or(0.0),
         at: SystemClock.now(),
     };
     let ticket = server.store().record(record).await.unwrap();

@@ -25,6 +25,10 @@ pub(super) const FIRST: &str = "anything:first";
 pub(super) const NARROW: &str = "anything:narrow";
 
 impl JudgeTerms for Priced {
+    fn fallback(&self, _: &str) -> Option<String> {
+        None
+    }
+
     fn terms(&self, judge: &str) -> Option<Terms> {
         let known = judge == "judge-a";
         Some(Terms {

@@ -1,9 +1,6 @@
 //! A backlog from its request to its end, with workers.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use sqlx::{Connection, Executor};
 use uuid::Uuid;
 
 use super::on_every_setup;
@@ -11,7 +8,7 @@ use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::Home;
 use crate::support::judge_server::{Say, TOKENS_IN, TOKENS_OUT};
 use crate::support::sessions::session;
-use crate::support::wait::{eventually, stays};
+use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
@@ -24,12 +21,12 @@ on_every_setup!(
 );
 
 /// What a call costs: USD 1 and 2 for a million tokens.
-fn call_cost() -> f64 {
+pub(super) fn call_cost() -> f64 {
     let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
     f64::from(tokens) / 1e6
 }
 
-async fn ask(world: &World, body: Value) -> crate::support::client::Answer {
+pub(super) async fn ask(world: &World, body: Value) -> crate::support::client::Answer {
     world
         .api
         .send("POST", "/api/v1/rescore", Some(body), &[])
@@ -37,13 +34,13 @@ async fn ask(world: &World, body: Value) -> crate::support::client::Answer {
 }
 
 /// Asks for a backlog; answers its path.
-async fn rescore(world: &World, body: Value) -> String {
+pub(super) async fn rescore(world: &World, body: Value) -> String {
     let made = ask(world, body).await.expect(202);
     assert_eq!(made["origin"], "rescore");
     made["links"]["self"].as_str().unwrap().to_owned()
 }
 
-async fn put(world: &World, n: usize) -> Vec<Uuid> {
+pub(super) async fn put(world: &World, n: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     for _ in 0..n {
         ids.push(world.api.put(session()).await);
@@ -51,7 +48,12 @@ async fn put(world: &World, n: usize) -> Vec<Uuid> {
     ids
 }
 
-async fn until(world: &World, batch: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn until(
+    world: &World,
+    batch: &str,
+    what: &str,
+    is: impl Fn(&Value) -> bool,
+) -> Value {
     eventually(PATIENCE, what, || async {
         let found = world.api.get(batch).await.expect(200);
         adds_up(&found);
@@ -77,7 +79,7 @@ fn adds_up(batch: &Value) {
     assert_eq!(sum, batch["progress"]["total"], "{batch:#}");
 }
 
-async fn completed(world: &World, batch: &str) -> Value {
+pub(super) async fn completed(world: &World, batch: &str) -> Value {
     until(world, batch, "the batch is completed", |found| {
         found["state"] == "completed"
     })
@@ -227,41 +229,6 @@ async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home:
     let spent = done["spent_usd"].as_f64().unwrap();
     assert!((spent - 40.0 * call_cost()).abs() < 1e-9, "{spent}");
     drop(stream);
-    world.end().await;
-}
-
-/// A judge that answers at once, and a database that doesn't store what that cost: nothing beyond what is in hand is asked.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_budget_holds_while_the_database_is_slow() {
-    let Some(mut home) = Home::shared().await else {
-        eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
-        return;
-    };
-    home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let mut world = World::idle(home, Say::Score(70)).await;
-    put(&world, 20).await;
-    let url = world.home.get("DATABASE_URL").to_owned();
-    let mut blocker = sqlx::PgConnection::connect(&url).await.unwrap();
-    let mut lock = blocker.begin().await.unwrap();
-    lock.execute("lock table scoring_batch_usage in share row exclusive mode")
-        .await
-        .unwrap();
-    let at = rescore(&world, json!({"budget_usd": call_cost() / 2.0})).await;
-    world.work();
-    eventually(PATIENCE, "the first call", || async {
-        (world.judge.count() > 0).then_some(())
-    })
-    .await;
-    stays(Duration::from_millis(500), "one call is asked", || async {
-        world.judge.count() == 1
-    })
-    .await;
-    lock.rollback().await.unwrap();
-    until(&world, &at, "its budget is spent", |found| {
-        found["state"] == "paused" && found["counts"]["running"] == 0
-    })
-    .await;
-    assert_eq!(world.judge.count(), 1);
     world.end().await;
 }
 

@@ -3,6 +3,7 @@
 //! Every rule is tested on SQLite with the in-process queue, and on Postgres with Redis where there are servers.
 
 mod asking;
+mod backlog_stops;
 mod backlogs;
 mod batches;
 mod brakes;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
 use gavel::store::{
-    Added, BatchFigures, BatchFilter, BatchOrigin, BatchState, Ending, Moved, NewBatch,
+    Added, BatchFigures, BatchFilter, BatchOrigin, BatchState, Ending, Force, Moved, NewBatch,
     NewEvaluation, PausedBy, Store,
 };
 use serde_json::json;
@@ -248,6 +248,62 @@ async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_f
         store.complete_batch(id, now()).await.unwrap().unwrap();
         store.retry(items[0], now()).await.unwrap().unwrap();
         assert_eq!(state(store, id).await, BatchState::Running);
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 3).await;
+        store.pause_batch(id).await.unwrap();
+        let raised = store.raise(items[0], Force::AsIs).await.unwrap().unwrap();
+        assert!(raised.on_demand);
+        let due = store
+            .claim(&items, Uuid::now_v7(), now() + minutes(1))
+            .await
+            .unwrap();
+        let claimed: Vec<_> = due.iter().map(|job| job.job_id).collect();
+        assert_eq!(claimed, [items[0]], "the others wait");
+
+        store.raise(items[1], Force::AsIs).await.unwrap().unwrap();
+        store.cancel_batch(id, now()).await.unwrap();
+        let states = [
+            job(store, items[0]).await.state,
+            job(store, items[1]).await.state,
+            job(store, items[2]).await.state,
+        ];
+        let expected = [JobState::Running, JobState::Queued, JobState::Cancelled];
+        assert_eq!(states, expected);
+        record(store, &due[0], failed()).await;
+        let last = claim(store, items[1], Uuid::now_v7()).await;
+        record(store, &last, failed()).await;
+        store.cancel_items_left(now()).await.unwrap();
+        let figures = figures(store, id).await;
+        assert_eq!(figures.count(JobState::Failed), 2);
+        assert_eq!(figures.count(JobState::Cancelled), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_whose_failures_cannot_be_queued_again_stays_completed() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 1).await;
+        let run = claim(store, items[0], Uuid::now_v7()).await;
+        record(store, &run, failed()).await;
+        let done = store.complete_batch(id, now()).await.unwrap().unwrap();
+        // Its failure is of a time that isn't asked about.
+        let before = now() - minutes(60);
+        let (moved, queued) = store.retry_failed_items(id, before, now()).await.unwrap();
+        assert!(queued.is_empty());
+        let Moved::Already(batch) = moved else {
+            panic!("{moved:?}");
+        };
+        assert_eq!(
+            (batch.state, batch.finished_at),
+            (done.state, done.finished_at)
+        );
     }
 }
 

@@ -45,6 +45,7 @@ async fn spend(store: &Store, item: JobId, cost_usd: Option<f64>) {
         tokens_out: 10,
         cost_usd,
     };
+    end.known_usd = cost_usd.unwrap_or(0.0);
     assert_eq!(recorded(store, end).await, Recorded::Applied);
 }
 
@@ -127,14 +128,55 @@ async fn runs_whose_judge_reports_no_usage_are_counted_and_runs_without_a_call_a
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 2, Some(1.0)).await;
-        for (item, cost_usd) in items.iter().zip([None, Some(0.0)]) {
-            let run = claim(store, *item, Uuid::now_v7()).await;
-            let mut end = record_of(&run, failed());
+        let worker = Uuid::now_v7();
+        let runs = store.claim(&items, worker, now()).await.unwrap();
+        for (run, cost_usd) in runs.iter().zip([None, Some(0.0)]) {
+            let mut end = record_of(run, failed());
             end.usage.cost_usd = cost_usd;
             assert_eq!(recorded(store, end).await, Recorded::Applied);
         }
         let usage = store.batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (0.0, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_counts() {
+    for test in support::stores().await {
+        let store = &test.store;
+        // The first judge declined at a price, its fallback answered without one.
+        for (budget, stands) in [(Some(1.0), SPENT), (None, RUNS)] {
+            let (id, items) = running(store, 3, budget).await;
+            let run = claim(store, items[0], Uuid::now_v7()).await;
+            let mut end = record_of(&run, failed());
+            end.usage = Usage {
+                tokens_in: 200,
+                tokens_out: 20,
+                cost_usd: None,
+            };
+            end.known_usd = 0.25;
+            assert_eq!(recorded(store, end).await, Recorded::Applied);
+            let usage = store.batch_usage(id).await.unwrap();
+            assert_eq!((usage.spent_usd, usage.unpriced), (0.25, 1));
+            assert_eq!(standing(store, id).await, stands);
+            // It goes on if somebody says so, until the next such run.
+            if budget.is_some() {
+                store.resume_batch(id, now()).await.unwrap();
+                assert_eq!(standing(store, id).await, RUNS);
+                assert!(
+                    store
+                        .spent_batches()
+                        .await
+                        .unwrap()
+                        .contains(&(id, Kind::Query))
+                );
+                assert_eq!(standing(store, id).await, RUNS);
+                spend(store, items[1], Some(0.25)).await;
+                assert_eq!(standing(store, id).await, RUNS);
+                spend(store, items[2], None).await;
+                assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+            }
+        }
     }
 }
 
@@ -147,6 +189,17 @@ async fn an_operators_pause_stays_whatever_the_budget() {
         store.pause_batch(id).await.unwrap();
         store.set_budget(id, Some(5.0), now()).await.unwrap();
         let paused = (BatchState::Paused, Some(PausedBy::Operator));
+        assert_eq!(standing(store, id).await, paused);
+        store.resume_batch(id, now()).await.unwrap();
+        assert_eq!(standing(store, id).await, RUNS);
+
+        // One that its budget has stopped already is the operator's from then on.
+        let (id, items) = running(store, 3, Some(1.0)).await;
+        spend(store, items[0], Some(1.0)).await;
+        assert_eq!(standing(store, id).await, SPENT);
+        store.pause_batch(id).await.unwrap();
+        assert_eq!(standing(store, id).await, paused);
+        store.set_budget(id, Some(5.0), now()).await.unwrap();
         assert_eq!(standing(store, id).await, paused);
         store.resume_batch(id, now()).await.unwrap();
         assert_eq!(standing(store, id).await, RUNS);

@@ -1,0 +1,1 @@
+alter table scoring_jobs drop column on_demand;
