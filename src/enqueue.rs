@@ -26,8 +26,8 @@ use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
 pub use self::rescore::{
-    CostRange, Estimate, JudgeTerms, Pace, PaceOf, PlannedJudge, Rescore, RescorePlan, SkippedPlan,
-    Terms, TokenRange, TokensFrom,
+    CostRange, Estimate, JudgeTerms, Pace, PaceOf, PlannedJudge, PromptTokens, Rescore,
+    RescorePlan, SkippedPlan, Terms, TokenRange, TokensFrom,
 };
 use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};

@@ -177,7 +177,7 @@ pub(super) struct BatchView {
     pub(super) budget_usd: Option<f64>,
     /// USD of its judge calls so far, as far as models have prices; retries of its items included. It is what a budget is held against.
     pub(super) spent_usd: f64,
-    /// Runs of its items with calls that have no price: with any, it has spent more than `spent_usd`.
+    /// Runs of its items, not calls, of which some call has no price: with any, it has spent more than `spent_usd`.
     pub(super) unpriced_calls: i64,
     /// Tokens of its judge calls so far.
     pub(super) tokens: BatchTokens,

@@ -89,7 +89,8 @@ pub(super) struct RescoreRequest {
     pub(super) filter: RescoreFilter,
     /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
     pub(super) criteria_hash: Option<String>,
-    /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over.
+    /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over. Those that the filter finds
+    /// by `scored: failed` are scored in any case.
     #[serde(default)]
     pub(super) force_rescore: bool,
     /// Answers what it would come to, and does nothing.
@@ -114,7 +115,7 @@ pub(super) struct RescoreRequest {
     /// `repeat` only: how often each session is judged, 2-20.
     #[schema(minimum = 2, maximum = 20)]
     pub(super) repeats: Option<u32>,
-    /// `jury` only: who judges each session once, 2-9 names.
+    /// `jury` only: who judges each session once, 2-9 names of as many judges.
     pub(super) judges: Option<Vec<String>>,
 }
 

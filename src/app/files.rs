@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::AppError;
+use crate::clock::{Clock as _, SystemClock};
 use crate::config::{self, Settings, yaml};
 use crate::enqueue::CurrentCriteria;
 use crate::job::Kind;
@@ -76,6 +77,10 @@ fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
             .map_err(|error| error.to_string())
     };
     Providers::from_value(&value, &key_file)
+        .and_then(|providers| {
+            providers.check_dates(SystemClock.now())?;
+            Ok(providers)
+        })
         .map_err(|error| file.fault(&error.path, &error.message))
 }
 

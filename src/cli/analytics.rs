@@ -47,7 +47,7 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
-    /// How scores move over time, by criteria
+    /// How scores move over time, by criteria; the last 30 periods unless --days says otherwise
     Trend {
         /// day, week or month
         #[arg(long, default_value = "day", value_name = "PERIOD")]

@@ -26,6 +26,8 @@ pub(super) enum Voice {
 pub(super) struct Context {
     /// The settings.
     pub(super) settings: Settings,
+    /// Whether the default judge was named here, by a flag, the environment or a file: else it is the built-in one.
+    pub(super) names_default_judge: bool,
 }
 
 impl Context {
@@ -46,8 +48,13 @@ impl Context {
         for warning in &settings_and_warnings.warnings {
             tracing::warn!("{warning}");
         }
+        let names_default_judge = settings_and_warnings
+            .values
+            .iter()
+            .any(|one| one.key == "default_llm_provider" && one.origin != "default");
         Ok(Self {
             settings: settings_and_warnings.settings,
+            names_default_judge,
         })
     }
 

@@ -44,7 +44,7 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
-    /// Check and store a definition, without making it current
+    /// Check and store a definition, without making it current; its ${VARIABLES} are filled in here, also with --server
     Add {
         /// Criteria file (YAML)
         file: PathBuf,
@@ -195,7 +195,7 @@ fn check(global: &Global, file: &Path, as_json: bool) -> Result<Exit, CliError> 
 
 async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliError> {
     let command = async |reached: Reached<'_>| {
-        let criteria = read(&reached.context.settings, file)?;
+        let criteria = read_for(&reached, file)?;
         let answer = reached.client.add_criteria(&criteria.content).await?;
         if common.json {
             output::json(&answer)?;
@@ -219,12 +219,46 @@ async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliE
     common.reach.run(global, Needs::Store, command).await
 }
 
+/// Reads a criteria file that a service is to judge by. Its variables are filled in here. Where the service is another process, the
+/// built-in default judge of this one says nothing of it: the judge must have been named.
+pub(super) fn read_for(reached: &Reached<'_>, file: &Path) -> Result<Criteria, CliError> {
+    const DEFAULT_JUDGE: &str = "DEFAULT_LLM_PROVIDER";
+    let context = reached.context;
+    if reached.is_remote && !context.names_default_judge {
+        let (name, text) = text_of(file)?;
+        let env = env_with_default(&context.settings);
+        let with = |judge: &str| {
+            let env = |variable: &str| match variable {
+                DEFAULT_JUDGE => Some(judge.to_owned()),
+                other => env(other),
+            };
+            resolve(&name, &text, &env)
+        };
+        // What two default judges make a difference to is left to the default one.
+        if with("one") != with("another") {
+            let message = format!(
+                "{DEFAULT_JUDGE} is not set here, and the service's own is not known here: set it to the service's, or name the \
+                 judge in the file"
+            );
+            let fault = FileError::at_path(&name, &text, "scoring.llm_provider", message);
+            return Err(CliError::usage(fault.to_string()));
+        }
+    }
+    read(&context.settings, file)
+}
+
 /// Reads a criteria file as the service would.
 pub(super) fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
+    let (name, text) = text_of(file)?;
+    parse(settings, &name, &text).map_err(CliError::usage)
+}
+
+/// A file's name and text.
+fn text_of(file: &Path) -> Result<(String, String), CliError> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file)
         .map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
-    parse(settings, &name, &text).map_err(CliError::usage)
+    Ok((name, text))
 }
 
 /// Reads a criteria file as the service would; a fault is named by its line.

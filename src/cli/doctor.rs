@@ -17,6 +17,7 @@ use super::criteria;
 use super::outcome::{CliError, Exit};
 use super::output;
 use crate::app::Providers;
+use crate::clock::{Clock as _, SystemClock};
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{LLM_PROVIDERS, Settings, criteria_file, env_with_default};
 use crate::job::Kind;
@@ -161,7 +162,11 @@ fn providers_of(settings: &Settings) -> Result<Providers, String> {
             .map(|key| key.trim().to_owned())
             .map_err(|error| error.to_string())
     };
-    Providers::from_value(&value, &key_file).map_err(|error| {
+    let providers = Providers::from_value(&value, &key_file).and_then(|providers| {
+        providers.check_dates(SystemClock.now())?;
+        Ok(providers)
+    });
+    providers.map_err(|error| {
         let message = format!("{}: {}", error.path, error.message);
         FileError::at_path(&name, &text, &error.path, message).to_string()
     })

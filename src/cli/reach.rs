@@ -92,6 +92,8 @@ pub(super) struct Reached<'a> {
     pub(super) context: &'a Context,
     /// Whether this process is the service, and runs the jobs itself.
     pub(super) works_here: bool,
+    /// Whether the service is another process, with an environment of its own.
+    pub(super) is_remote: bool,
 }
 
 impl ReachArgs {
@@ -151,6 +153,7 @@ impl ReachArgs {
                 client: &client,
                 context: &context,
                 works_here: false,
+                is_remote: true,
             };
             let work = async {
                 tokio::select! {
@@ -169,6 +172,7 @@ impl ReachArgs {
             client: &here.client,
             context: &context,
             works_here,
+            is_remote: false,
         };
         let part = if works_here {
             Part::Worker

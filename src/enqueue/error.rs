@@ -97,6 +97,18 @@ pub enum EnqueueError {
         /// What is wrong, and the remedy.
         problem: JudgeProblem,
     },
+    /// The request names a judge by two of its names.
+    #[error("judge {judge:?} is {other:?} by another name ({full_name}): each judge has one vote")]
+    SameJudge {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// The name.
+        judge: String,
+        /// The name before it.
+        other: String,
+        /// Entry and model.
+        full_name: String,
+    },
     /// There is nothing that a budget could be held against.
     #[error(
         "judge {0:?} has no price, so that nothing can be held against a budget: give its model a price under `prices` in llm_providers.yaml, or leave budget_usd out"

@@ -10,18 +10,20 @@ mod figures;
 mod plan;
 mod terms;
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use self::draw::Draw;
 pub use self::figures::{CostRange, TokenRange};
 pub use self::plan::{Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokensFrom};
-pub use self::terms::{JudgeTerms, Terms};
+pub use self::terms::{JudgeTerms, PromptTokens, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Kind, Priority, Purpose};
 use crate::store::{
     BacklogPlan, BatchOrigin, BatchRow, Expanded, Force, Found, NewBacklog, NewBatch, Sample,
-    SessionFilter, SortRules, Standing, StoreError,
+    Scored, SessionFilter, SortRules, Standing, StoreError,
 };
 
 /// About how many jobs a step makes that the client waits for.
@@ -68,7 +70,7 @@ impl Enqueue {
     /// Asks for the scores of a backlog: answers its batch, which expands while its items run, or is whole already.
     ///
     /// # Errors
-    /// Those of [`Enqueue::pin`]; `UnknownJudge`; `Unpriced` for a budget that nothing could be held against.
+    /// Those of [`Enqueue::pin`]; `UnknownJudge`; `SameJudge`; `Unpriced` for a budget that nothing could be held against.
     pub async fn rescore(&self, request: Rescore) -> Result<BatchRow, EnqueueError> {
         let batch_id = match request.new_id {
             NewId::Any => Uuid::now_v7(),
@@ -191,6 +193,25 @@ impl Enqueue {
         }
     }
 
+    /// Whether no judge is named twice, by whichever of its names.
+    fn check_jury(&self, judges: &[String]) -> Result<(), EnqueueError> {
+        let mut known: HashMap<String, &str> = HashMap::new();
+        for (place, judge) in judges.iter().enumerate() {
+            let Some(full_name) = self.terms.full_name(judge) else {
+                continue;
+            };
+            if let Some(other) = known.insert(full_name.clone(), judge) {
+                return Err(EnqueueError::SameJudge {
+                    place,
+                    judge: judge.clone(),
+                    other: other.to_owned(),
+                    full_name,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// How the items of a request are made: criteria pinned, judges known.
     async fn backlog_plan(&self, request: &Rescore) -> Result<BacklogPlan, EnqueueError> {
         let hash = request.criteria_hash.as_deref();
@@ -205,6 +226,7 @@ impl Enqueue {
                     EnqueueError::UnknownJudge { place, problem }
                 })?;
             }
+            self.check_jury(&request.judges)?;
             request.judges.clone()
         };
         if request.economy {
@@ -213,12 +235,14 @@ impl Enqueue {
             }
         }
         let ids = request.filter.ids.len() as u64;
+        // Whose newest job failed is asked for because of that: an older score by the same criteria is not what is wanted.
+        let force = request.force == Force::Yes || request.filter.scored == Some(Scored::Failed);
         Ok(BacklogPlan {
             economy: request.economy,
             rules: SortRules {
                 purpose: request.purpose,
                 criteria_hash: pinned.hash,
-                force: request.force == Force::Yes,
+                force,
                 simulated: self.is_simulated(&pinned.judge),
                 completed_only: self.score_only == ScoreOnly::Completed,
             },

@@ -5,6 +5,7 @@
 //! never scores: the pipeline does, with the replies that it finds.
 
 mod answers;
+mod missing;
 mod on_its_way;
 mod parts;
 
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub(super) use self::missing::Missing;
 pub(super) use self::on_its_way::Way;
 use super::process::Pipeline;
 use crate::clock::Clock;
@@ -30,6 +32,8 @@ const LONGEST: TimeDelta = TimeDelta::hours(25);
 const GIVEN_UP: TimeDelta = TimeDelta::hours(30);
 /// A provider that has turned away so many parts, each half as large as the one before, won't take any.
 const MOST_TURNED_AWAY: u32 = 16;
+/// A part that its provider didn't know in so many looks in a row, each after twice the rest of the one before, is given up.
+const MOST_MISSED: u32 = 6;
 /// Of so many parts of a batch that may have been handed over it is kept that nobody heard of them; further ones are forgotten.
 const MOST_LOST: u32 = 16;
 /// The longest time that a batch is left alone, unless its provider asks for more.
@@ -56,6 +60,8 @@ pub(super) struct EconomyLane {
     pub(super) silent: Duration,
     /// Batches whose provider is in trouble.
     pub(super) rests: Rests,
+    /// Parts that their provider says it doesn't know.
+    pub(super) missing: Missing,
     /// Whether a part is being handed over.
     pub(super) way: Way,
 }
@@ -258,7 +264,11 @@ impl EconomyLane {
             return Ok(());
         };
         let theirs = part.provider_id.as_deref().unwrap_or_default();
-        match economy.look(theirs).await {
+        let looked = economy.look(theirs).await;
+        if looked.is_ok() {
+            self.missing.found(part.tag);
+        }
+        match looked {
             Ok(Progress::Running { done, .. }) => {
                 self.store.part_progress(part.tag, done).await?;
                 if self.age(part) > GIVEN_UP {
@@ -277,10 +287,32 @@ impl EconomyLane {
                 Err(Trouble::Judge(no_room(why)))
             }
             Ok(Progress::NoRoom(why)) => self.fail(part, &why).await,
-            // The provider doesn't know it any more.
-            Err(error) if error.status == Some(404) => self.fail(part, &error.message).await,
+            Err(error) if error.status == Some(404) => self.missed(&economy, part, error).await,
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The provider says that it doesn't know a part. One that is in trouble says so too: it is looked for again, and before it is
+    /// given up the provider is told to answer no more of it, since its items are then asked at the full price.
+    async fn missed(
+        &self,
+        economy: &Economy,
+        part: &ProviderPart,
+        error: JudgeError,
+    ) -> Result<(), Trouble> {
+        if self.missing.again(part.tag) < MOST_MISSED && self.age(part) < GIVEN_UP {
+            return Err(error.into());
+        }
+        let theirs = part.provider_id.as_deref().unwrap_or_default();
+        match economy.cancel(theirs).await {
+            // It isn't known there either, or it is told.
+            Ok(()) => {}
+            Err(refused) if refused.status == Some(404) => {}
+            Err(refused) if self.age(part) < GIVEN_UP => return Err(refused.into()),
+            Err(_) => {}
+        }
+        self.missing.found(part.tag);
+        self.fail(part, &error.message).await
     }
 
     async fn fail(&self, part: &ProviderPart, why: &str) -> Result<(), Trouble> {

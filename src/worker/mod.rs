@@ -32,7 +32,7 @@ use uuid::Uuid;
 use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
 pub use self::economy::EconomyOptions;
-use self::economy::{EconomyLane, Way};
+use self::economy::{EconomyLane, Missing, Way};
 use self::expand::Expansion;
 use self::handle::Handler;
 use self::heartbeat::Heartbeat;
@@ -286,6 +286,7 @@ fn economy(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Eco
         options: options.economy,
         silent: parts.queue.lease(),
         rests: HashMap::new(),
+        missing: Missing::default(),
         way: Way::default(),
     }
 }

@@ -62,7 +62,8 @@ pub(in crate::api) struct Trend {
     pub(in crate::api) next_cursor: Option<String>,
 }
 
-/// Tells how current scores move over time, by the time of their sessions and by criteria; default: the last 30 periods.
+/// Tells how current scores move over time, by the time of their sessions and by criteria; default: the last 30 periods. Where these
+/// have no score, a warning says how to look further back.
 #[utoipa::path(
     get, path = "/api/v1/analytics/trend", tag = "analytics",
     params(Selection, ("every" = Option<Period>, Query, description = "How long a period is; default day")),
@@ -78,9 +79,8 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
     let to = chosen.to;
     let end = to.unwrap_or_else(|| state.clock.now());
     let first = every.back(end.date_naive(), PERIODS - 1);
-    let from = chosen
-        .from
-        .unwrap_or_else(|| first.and_time(NaiveTime::MIN).and_utc());
+    let given = chosen.from;
+    let from = given.unwrap_or_else(|| first.and_time(NaiveTime::MIN).and_utc());
     let days = (end - from).num_days();
     if days > MOST_DAYS {
         params.fault(
@@ -126,7 +126,23 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
         items: lines.into_iter().map(item).collect(),
         scores: counted.scores,
         simulated: counted.is_simulated(),
-        warnings: counted.warnings(),
+        warnings: match (counted.scores, given) {
+            (0, None) => vec![nothing_lately(every, to)],
+            (0, Some(_)) | (1.., _) => counted.warnings(),
+        },
         next_cursor: None,
     }))
+}
+
+/// That there is nothing in the time that is looked at if none is asked for, and how to ask for more of it.
+fn nothing_lately(every: Period, to: Option<DateTime<Utc>>) -> String {
+    let every = every.as_str();
+    let looked_at = match to {
+        None => format!("the last {PERIODS} {every}s"),
+        Some(_) => format!("the {PERIODS} {every}s up to then"),
+    };
+    format!(
+        "no session of {looked_at} has a score: to look further back give a time to begin at (from, or --days on the command line), \
+         or longer periods (every)"
+    )
 }

@@ -49,7 +49,7 @@ impl From<EnqueueError> for ApiError {
             EnqueueError::InProgress { job, .. } => Self::InProgress(job),
             EnqueueError::Disabled => Self::Disabled(text),
             EnqueueError::JudgeNotConfigured(problem) => Self::JudgeNotConfigured(problem),
-            EnqueueError::UnknownJudge { place, .. } => {
+            EnqueueError::UnknownJudge { place, .. } | EnqueueError::SameJudge { place, .. } => {
                 Self::fault(Refusal::Unprocessable, format!("/judges/{place}"), text)
             }
             EnqueueError::Unpriced(_) | EnqueueError::UnpricedFallback { .. } => {

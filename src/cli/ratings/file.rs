@@ -1,6 +1,7 @@
 //! A file of ratings: read and checked whole, every fault by row and column, before anything is stored.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -51,14 +52,18 @@ pub(super) struct FileRating {
     pub(super) body: Value,
 }
 
-/// The ratings of a file.
-pub(super) struct Ratings(pub(super) Vec<FileRating>);
+/// The ratings of a file, and what is wrong with it.
+pub(super) struct Ratings {
+    /// Those that can be sent.
+    pub(super) rows: Vec<FileRating>,
+    faults: Vec<SuiteError>,
+}
 
 impl Ratings {
-    /// Reads a file, as of `now`.
+    /// Reads a file, as of `now`. The faults of its rows are kept, to be told with those of what they rate.
     ///
     /// # Errors
-    /// All its faults, the first 20 in words.
+    /// A file that can't be read.
     pub(super) fn read(path: &Path, now: DateTime<Utc>) -> Result<Self, CliError> {
         let format = Format::of_path(path).ok_or_else(|| {
             CliError::usage(format!(
@@ -88,20 +93,32 @@ impl Ratings {
                 Err(found) => faults.extend(found),
             }
         }
-        if faults.is_empty() {
-            Ok(Self(ratings))
+        faults.extend(given_twice(&ratings));
+        Ok(Self {
+            rows: ratings,
+            faults,
+        })
+    }
+
+    /// Whether its rows are as they should be.
+    ///
+    /// # Errors
+    /// All their faults, the first 20 in words.
+    pub(super) fn check(&self, path: &Path) -> Result<(), CliError> {
+        if self.faults.is_empty() {
+            Ok(())
         } else {
-            Err(told(path, &faults))
+            Err(told(path, &self.faults))
         }
     }
 
-    /// Whether everything that is rated is there.
+    /// Whether its rows are as they should be, and everything that is rated is there.
     ///
     /// # Errors
-    /// The rows that rate what isn't, the first 20 in words.
+    /// All faults in the order of the rows, the first 20 in words.
     pub(super) async fn check_there(&self, path: &Path, client: &Client) -> Result<(), CliError> {
-        let (mut seen, mut faults) = (HashSet::new(), Vec::new());
-        for FileRating { line, rated, .. } in &self.0 {
+        let (mut seen, mut faults) = (HashSet::new(), self.faults.clone());
+        for FileRating { line, rated, .. } in &self.rows {
             if !seen.insert(*rated) {
                 continue;
             }
@@ -125,12 +142,38 @@ impl Ratings {
                 Err(error) => return Err(error.into()),
             }
         }
+        faults.sort_by_key(|fault| fault.line);
         if faults.is_empty() {
             Ok(())
         } else {
             Err(told(path, &faults))
         }
     }
+}
+
+/// Rows that rate for a person what an earlier row of the file rates for the same person: which of them is meant, nobody knows.
+fn given_twice(ratings: &[FileRating]) -> Vec<SuiteError> {
+    let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
+    let mut faults = Vec::new();
+    for FileRating { line, rated, body } in ratings {
+        let by = body.get("by").and_then(Value::as_str);
+        match first.entry((*rated, by)) {
+            Entry::Vacant(place) => drop(place.insert(*line)),
+            Entry::Occupied(earlier) => {
+                let (column, what) = match rated {
+                    Rated::Score(_) => ("score_id", "score"),
+                    Rated::Session(_) => ("session_id", "session"),
+                };
+                let who = by.map_or_else(|| "the same person".to_owned(), |by| format!("{by:?}"));
+                let message = format!(
+                    "rates this {what} for {who} again, as row {} does: keep one of the two",
+                    earlier.get()
+                );
+                faults.push(fault(*line, column, message));
+            }
+        }
+    }
+    faults
 }
 
 fn told(path: &Path, faults: &[SuiteError]) -> CliError {

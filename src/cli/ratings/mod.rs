@@ -33,7 +33,8 @@ enum What {
         long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns: session_id or score_id; one of total (0-100), \
                       rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, partially_accurate, accurate); \
                       and, if you like, by (who gave it), comment and at (RFC 3339). A person has one rating of a score and one \
-                      of a session as such: a new one takes its place, so that the same file can be imported again.\n\nThe whole \
+                      of a session as such: a new one takes its place, so that the same file can be imported again; two in \
+                      one file are a fault.\n\nThe whole \
                       file is checked first, also whether there is what it rates: with one fault in it nothing is stored.\n\nExit \
                       codes: 0 all stored, 2 the file has faults, 3 the service is down, 4 the file holds no rating."
     )]
@@ -119,7 +120,8 @@ impl Ratings {
 impl Import {
     async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let ratings = RatingsFile::read(&self.file, SystemClock.now())?;
-        if ratings.0.is_empty() {
+        if ratings.rows.is_empty() {
+            ratings.check(&self.file)?;
             let file = self.file.display();
             output::note(&format!("nothing to import: {file} holds no rating"));
             return Ok(Exit::Nothing);
@@ -130,7 +132,7 @@ impl Import {
             let stored = if self.dry_run {
                 &[]
             } else {
-                ratings.0.as_slice()
+                ratings.rows.as_slice()
             };
             for FileRating { rated, body, .. } in stored {
                 match reached.client.rate(*rated, body).await? {
@@ -138,7 +140,7 @@ impl Import {
                     RatingPut::Replaced(_) => replaced += 1,
                 }
             }
-            let n = ratings.0.len();
+            let n = ratings.rows.len();
             if self.common.json {
                 output::json(&json!({
                     "ratings": n, "new": new, "replaced": replaced, "dry_run": self.dry_run,
@@ -153,7 +155,14 @@ impl Import {
             Ok(Exit::Done)
         };
         let reach = &self.common.reach;
-        reach.run(global, Needs::Existing, command).await
+        let ended = reach.run(global, Needs::Existing, command).await;
+        if let Err(error) = &ended
+            && error.exit == Exit::Incomplete
+        {
+            // What is wrong with the rows themselves is known even while nobody says whether there is what they rate.
+            ratings.check(&self.file)?;
+        }
+        ended
     }
 }
 

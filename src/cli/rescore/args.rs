@@ -19,8 +19,8 @@ const PREVIEWED: u64 = 50;
     long_about = "Score many stored sessions anew: all that the filter finds, in one batch that the service runs. Nothing \
                   is filtered unless it is asked for: without a filter it is every session.\n\nTwo flags name criteria. \
                   --criteria says what is judged BY (default: the current ones); --scored-with chooses sessions by what \
-                  they WERE judged by. A session whose score is by the target criteria already is skipped unless --force, \
-                  and so is one that is being scored.\n\nFirst the plan is shown: how many sessions, what it will cost, \
+                  they WERE judged by. A session whose score is by the target criteria already is skipped unless --force \
+                  or --failed, and one that is being scored is skipped too.\n\nFirst the plan is shown: how many sessions, what it will cost, \
                   how long it takes. On a terminal it is asked about (--yes: it isn't); --dry-run shows the plan alone. \
                   The batch then goes on without this command; --watch follows it, and `gavel batches` shows, pauses and \
                   cancels it.\n\n--preview, --repeat and --judge score beside the current scores and replace none of \
@@ -34,7 +34,7 @@ pub(in crate::cli) struct Rescore {
     /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
     #[arg(long, value_name = "HASH|current", help_heading = "What for")]
     pub(super) criteria: Option<String>,
-    /// Try out a criteria file on a sample: stores the definition, and scores without replacing any score
+    /// Try out a criteria file on a sample: stores the definition, also for a --dry-run, its ${VARIABLES} filled in here, also with --server, and scores without replacing any score
     #[arg(long, value_name = "FILE", help_heading = "What for", conflicts_with_all = ["criteria", "repeat", "judge", "force"])]
     pub(super) preview: Option<PathBuf>,
     /// Score each session so often (2-20), to see how steady the judge is; replaces no score
@@ -90,7 +90,7 @@ pub(in crate::cli) struct Rescore {
     /// Where the session stands: completed, failed, cancelled ..
     #[arg(long, value_name = "STATUS", help_heading = "Which sessions")]
     pub(super) status: Option<String>,
-    /// Only those whose newest job failed
+    /// Only those whose newest job failed, whatever older score they have
     #[arg(long, help_heading = "Which sessions", conflicts_with = "unscored")]
     pub(super) failed: bool,
     /// Only those without a score
@@ -99,7 +99,7 @@ pub(in crate::cli) struct Rescore {
     /// Prefix of id, alert type, agent or author
     #[arg(long, value_name = "TEXT", help_heading = "Which sessions")]
     pub(super) q: Option<String>,
-    /// Only the ids in this file, one a line; - is stdin
+    /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
     #[arg(long, value_name = "FILE", help_heading = "Which sessions")]
     pub(super) ids: Option<PathBuf>,
     /// Of the sessions that are found only so many, chosen by chance [default with --preview: 50]

@@ -16,8 +16,7 @@ use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
-use crate::client::{Client, text};
-use crate::config::Settings;
+use crate::client::{Client, list, text};
 use crate::job::Kind;
 
 pub(super) use self::args::Rescore;
@@ -25,8 +24,37 @@ pub(super) use self::args::Rescore;
 /// The most ids that the service takes at once.
 const MOST_IDS: usize = 100_000;
 
+/// How it is settled whether a plan is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    /// Somebody sits at the terminal, and is asked.
+    Asked,
+    /// It was given ahead by --yes, or nobody is there to be asked: a script means what it says.
+    Given,
+    /// Somebody sits at the terminal, and the answer can't be read: the ids come where it would.
+    Lacking,
+}
+
+/// Which stream is a terminal.
+#[derive(Debug, Clone, Copy)]
+struct Terminals {
+    stdin: bool,
+    stderr: bool,
+}
+
 impl Rescore {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let terminals = Terminals {
+            stdin: stdin().is_terminal(),
+            stderr: stderr().is_terminal(),
+        };
+        let consent = self.consent(terminals);
+        if consent == Consent::Lacking && !self.dry_run {
+            return Err(CliError::usage(
+                "--ids -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
+                 --dry-run, then start it with --yes, or give the ids in a file",
+            ));
+        }
         let ids = self.ids.as_deref().map(read_ids).transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
             output::note("nothing to score: --ids names no session");
@@ -38,7 +66,7 @@ impl Rescore {
         };
         let started = OnceCell::new();
         let command =
-            async |reached: Reached<'_>| self.go(&reached, ids.as_deref(), &started).await;
+            async |reached: Reached<'_>| self.go(&reached, ids.as_deref(), consent, &started).await;
         let ended = self.reach.run(global, needs, command).await;
         if let (Err(error), Some(id)) = (&ended, started.get())
             && error.exit == Exit::Interrupted
@@ -53,10 +81,11 @@ impl Rescore {
         &self,
         reached: &Reached<'_>,
         ids: Option<&[Uuid]>,
+        consent: Consent,
         started: &OnceCell<Uuid>,
     ) -> Result<Exit, CliError> {
-        let (client, settings) = (reached.client, &reached.context.settings);
-        let hash = self.target(client, settings).await?;
+        let client = reached.client;
+        let hash = self.target(reached).await?;
         let mut body = self.body(ids, hash.as_deref());
         body["dry_run"] = json!(true);
         let plan = client.rescore(&body, None).await?;
@@ -74,7 +103,7 @@ impl Rescore {
         if self.dry_run {
             return Ok(Exit::Done);
         }
-        if !self.is_wanted(&plan).await? {
+        if consent != Consent::Given && !is_wanted(&plan).await? {
             output::note("not started");
             return Ok(Exit::Nothing);
         }
@@ -99,16 +128,12 @@ impl Rescore {
     }
 
     /// The hash of the criteria to judge by; `None`: the current ones. A candidate's file is stored for that.
-    async fn target(
-        &self,
-        client: &Client,
-        settings: &Settings,
-    ) -> Result<Option<String>, CliError> {
+    async fn target(&self, reached: &Reached<'_>) -> Result<Option<String>, CliError> {
         let Some(file) = &self.preview else {
             let named = self.criteria.as_deref();
             return Ok(named.filter(|hash| *hash != "current").map(str::to_owned));
         };
-        let candidate = criteria::read(settings, file)?;
+        let candidate = criteria::read_for(reached, file)?;
         if candidate.kind != Kind::Session {
             return Err(CliError::usage(format!(
                 "--preview {}: these criteria are of kind {}, and sessions are rescored; try them with gavel evaluate \
@@ -117,7 +142,10 @@ impl Rescore {
                 candidate.kind
             )));
         }
-        let stored = client.add_criteria(&candidate.content).await?;
+        let judges = reached.client.judges().await?;
+        check_judge(&judges, &candidate.judge)
+            .map_err(|fault| CliError::usage(format!("--preview {}: {fault}", file.display())))?;
+        let stored = reached.client.add_criteria(&candidate.content).await?;
         Ok(Some(cell(&stored, "/criteria_hash")))
     }
 
@@ -131,26 +159,15 @@ impl Rescore {
         Ok(())
     }
 
-    /// Whether to go on with a plan: asked of whoever sits at a terminal.
-    async fn is_wanted(&self, plan: &Value) -> Result<bool, CliError> {
-        if self.yes || !stdin().is_terminal() || !stderr().is_terminal() {
-            return Ok(true);
+    /// How it is settled whether the plan is wanted.
+    fn consent(&self, terminals: Terminals) -> Consent {
+        let takes_stdin = self.ids.as_deref() == Some(Path::new("-"));
+        match (self.yes, terminals.stderr, terminals.stdin) {
+            (true, _, _) | (false, false, _) => Consent::Given,
+            (false, true, _) if takes_stdin => Consent::Lacking,
+            (false, true, true) => Consent::Asked,
+            (false, true, false) => Consent::Given,
         }
-        output::note(&format!("Score {} sessions? [y/N]", to_score(plan)));
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let read = stdin().read_line(&mut line).map(|_| line);
-            let _ = answer.send(read); // interrupted meanwhile
-        });
-        let line = answered
-            .await
-            .map_err(|_| CliError::incomplete("the answer can't be read"))??;
-        Ok(matches!(
-            line.trim().to_ascii_lowercase().as_str(),
-            "y" | "yes"
-        ))
     }
 
     /// The closing words: where the batch is followed, how far its scores lie apart, and how a candidate is compared and made
@@ -184,6 +201,44 @@ impl Rescore {
             ));
         }
         Ok(())
+    }
+}
+
+/// Whether to go on with a plan: asked of whoever sits at a terminal.
+async fn is_wanted(plan: &Value) -> Result<bool, CliError> {
+    output::note(&format!("Score {} sessions? [y/N]", to_score(plan)));
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = stdin().read_line(&mut line).map(|_| line);
+        let _ = answer.send(read); // interrupted meanwhile
+    });
+    let line = answered
+        .await
+        .map_err(|_| CliError::incomplete("the answer can't be read"))??;
+    Ok(matches!(
+        line.trim().to_ascii_lowercase().as_str(),
+        "y" | "yes"
+    ))
+}
+
+/// Whether the service can ask a judge, of whom it lists the entries and their known models: what it can't ask isn't worth storing.
+fn check_judge(judges: &Value, judge: &str) -> Result<(), String> {
+    let entry = judge.split(':').next().unwrap_or(judge);
+    let items = list(judges, "/items");
+    let of = |name: &str| items.iter().find(|item| item["name"] == name);
+    let Some(listed) = of(judge).or_else(|| of(entry)) else {
+        let known: Vec<String> = items.iter().map(|item| cell(item, "/name")).collect();
+        return Err(format!(
+            "the service has no judge {judge:?}: name one of its own in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER where this \
+             command runs; known: {}",
+            known.join(", ")
+        ));
+    };
+    match listed["configured"] == json!(false) {
+        true => Err(format!("judge {judge:?}: {}", cell(listed, "/remedy"))),
+        false => Ok(()),
     }
 }
 
@@ -229,7 +284,41 @@ fn ids_of(text: &str) -> Result<Vec<Uuid>, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        rescore: Rescore,
+    }
+
+    #[test]
+    fn who_sits_at_a_terminal_is_asked_or_must_have_said_yes() {
+        let consent = |flags: &str, stdin: bool, stderr: bool| {
+            let words = std::iter::once("rescore").chain(flags.split_whitespace());
+            let line = Line::try_parse_from(words).unwrap();
+            line.rescore.consent(Terminals { stdin, stderr })
+        };
+        for (flags, stdin, stderr, expected) in [
+            ("", true, true, Consent::Asked),
+            ("--yes", true, true, Consent::Given),
+            ("--ids ids.txt", true, true, Consent::Asked),
+            // The ids are piped in, and somebody watches.
+            ("--ids -", false, true, Consent::Lacking),
+            ("--ids -", true, true, Consent::Lacking),
+            ("--ids - --yes", false, true, Consent::Given),
+            // A script, a timer, a pipeline: nobody is there.
+            ("--ids -", false, false, Consent::Given),
+            ("", false, false, Consent::Given),
+            ("", false, true, Consent::Given),
+            ("", true, false, Consent::Given),
+        ] {
+            let given = consent(flags, stdin, stderr);
+            assert_eq!(given, expected, "{flags:?}, {stdin}, {stderr}");
+        }
+    }
 
     #[test]
     fn ids_stand_one_a_line_each_once() {

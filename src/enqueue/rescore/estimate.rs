@@ -1,6 +1,6 @@
 //! What a backlog would use and cost: the questions of a few of its sessions, counted, and what earlier jobs used.
 //!
-//! Counts of prompts lean to more; where the judge has a history its own counts set them right. Replies from the cache cost
+//! Counts of prompts are wide of the mark; where the judge has a history its own counts set them right. Replies from the cache cost
 //! nothing, and no estimate counts on them.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::figures::{Range, Seen, float};
 use super::plan::{Estimate, Pace, PaceOf, PlannedJudge, TokensFrom};
-use super::{BacklogPlan, Enqueue, EnqueueError, Terms};
+use super::{BacklogPlan, Enqueue, EnqueueError, PromptTokens, Terms};
 use crate::score::Criteria;
 use crate::store::{Brake, BrakeTarget, PastRun, StoreError};
 
@@ -113,13 +113,7 @@ impl Enqueue {
             counted.extend(tokens);
         }
         let right = self.set_right(load.judge, &past).await?;
-        for tokens in &mut counted {
-            *tokens *= right.unwrap_or(1.0);
-        }
-        let error = right.map_or(load.terms.prompt_error, |_| SET_RIGHT);
-        let tokens_in = Seen::of(&counted)
-            .sum_over(load.all, load.times)
-            .widened(error);
+        let (counted, tokens_in) = prompts(&counted, right, load.all, load.times);
         let jobs = load.all * load.times;
         let (tokens_out, tokens_out_from) = replies(&past, &load.criteria.hash.0, load.terms, jobs);
         Ok(Part {
@@ -183,7 +177,7 @@ impl Enqueue {
             };
             known.insert(hash, criteria.clone());
             if let Some(tokens) = self.prompt_tokens(judge, run.session_id, &criteria).await? {
-                ours += tokens;
+                ours += tokens.about;
                 theirs += float(run.tokens_in.unsigned_abs());
                 runs += 1;
             }
@@ -191,13 +185,13 @@ impl Enqueue {
         Ok((runs >= ENOUGH && ours > 0.0).then(|| theirs / ours))
     }
 
-    /// About how many tokens a judge is sent about a session. `None`: it is gone, or doesn't fit.
+    /// How many tokens a judge is sent about a session. `None`: it is gone, or doesn't fit.
     async fn prompt_tokens(
         &self,
         judge: &str,
         session_id: Uuid,
         criteria: &Arc<Criteria>,
-    ) -> Result<Option<f64>, EnqueueError> {
+    ) -> Result<Option<PromptTokens>, EnqueueError> {
         let Some(session) = self.store.session(session_id).await? else {
             return Ok(None);
         };
@@ -206,7 +200,7 @@ impl Enqueue {
         let counting = tokio::task::spawn_blocking(move || {
             terms.prompt_tokens(&judge, &session.into_request(), &criteria)
         });
-        Ok(counting.await.ok().flatten().map(float))
+        Ok(counting.await.ok().flatten())
     }
 
     async fn stored_criteria(&self, hash: &str) -> Result<Arc<Criteria>, EnqueueError> {
@@ -246,6 +240,32 @@ impl Enqueue {
             of: PaceOf::Limits,
         }))
     }
+}
+
+/// The tokens of prompts, each and of `all` sessions, each of them asked about `times` times: with what the judge itself counted as many
+/// times as we did, or by our count alone, which may be further off.
+fn prompts(
+    counted: &[PromptTokens],
+    right: Option<f64>,
+    all: f64,
+    times: f64,
+) -> (Vec<f64>, Range) {
+    let each = |which: fn(&PromptTokens) -> f64| -> Vec<f64> {
+        let tokens = counted.iter().map(which);
+        tokens.map(|tokens| tokens * right.unwrap_or(1.0)).collect()
+    };
+    let sum = |each: &[f64]| Seen::of(each).sum_over(all, times);
+    let about = each(|tokens| tokens.about);
+    let range = sum(&about);
+    let range = match right {
+        Some(_) => range.widened(SET_RIGHT),
+        None => Range {
+            expected: range.expected,
+            low: sum(&each(|tokens| tokens.least)).low,
+            high: sum(&each(|tokens| tokens.most)).high,
+        },
+    };
+    (about, range)
 }
 
 /// What a plan says of a brake: its time begins once that is gone.

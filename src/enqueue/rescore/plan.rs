@@ -1,12 +1,14 @@
 //! What a request to score a backlog would come to: counts by the walk that a batch takes, and an estimate. Stores nothing.
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::draw::Draw;
 use super::estimate::Estimated;
 use super::figures::{CostRange, TokenRange};
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
-use crate::store::{Found, Sample, SessionFilter, Skipped, Standing};
+use crate::job::Purpose;
+use crate::store::{Found, Sample, SessionFilter, Skipped, SortRules, Standing};
 
 /// How many sessions an estimate looks at.
 const LOOKED_AT: Sample = Sample { size: 200, seed: 0 };
@@ -160,27 +162,33 @@ impl Enqueue {
             },
             looked_at: Draw::new(LOOKED_AT),
         };
-        let mut not_sampled = 0;
-        if let Some(sample) = request.sample {
-            let (matching, ids) = self.draw(&request.filter, &plan.rules, sample, now).await?;
-            not_sampled = matching - ids.len() as u64;
-            let drawn = SessionFilter {
-                ids,
-                ..request.filter.clone()
-            };
-            if !drawn.ids.is_empty() {
-                self.walk(&drawn, &plan.rules, now, &mut |found| tally.count(found))
-                    .await?;
+        let (not_sampled, drawn) = match request.sample {
+            Some(sample) => {
+                let (matching, ids) = self.draw(&request.filter, &plan.rules, sample, now).await?;
+                let not_sampled = matching - ids.len() as u64;
+                let drawn = SessionFilter {
+                    ids,
+                    ..request.filter.clone()
+                };
+                // No ids would be all sessions.
+                (
+                    not_sampled,
+                    Some(drawn).filter(|drawn| !drawn.ids.is_empty()),
+                )
             }
-        } else {
-            self.walk(&request.filter, &plan.rules, now, &mut |found| {
-                tally.count(found);
-            })
-            .await?;
+            None => (0, Some(request.filter.clone())),
+        };
+        if let Some(drawn) = &drawn {
+            self.walk(drawn, &plan.rules, now, &mut |found| tally.count(found))
+                .await?;
         }
-        let estimated = self
+        let mut estimated = self
             .estimate(&plan, tally.to_score, tally.looked_at.into_ids(), now)
             .await?;
+        if request.purpose == Purpose::Preview {
+            let warning = self.nothing_to_compare(drawn.as_ref(), &plan, tally.max, now);
+            estimated.warnings.extend(warning.await?);
+        }
         let skipped = SkippedPlan {
             found: tally.skipped,
             not_sampled,
@@ -194,6 +202,44 @@ impl Enqueue {
             skipped,
             estimated,
         ))
+    }
+
+    /// That some of a preview's first `max` sessions have no score by the current criteria, so that the candidate's can't be
+    /// compared with one. `None`: all have one, or the candidate is what is current.
+    async fn nothing_to_compare(
+        &self,
+        among: Option<&SessionFilter>,
+        plan: &BacklogPlan,
+        max: u64,
+        now: DateTime<Utc>,
+    ) -> Result<Option<String>, EnqueueError> {
+        let current = self.current_criteria();
+        let (Some(among), true) = (among, current.hash.0 != plan.rules.criteria_hash) else {
+            return Ok(None);
+        };
+        let rules = SortRules {
+            purpose: Purpose::Score,
+            criteria_hash: current.hash.0.clone(),
+            force: false,
+            ..plan.rules.clone()
+        };
+        let (mut looked_at, mut without) = (0_u64, 0_u64);
+        self.walk(among, &rules, now, &mut |found| {
+            if looked_at == max || found.standing == Standing::NotScorable {
+                return;
+            }
+            looked_at += 1;
+            if found.standing != Standing::AlreadyCurrent {
+                without += 1;
+            }
+        })
+        .await?;
+        Ok((without > 0).then(|| {
+            format!(
+                "{without} of the {looked_at} sessions have no score by the current criteria that the new one could be compared \
+                 with: to take only sessions that have one, filter by criteria current (--scored-with current)"
+            )
+        }))
     }
 }
 

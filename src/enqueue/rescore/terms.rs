@@ -17,8 +17,17 @@ pub struct Terms {
     pub tokens_per_minute: Option<u64>,
     /// Tokens of a reply about a session, as far as nothing is known: about, at least, at most.
     pub reply_tokens: (f64, f64, f64),
-    /// What the count of a prompt's tokens may be off by: at least and at most so many times as many.
-    pub prompt_error: (f64, f64),
+}
+
+/// How many tokens a prompt may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PromptTokens {
+    /// Hardly fewer.
+    pub least: f64,
+    /// About.
+    pub about: f64,
+    /// Hardly more.
+    pub most: f64,
 }
 
 /// Knows the judges' terms.
@@ -26,12 +35,19 @@ pub trait JudgeTerms: Send + Sync {
     /// Those of a judge; `None`: it can't be asked.
     fn terms(&self, judge: &str) -> Option<Terms>;
 
+    /// Its full name, entry and model: the same for all names of a judge; `None`: it can't be asked.
+    fn full_name(&self, judge: &str) -> Option<String>;
+
     /// Who is asked what this judge declines; `None`: nobody.
     fn fallback(&self, judge: &str) -> Option<String>;
 
-    /// About how many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
-    fn prompt_tokens(&self, judge: &str, request: &dyn Request, criteria: &Criteria)
-    -> Option<u64>;
+    /// How many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
+    fn prompt_tokens(
+        &self,
+        judge: &str,
+        request: &dyn Request,
+        criteria: &Criteria,
+    ) -> Option<PromptTokens>;
 
     /// USD of one call; `None`: unpriced.
     fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64>;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use serde_json::Value;
 
-use super::ProvidersError;
 use super::read::Fields;
+use super::{Providers, ProvidersError};
 use crate::judge::provider::Tokens;
 
 const RATES: [&str; 4] = [
@@ -20,17 +21,23 @@ const KEYS: &[&str] = &[
     RATES[2],
     RATES[3],
     LONG_PROMPT,
-    "as_of",
+    AS_OF,
     "source",
 ];
+const AS_OF: &str = "as_of";
 const LONG_PROMPT: &str = "long_prompt";
 const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "above_input_tokens"];
+
+/// How far ahead of UTC a day begins where it begins first.
+const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
 
 /// One model's price.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::judge) struct Price {
     rates: Rates,
     long_prompt: Option<LongPrompt>,
+    /// A day on which it held.
+    as_of: NaiveDate,
 }
 
 /// USD per million tokens.
@@ -117,6 +124,29 @@ pub(in crate::judge) fn price_of<'a>(
         .map(|(_, price)| price)
 }
 
+impl Providers {
+    /// Whether each price held on a day that has come, as of `now`: what nobody can have looked up can't be traced.
+    ///
+    /// # Errors
+    /// The first price that is of a day to come.
+    pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
+        let today = (now + EASTERNMOST).date_naive();
+        for entry in self.entries.values() {
+            let ahead = entry.prices.iter().find(|(_, price)| price.as_of > today);
+            if let Some((model, price)) = ahead {
+                return Err(ProvidersError {
+                    path: format!("{}.prices.{model}.{AS_OF}", entry.name),
+                    message: format!(
+                        "{} is still to come; give a day on which the price was seen to hold",
+                        price.as_of
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Reads an entry's `prices:`.
 pub(super) fn read(
     path: &str,
@@ -136,15 +166,32 @@ pub(super) fn read(
         let fields = Fields::new(&format!("{path}.{model}"), value, KEYS)?;
         let rates = Rates::read(&fields)?;
         // A price that nobody can trace is a price that nobody can check.
-        fields.required("as_of")?;
+        let as_of = day(&fields)?;
         fields.required("source")?;
         let long_prompt = fields
             .raw(LONG_PROMPT)
             .map(|value| LongPrompt::read(&fields.path(LONG_PROMPT), value))
             .transpose()?;
-        prices.insert(model.clone(), Price { rates, long_prompt });
+        let price = Price {
+            rates,
+            long_prompt,
+            as_of,
+        };
+        prices.insert(model.clone(), price);
     }
     Ok(prices)
+}
+
+/// The day on which a price held.
+fn day(fields: &Fields<'_>) -> Result<NaiveDate, ProvidersError> {
+    let text = fields.required(AS_OF)?;
+    let day = NaiveDate::parse_from_str(text.trim(), "%Y-%m-%d");
+    day.map_err(|_| {
+        fields.fault(
+            AS_OF,
+            format!("{text:?} is no date; give a day on which the price held, as 2026-01-31"),
+        )
+    })
 }
 
 #[expect(

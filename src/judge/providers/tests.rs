@@ -402,6 +402,45 @@ fn priced(model: &str, prices: Value, tokens: Tokens) -> Option<f64> {
     price_of(&spec.entry().prices, model).map(|price| price.cost(tokens))
 }
 
+fn priced_as_of(day: &str) -> Value {
+    json!({ "prices": { "m": { "input_per_mtok": 1, "output_per_mtok": 2, "as_of": day, "source": "s" } } })
+}
+
+#[test]
+fn a_price_is_of_a_day_that_has_come_somewhere() {
+    for (day, words) in [
+        ("2026-13-01", "\"2026-13-01\" is no date"),
+        ("spring", "as 2026-01-31"),
+        ("2026-01-31T00:00:00Z", "no date"),
+    ] {
+        let (at, message) = fault_of(priced_as_of(day));
+        assert_eq!(at, "j.prices.m.as_of");
+        assert!(message.contains(words), "{day}: {message}");
+    }
+    let now = chrono::DateTime::parse_from_rfc3339("2026-03-02T10:00:00Z").unwrap();
+    for (day, has_come) in [
+        ("2025-12-31", true),
+        ("2026-03-02", true),
+        // It is the third already where days begin first.
+        ("2026-03-03", true),
+        ("2026-03-04", false),
+        ("2099-01-01", false),
+    ] {
+        let found = read(entry_with(priced_as_of(day))).unwrap();
+        let found = found.check_dates(now.to_utc());
+        assert_eq!(found.is_ok(), has_come, "{day}");
+        if let Err(fault) = found {
+            assert_eq!(fault.path, "j.prices.m.as_of");
+            assert!(fault.message.contains("is still to come"), "{fault}");
+        }
+    }
+    let shipped = shipped(&[]);
+    assert_eq!(
+        shipped.check_dates(now.to_utc() + chrono::TimeDelta::days(120)),
+        Ok(())
+    );
+}
+
 const CALL: Tokens = Tokens {
     input: 1_000_000,
     cached: 400_000,
@@ -413,8 +452,8 @@ const CALL: Tokens = Tokens {
 fn a_price_counts_cached_tokens_apart_and_holds_for_dated_snapshots() {
     let cost = |model: &str| {
         let prices = json!({
-            "gpt-4o": { "input_per_mtok": "2.5", "cached_input_per_mtok": 1.25, "output_per_mtok": 10, "as_of": "d", "source": "s" },
-            "m": { "input_per_mtok": 1, "output_per_mtok": 2, "as_of": "d", "source": "s" },
+            "gpt-4o": { "input_per_mtok": "2.5", "cached_input_per_mtok": 1.25, "output_per_mtok": 10, "as_of": "2026-01-01", "source": "s" },
+            "m": { "input_per_mtok": 1, "output_per_mtok": 2, "as_of": "2026-01-01", "source": "s" },
         });
         priced(model, prices, CALL)
     };
@@ -451,7 +490,7 @@ fn what_is_written_to_the_prompt_cache_costs_its_own_price_or_that_of_input() {
         ..CALL
     };
     let price = |more: Value| {
-        let mut price = json!({ "input_per_mtok": 4, "cached_input_per_mtok": 0.5, "output_per_mtok": 10, "as_of": "d", "source": "s" });
+        let mut price = json!({ "input_per_mtok": 4, "cached_input_per_mtok": 0.5, "output_per_mtok": 10, "as_of": "2026-01-01", "source": "s" });
         price
             .as_object_mut()
             .unwrap()
@@ -468,7 +507,7 @@ fn what_is_written_to_the_prompt_cache_costs_its_own_price_or_that_of_input() {
         cache_written: 10,
         output: 0,
     };
-    let prices = json!({ "m": { "input_per_mtok": 1_000_000, "output_per_mtok": 1, "as_of": "d", "source": "s" } });
+    let prices = json!({ "m": { "input_per_mtok": 1_000_000, "output_per_mtok": 1, "as_of": "2026-01-01", "source": "s" } });
     assert_eq!(priced("m", prices, odd), Some(10.0));
 }
 
@@ -482,7 +521,7 @@ fn a_longer_prompt_than_the_threshold_is_priced_by_its_own_rates_whole() {
             output: 1_000_000,
         };
         let prices = json!({ "m": {
-            "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "d", "source": "s",
+            "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "2026-01-01", "source": "s",
             "long_prompt": { "above_input_tokens": 200_000, "input_per_mtok": 2, "output_per_mtok": 15 },
         }});
         priced("m", prices, tokens)
@@ -490,7 +529,7 @@ fn a_longer_prompt_than_the_threshold_is_priced_by_its_own_rates_whole() {
     assert_eq!(cost(200_000), Some(0.2 + 10.0));
     assert_eq!(cost(400_000), Some(0.8 + 15.0));
     let without = json!({ "m": {
-        "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "d", "source": "s",
+        "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "2026-01-01", "source": "s",
         "long_prompt": { "input_per_mtok": 2, "output_per_mtok": 15 },
     }});
     let (path, message) = fault_of(json!({ "prices": without }));

@@ -264,6 +264,35 @@ async fn a_trend_has_a_line_for_each_period_and_criteria() {
         }
         let recent = server.json_of("/api/v1/analytics/trend").await;
         assert!(recent["from"].is_string(), "{recent:#}");
+        // All of them are older than that.
+        for (query, says) in [
+            ("", "no session of the last 30 days has a score"),
+            (
+                "?every=week&to=2025-01-01T00:00:00Z",
+                "no session of the 30 weeks up to then",
+            ),
+        ] {
+            let none = server
+                .json_of(&format!("/api/v1/analytics/trend{query}"))
+                .await;
+            let warnings = none["warnings"].as_array().unwrap();
+            assert_eq!(
+                (&none["items"], warnings.len()),
+                (&json!([]), 1),
+                "{none:#}"
+            );
+            let said = warnings[0].as_str().unwrap();
+            assert!(said.starts_with(says) && said.contains("--days"), "{said}");
+        }
+        let asked = "/api/v1/analytics/trend?from=2025-01-01T00:00:00Z&to=2025-02-01T00:00:00Z";
+        let asked = server.json_of(asked).await;
+        assert!(
+            asked["warnings"][0]
+                .as_str()
+                .unwrap()
+                .starts_with("0 scores"),
+            "{asked:#}"
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::api::Health;
-use gavel::enqueue::{JudgeTerms, Terms};
+use gavel::enqueue::{JudgeTerms, PromptTokens, Terms};
 use gavel::job::{JobId, Lane};
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use gavel::score::{Criteria, Request};
@@ -17,6 +17,9 @@ use uuid::Uuid;
 
 /// `judge-a` has a price and limits, [`NARROW`] a price, the others have none; each prompt is 1,000 tokens.
 pub(super) struct Priced;
+
+/// Another name of `judge-a`.
+pub(super) const FIRST: &str = "anything:first";
 
 /// A judge whom no prompt fits.
 pub(super) const NARROW: &str = "anything:narrow";
@@ -35,12 +38,22 @@ impl JudgeTerms for Priced {
             requests_per_minute: known.then_some(120),
             tokens_per_minute: None,
             reply_tokens: (100.0, 50.0, 200.0),
-            prompt_error: (0.5, 1.0),
         })
     }
 
-    fn prompt_tokens(&self, judge: &str, _: &dyn Request, _: &Criteria) -> Option<u64> {
-        (judge != NARROW).then_some(1_000)
+    fn full_name(&self, judge: &str) -> Option<String> {
+        match judge {
+            "judge-a" | FIRST => Some("judge-a:m1".to_owned()),
+            other => Some(other.to_owned()),
+        }
+    }
+
+    fn prompt_tokens(&self, judge: &str, _: &dyn Request, _: &Criteria) -> Option<PromptTokens> {
+        (judge != NARROW).then_some(PromptTokens {
+            least: 500.0,
+            about: 1_000.0,
+            most: 1_000.0,
+        })
     }
 
     fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64> {

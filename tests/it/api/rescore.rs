@@ -1,5 +1,6 @@
 //! POST /api/v1/rescore: which sessions, what it would come to, and what is refused.
 
+use super::fakes::FIRST;
 use super::*;
 
 const PATH: &str = "/api/v1/rescore";
@@ -317,6 +318,11 @@ fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
         (jury(json!(one)), "/judges", "2-9"),
         (jury(json!(["judge-a", "judge-a"])), "/judges/1", "one vote"),
         (
+            jury(json!([FIRST, "judge-b", "judge-a"])),
+            "/judges/2",
+            "is \"anything:first\" by another name (judge-a:m1): each judge has one vote",
+        ),
+        (
             jury(json!(["judge-a", "nobody"])),
             "/judges/1",
             "set its key",
@@ -404,4 +410,72 @@ async fn a_batch_of_given_items_takes_a_budget_too() {
     );
     assert_eq!(made["purpose"], "score");
     assert!(made["criteria_hash"].as_str().unwrap().len() == 64);
+}
+
+#[tokio::test]
+async fn a_session_whose_newest_job_failed_is_wanted_whatever_older_score_it_has() {
+    for db in crate::support::stores().await {
+        let server = Server::over(db).await;
+        server.scored(70).await;
+        let (session, _) = server.scored(80).await;
+        let force = json!({"force_rescore": true});
+        let again = server.post(&score_path(session)).json(&force);
+        let again = json_of(again.send().await.unwrap(), 202).await;
+        server.fail(job_id(&again)).await;
+        let failed = json!({"filter": {"scored": "failed"}});
+        let plan = server.plan(failed.clone()).await;
+        assert_eq!(
+            (&plan["matching"], &plan["to_score"]),
+            (&json!(1), &json!(1)),
+            "{plan:#}"
+        );
+        let made = json_of(server.rescore(&failed).await, 202).await;
+        assert_eq!(made["counts"]["total"], 1, "{made:#}");
+        // Asked for without that word, it has its score.
+        let plan = server.plan(json!({})).await;
+        assert_eq!(plan["skipped"]["already_current"], 2, "{plan:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_preview_says_how_many_sessions_have_nothing_to_be_compared_with() {
+    for db in crate::support::stores().await {
+        let server = Server::over(db).await;
+        let other = server.other_criteria().await;
+        server.scored(70).await;
+        server.session().await;
+        let busy = server.session().await;
+        server.queued(busy).await;
+        server.session_with(json!({"status": "in_progress"})).await;
+        let warned = async |more: Value| {
+            let mut body = json!({"purpose": "preview", "criteria_hash": other});
+            for (name, value) in more.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            let plan = server.plan(body).await;
+            let warnings = plan["warnings"].as_array().unwrap().clone();
+            let warnings = warnings
+                .iter()
+                .map(|said| said.as_str().unwrap().to_owned());
+            warnings
+                .filter(|said| said.contains("by the current criteria"))
+                .collect::<Vec<_>>()
+        };
+        let said = warned(json!({})).await;
+        assert!(said[0].starts_with("2 of the 3 sessions"), "{said:?}");
+        assert!(said[0].contains("--scored-with current"), "{said:?}");
+        let sampled = warned(json!({"sample": {"size": 50}})).await;
+        assert_eq!(sampled, said);
+        let first = warned(json!({"filter": {"ids": [busy]}})).await;
+        assert!(first[0].starts_with("1 of the 1"), "{first:?}");
+        let none: [String; 0] = [];
+        assert_eq!(
+            warned(json!({"filter": {"criteria": "current"}})).await,
+            none
+        );
+        assert_eq!(warned(json!({"purpose": "score"})).await, none);
+        assert_eq!(warned(json!({"criteria_hash": "current"})).await, none);
+        let nothing = json!({"sample": {"size": 5}, "filter": {"q": "nothing-of-this-name"}});
+        assert_eq!(warned(nothing).await, none);
+    }
 }

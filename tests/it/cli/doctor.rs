@@ -303,3 +303,25 @@ fn a_cap_over_all_judges_needs_a_price_of_each() {
     let run = place.run(&["doctor", "--no-probe"]).ends(3);
     drop(run.prints("FAULT  caps: judge.daily_cap_usd"));
 }
+
+#[test]
+fn a_price_of_no_day_or_of_one_to_come_stops_the_start() {
+    let place = place_of("openai", "http://127.0.0.1:9");
+    let file = place.path().join("llm_providers.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for (day, fault) in [
+        ("2026-13-01", "\"2026-13-01\" is no date"),
+        ("2999-01-01", "2999-01-01 is still to come"),
+    ] {
+        let price =
+            format!("{{ input_per_mtok: 1, output_per_mtok: 2, as_of: {day}, source: a test }}");
+        std::fs::write(&file, format!("{text}  prices:\n    m-1: {price}\n")).unwrap();
+        let run = place.run(&["up"]).ends(2);
+        drop(
+            run.says("llm_providers.yaml:")
+                .says(&format!("j.prices.m-1.as_of: {fault}")),
+        );
+        let run = place.run(&["doctor", "--no-probe"]).ends(3);
+        drop(run.prints("FAULT  judges' file").prints(fault));
+    }
+}

@@ -162,14 +162,52 @@ async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
         world.api.ask(*id).await;
         before.push(world.api.scored(*id).await["score_id"].clone());
     }
-    // The file is read where the command runs.
-    let place = place(&world).with("DEFAULT_LLM_PROVIDER", JUDGE);
+    let stored = async || {
+        let listed = world.api.get("/api/v1/scoring/criteria").await.expect(200);
+        listed["items"].as_array().unwrap().len()
+    };
+    let before_all = stored().await;
     let criteria = crate::support::home::built_in("config/scoring_config.yaml");
     let text = std::fs::read_to_string(criteria).unwrap();
-    place.write(
-        "candidate.yaml",
-        &text.replace("judge_prompt: |", "judge_prompt: |\n  Be strict."),
+    let text = text.replace("judge_prompt: |", "judge_prompt: |\n  Be strict.");
+    let lenient = text.replace("${DEFAULT_LLM_PROVIDER}", "${DEFAULT_LLM_PROVIDER:-}");
+    assert_ne!(lenient, text);
+    let with = |default: Option<&str>| {
+        let place = place(&world);
+        let place = match default {
+            Some(judge) => place.with("DEFAULT_LLM_PROVIDER", judge),
+            None => place,
+        };
+        place.write("candidate.yaml", &text);
+        place.write("lenient.yaml", &lenient);
+        place
+    };
+    // The file is read where the command runs, whose default judge isn't the service's.
+    for args in [
+        vec!["rescore", "--preview", "candidate.yaml", "--dry-run"],
+        vec!["criteria", "add", "candidate.yaml"],
+        vec!["criteria", "add", "lenient.yaml"],
+    ] {
+        let refused = run_in(with(None), &args).await.ends(2);
+        drop(
+            refused
+                .says(".yaml:")
+                .says("DEFAULT_LLM_PROVIDER is not set here"),
+        );
+    }
+    let args = ["rescore", "--preview", "candidate.yaml", "--yes"];
+    let refused = run_in(with(Some("openai-default")), &args).await.ends(2);
+    drop(
+        refused
+            .says("the service has no judge \"openai-default\"")
+            .says(JUDGE),
     );
+    assert_eq!(
+        stored().await,
+        before_all,
+        "what can't be asked isn't stored"
+    );
+    let place = with(Some(JUDGE));
     let args = [
         "rescore",
         "--preview",

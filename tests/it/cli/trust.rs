@@ -66,6 +66,28 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
     );
     let told = ["row 3, column session_id", "is not known"];
     faults(place.run(&["ratings", "import", "unknown.csv"]), &told);
+    place.write(
+        "both.csv",
+        &format!("session_id,total\n{id},101\n{stranger},6\n"),
+    );
+    let told = [
+        "row 2, column total: is \"101\"",
+        "row 3, column session_id: session",
+    ];
+    faults(place.run(&["ratings", "import", "both.csv"]), &told);
+    // Which of two is meant, nobody knows.
+    place.write(
+        "twice.csv",
+        &format!(
+            "session_id,score_id,total,by\n{id},,5,ann\n{id},,5,bob\n,{score},7,ann\n{id},,9, ann \n{id},,1,\n,{score},8,ann\n{id},,2,\n"
+        ),
+    );
+    let told = [
+        "row 5, column session_id: rates this session for \"ann\" again, as row 2 does: keep one",
+        "row 7, column score_id: rates this score for \"ann\" again, as row 4 does",
+        "row 8, column session_id: rates this session for the same person again, as row 6 does",
+    ];
+    faults(place.run(&["ratings", "import", "twice.csv"]), &told);
     place.write("columns.csv", &format!("session_id,stars\n{id},5\n"));
     faults(
         place.run(&["ratings", "import", "columns.csv"]),

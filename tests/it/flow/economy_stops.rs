@@ -24,6 +24,8 @@ on_every_setup!(
     an_item_that_somebody_waits_for_is_asked_at_once,
     a_provider_that_says_no_is_asked_again_and_leaves_no_failed_parts,
     a_part_that_takes_too_long_is_cancelled_and_then_given_up,
+    a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again,
+    a_part_that_stays_unknown_is_cancelled_before_its_items_are_asked_in_full,
 );
 
 async fn nothing_is_handed_over_while_the_queue_is_paused(home: Home) {
@@ -238,5 +240,52 @@ async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(mut home: Hom
     assert_eq!(done["counts"]["succeeded"], 1, "{done:#}");
     assert_eq!(done["economy"]["parts"][0]["state"], "failed", "{done:#}");
     assert_eq!(server.asked().len(), 1);
+    world.end().await;
+}
+
+async fn a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again(mut home: Home) {
+    let server = provider(&mut home, "openai").await;
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 2).await;
+    let batch = rescore(&world, json!({})).await;
+    handed_over(&world, &batch, 2).await;
+    server.troubles("GET /v1/batches/batch_0", 404);
+    let words = |found: &Value| found["economy"]["waits_for"].is_string();
+    let found = until(&world, &batch, "it says what it waits for", words).await;
+    let said = found["economy"]["waits_for"].as_str().unwrap();
+    assert!(said.contains("404"), "{said}");
+    let part = &found["economy"]["parts"][0];
+    assert_eq!(part["state"], "submitted", "{found:#}");
+    server.finish();
+    server.recovers();
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["counts"]["succeeded"], 2, "{done:#}");
+    assert_eq!((server.batches().len(), server.asked().len()), (1, 0));
+    spent(&done, 2.0 * full() / 2.0);
+    world.end().await;
+}
+
+async fn a_part_that_stays_unknown_is_cancelled_before_its_items_are_asked_in_full(mut home: Home) {
+    let server = provider(&mut home, "anthropic").await;
+    let mut world = World::elsewhere(home).await;
+    world.work();
+    put(&world, 1).await;
+    let batch = rescore(&world, json!({})).await;
+    handed_over(&world, &batch, 1).await;
+    server.troubles("GET /v1/messages/batches/batch_0", 404);
+    let done = completed(&world, &batch).await;
+    assert_eq!(done["counts"]["succeeded"], 1, "{done:#}");
+    assert_eq!(done["economy"]["parts"][0]["state"], "failed", "{done:#}");
+    assert!(server.batches()[0].is_cancelled(), "nobody waits for it");
+    let seen = server.seen();
+    let looks = |seen: &[String]| {
+        let looks = seen.iter().filter(|seen| seen.starts_with("GET "));
+        looks.count()
+    };
+    assert!(looks(&seen) >= 6, "{seen:?}");
+    let at = |what: &str| seen.iter().position(|seen| seen == what).unwrap();
+    let cancelled = at("POST /v1/messages/batches/batch_0/cancel");
+    assert!(cancelled < at("POST /v1/messages"), "{seen:?}");
     world.end().await;
 }
