@@ -541,6 +541,18 @@ fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_req
     assert_eq!(asked.lines().count(), 4);
 }
 
+#[test]
+fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allowed() {
+    let place = with_shell(Place::new());
+    let asked = [question("a", "sql", "?"), question("b", "sql", "?")];
+    suite(&place, "suite.jsonl", &asked);
+    let args = ["evaluate", "suite.jsonl", "--agent-command", "exit 3"];
+    place
+        .run(&[&args[..], &["--max-errors", "100"]].concat())
+        .ends(3)
+        .prints("none of 2 items has a whole score");
+}
+
 fn example(path: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")

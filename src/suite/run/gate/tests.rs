@@ -125,6 +125,37 @@ fn some_errors_may_be_allowed_and_are_left_out() {
 }
 
 #[test]
+fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
+    let failed = Item {
+        outcome: Outcome::Failed,
+        ..item(None)
+    };
+    let items = [failed.clone(), failed, item(None)];
+    let allow = Gates {
+        max_errors: 100,
+        ..Gates::default()
+    };
+    for gates in [
+        allow,
+        Gates {
+            min_mean: Some(0.0),
+            ..allow
+        },
+        Gates {
+            min_pass_rate: Some(0.0),
+            ..allow
+        },
+    ] {
+        let (decided, why) = decision(&items, &gates);
+        assert_eq!(decided, Decision::Incomplete, "{gates:?}");
+        assert_eq!(
+            why,
+            "none of 3 items has a whole score: there is nothing to judge the run by"
+        );
+    }
+}
+
+#[test]
 fn simulated_scores_and_runs_without_a_judge_or_an_end_never_pass() {
     let mut simulated = item(Some(1.0));
     simulated.simulated = true;
