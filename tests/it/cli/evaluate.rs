@@ -553,6 +553,35 @@ fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allow
         .prints("none of 2 items has a whole score");
 }
 
+#[test]
+fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
+    let place = Place::new();
+    let named = |mut case: Value, id: u64| {
+        case["id"] = json!(id);
+        case
+    };
+    let case = |id: u64| match id {
+        2 => named(wrong(""), id),
+        _ => named(right(""), id),
+    };
+    suite(&place, "a.jsonl", &[case(1), case(2), case(3)]);
+    suite(&place, "b.jsonl", &[case(2), case(3), case(1)]);
+    place.run(&["evaluate", "a.jsonl", "--output", "a"]).ends(1);
+    place.run(&["evaluate", "b.jsonl", "--output", "b"]).ends(1);
+    let mut ids: Vec<Value> = results(&place, "a")
+        .iter()
+        .map(|line| line["id"].clone())
+        .collect();
+    ids.sort_by_key(Value::to_string);
+    assert_eq!(ids, ["1", "2", "3"]);
+    let xml = std::fs::read_to_string(place.path().join("a/junit.xml")).unwrap();
+    assert!(xml.contains("name=\"2\""), "{xml}");
+    let json = place.run(&["compare", "a", "b", "--json"]).ends(0).json();
+    assert_eq!(json["comparison"]["compared"], 3);
+    assert_eq!(json["comparison"]["pass_to_fail"], json!([]));
+    assert_eq!(json["comparison"]["fail_to_pass"], json!([]));
+}
+
 fn example(path: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")
