@@ -202,8 +202,9 @@ impl Evaluate {
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
         let asked = folder.header().asked();
-        let gates = self.gates();
-        let baseline = self.baseline.clone();
+        let held = self.gates().over(&folder.header().gates);
+        let gates = held.gates();
+        let baseline = held.baseline;
         let meta = Meta {
             name: folder.header().suite.path.display().to_string(),
             run: Some(folder.path().display().to_string()),
@@ -273,7 +274,12 @@ impl Evaluate {
     fn go_on(&self, folder: &Path) -> String {
         let simulate = if self.simulate { " --simulate" } else { "" };
         let (folder, reach) = (folder.display(), self.reach.again());
-        format!("gavel evaluate --resume {folder}{simulate}{reach}")
+        // A new run keeps its gates; those that take their place are of this command alone.
+        let gates = match &self.resume {
+            Some(_) => self.gates().command_line(),
+            None => String::new(),
+        };
+        format!("gavel evaluate --resume {folder}{simulate}{gates}{reach}")
     }
 
     /// How to go on where something is missing.
@@ -292,20 +298,6 @@ impl Evaluate {
 
     fn patience(&self) -> Duration {
         Duration::from_secs(self.max_wait)
-    }
-
-    fn gates(&self) -> gate::Gates {
-        gate::Gates {
-            min_pass_rate: self.min_pass_rate,
-            min_mean: self.min_mean,
-            max_regression: self.max_regression,
-            max_errors: self.max_errors,
-            simulated: if self.allow_simulated {
-                Simulated::Allowed
-            } else {
-                Simulated::Refused
-            },
-        }
     }
 }
 

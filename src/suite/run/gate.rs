@@ -1,8 +1,12 @@
 //! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
 
+mod asked;
+
 use super::compare::Comparison;
 use crate::report::summary::{Figures, Share};
 use crate::report::{Decision, Judgement, Judging, Simulated};
+
+pub use asked::Asked;
 
 /// What rounding may cost.
 const SLACK: f64 = 1e-9;

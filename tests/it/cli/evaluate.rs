@@ -582,6 +582,49 @@ fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
     assert_eq!(json["comparison"]["fail_to_pass"], json!([]));
 }
 
+#[test]
+fn a_run_that_goes_on_is_held_to_the_gates_it_began_with() {
+    let place = with_shell(Place::new());
+    let asked = [question("a", "sql", "good"), question("b", "sql", "bad")];
+    suite(&place, "suite.jsonl", &asked);
+    // The second question is answered once it is mended, and then wrongly.
+    place.write(
+        "agent.sh",
+        "read question\nif [ \"$question\" = bad ]; then if [ ! -e mended ]; then exit 9; fi; n=8; else n=7; fi\n\
+         echo \"{\\\"sql\\\": \\\"SELECT 7;\\\", \\\"results\\\": [{\\\"n\\\": $n}], \\\"success\\\": true}\"\n",
+    );
+    let args = ["evaluate", "suite.jsonl", "--agent-command", "sh agent.sh"];
+    let gates = ["--min-mean", "0.99", "--output", "run"];
+    let run = place.run(&[&args[..], &gates].concat()).ends(3);
+    drop(run.says("--retry-errors"));
+    place.write("mended", "");
+    let resume = ["evaluate", "--resume", "run", "--retry-errors"];
+    place
+        .run(&resume)
+        .ends(1)
+        .prints("below --min-mean 0.99")
+        .says("this run is held to --min-mean 0.99");
+    // Another gate takes the place of its own, and of no other.
+    place
+        .run(&[&resume[..], &["--min-mean", "0.5"]].concat())
+        .ends(0)
+        .says("this run is held to --min-mean 0.5; --min-mean 0.99 does not hold any more");
+    place
+        .run(&[&resume[..], &["--min-pass-rate", "0"]].concat())
+        .ends(1)
+        .prints("below --min-mean 0.99");
+    place.run(&resume).ends(1);
+    // What was held against a baseline is so again.
+    place
+        .run(&["evaluate", "--resume", "run", "--max-regression", "0"])
+        .ends(2)
+        .says("--baseline");
+    let against = ["--baseline", "run", "--min-mean", "0", "--output", "second"];
+    place.run(&[&args[..], &against].concat()).ends(0);
+    let json = place.run(&["evaluate", "--resume", "second", "--json"]);
+    assert_eq!(json.ends(0).json()["comparison"]["compared"], 2);
+}
+
 fn example(path: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")

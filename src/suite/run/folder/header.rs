@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::job::Kind;
 use crate::report::Judging;
+use crate::suite::run::gate;
 
 /// What a run is: kept in `run.json`, so that it goes on as it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct RunHeader {
     pub options: RunOptions,
     /// The items that are run, by place; `None`: all up to the limit.
     pub only: Option<BTreeSet<u64>>,
+    /// What it is held to, also when it goes on.
+    #[serde(default)]
+    pub gates: gate::Asked,
 }
 
 impl RunHeader {

@@ -19,6 +19,7 @@ fn header() -> RunHeader {
         kind: Kind::Query,
         options: RunOptions::default(),
         only: None,
+        gates: crate::suite::run::gate::Asked::default(),
     }
 }
 
