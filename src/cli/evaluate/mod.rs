@@ -1,6 +1,7 @@
 //! `gavel evaluate`: runs a suite against its agents and a service, writes the run down, and says whether it is good enough.
 
 mod args;
+mod bench;
 mod jobs;
 mod prepare;
 mod show;
@@ -24,7 +25,6 @@ use super::progress::Progress;
 use super::reach::{Needs, Reached};
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
-use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
 use crate::lifecycle::Signals;
@@ -90,8 +90,7 @@ impl Evaluate {
         };
         let command = async |reached: Reached<'_>| {
             let settings = &reached.context.settings;
-            self.go(settings, Some(reached.client), prepared, opened)
-                .await
+            self.go(settings, Some(&reached), prepared, opened).await
         };
         let Some(simulated) = simulated else {
             return self.reach.run(global, Needs::Worker, command).await;
@@ -136,11 +135,20 @@ impl Evaluate {
     async fn go(
         &self,
         settings: &Settings,
-        client: Option<&Client>,
+        reached: Option<&Reached<'_>>,
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
         let header = &prepared.header;
+        let criteria = criteria_of(settings, header.kind)?;
+        let judged_by = match reached {
+            // What is computed hangs on no criteria.
+            None => None,
+            Some(reached) => match bench::of_service(reached.client, header).await? {
+                Some(told) if !self.reach.is_remote() => Some(bench::with_model(told, settings)?),
+                told => told,
+            },
+        };
         let agents = Agents::new(
             prepared.answers_from(),
             &prepared.agents_needed(self.again()),
@@ -148,10 +156,14 @@ impl Evaluate {
         );
         let agents = agents.map_err(stopped)?;
         agents.probe().await.map_err(stopped)?;
-        let criteria = criteria_of(settings, header.kind)?;
-        let folder = prepared.open()?;
+        let folder = prepared.open(judged_by.as_ref())?;
+        let todo = prepared.todo(&folder, self.again());
+        // Where nothing is left, nothing is judged otherwise.
+        if let Some(now) = judged_by.as_ref().filter(|_| todo > 0) {
+            let began = folder.header().judged_by.as_ref();
+            bench::is_still(began, now, (folder.path(), header.kind))?;
+        }
         let folder = opened.get_or_init(|| folder);
-        let todo = prepared.todo(folder, self.again());
         output::note(&format!(
             "{}: {todo} of {} items to run, into {}",
             header.suite.path.display(),
@@ -164,8 +176,8 @@ impl Evaluate {
             message: "no judge was asked (--no-judge): run it with a judge for a total".to_owned(),
         };
         let computed = Computed::new(Arc::new(criteria), not_run);
-        let service = client.map(|client| {
-            Service::new(client, header, &computed, &progress).patient(self.patience())
+        let service = reached.map(|reached| {
+            Service::new(reached.client, header, &computed, &progress).patient(self.patience())
         });
         let scorer: &dyn Scorer = match &service {
             Some(service) => service,

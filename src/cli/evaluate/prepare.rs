@@ -14,7 +14,7 @@ use crate::job::Kind;
 use crate::report::Lines;
 use crate::suite::run::agents::{AgentName, AnswersFrom};
 use crate::suite::run::folder::{
-    FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, new_path, passed_items,
+    Bench, FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, new_path, passed_items,
 };
 use crate::suite::run::{Again, Plan, gate, wanted};
 
@@ -117,6 +117,7 @@ impl Evaluate {
             options: self.options(),
             only,
             gates: self.gates(),
+            judged_by: None,
         };
         Ok(Prepared {
             header,
@@ -198,11 +199,15 @@ impl Evaluate {
 }
 
 impl Prepared {
-    /// Makes the folder of a new run, or gives that of one that goes on.
-    pub(super) fn open(&self) -> Result<RunFolder, CliError> {
+    /// Makes the folder of a new run, which is judged so, or gives that of one that goes on.
+    pub(super) fn open(&self, judged_by: Option<&Bench>) -> Result<RunFolder, CliError> {
         let resumed = match &self.place {
             Place::New(path) => {
-                return RunFolder::create(path, self.header.clone()).map_err(folder_fault);
+                let header = RunHeader {
+                    judged_by: judged_by.cloned(),
+                    ..self.header.clone()
+                };
+                return RunFolder::create(path, header).map_err(folder_fault);
             }
             Place::Resumed(folder) => folder.take(),
         };

@@ -20,6 +20,7 @@ fn header() -> RunHeader {
         options: RunOptions::default(),
         only: None,
         gates: crate::suite::run::gate::Asked::default(),
+        judged_by: None,
     }
 }
 
