@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use self::args::share;
-use self::jobs::Service;
+use self::jobs::{Opener, Service};
 use self::prepare::{Prepared, folder_fault};
 use super::Global;
 use super::context::{Context, Voice};
@@ -175,9 +175,14 @@ impl Evaluate {
             class: "not_run".to_owned(),
             message: "no judge was asked (--no-judge): run it with a judge for a total".to_owned(),
         };
-        let computed = Computed::new(Arc::new(criteria), not_run);
+        let computed = Computed::new(Arc::new(criteria), Arc::new(SystemClock), not_run);
         let service = reached.map(|reached| {
-            Service::new(reached.client, header, &computed, &progress).patient(self.patience())
+            Service::new(reached.client, header, &computed, &progress)
+                .patient(self.patience())
+                .opened_by(match reached.works_here {
+                    true => Opener::Nobody,
+                    false => Opener::Operator,
+                })
         });
         let scorer: &dyn Scorer = match &service {
             Some(service) => service,

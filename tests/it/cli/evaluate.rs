@@ -10,7 +10,7 @@ use super::embedded::place_with_judge;
 use super::{Place, Run};
 
 /// A case that is right, and that no judge is needed for.
-fn right(id: &str) -> Value {
+pub(super) fn right(id: &str) -> Value {
     json!({"id": id, "generated_sql": "select 1", "expected_sql": "SELECT 1;"})
 }
 
@@ -19,7 +19,7 @@ fn wrong(id: &str) -> Value {
     json!({"id": id, "generated_sql": "select 1", "is_valid": false, "should_pass": true, "errors": ["near select"]})
 }
 
-fn suite(place: &Place, name: &str, rows: &[Value]) {
+pub(super) fn suite(place: &Place, name: &str, rows: &[Value]) {
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     place.write(name, &(lines.join("\n") + "\n"));
 }
@@ -31,12 +31,12 @@ fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-fn results(place: &Place, run: &str) -> Vec<Value> {
+pub(super) fn results(place: &Place, run: &str) -> Vec<Value> {
     lines(&place.path().join(run).join("evaluation-results.jsonl"))
 }
 
 /// How each item ended by its last line.
-fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
+pub(super) fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
     let outcome = |line: &Value| {
         let gavel = &line["gavel"];
         (
@@ -47,7 +47,7 @@ fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
     results.iter().map(outcome).collect()
 }
 
-fn with_shell(place: Place) -> Place {
+pub(super) fn with_shell(place: Place) -> Place {
     let path = std::env::var("PATH").unwrap_or_default();
     place.with("PATH", &path)
 }
@@ -285,7 +285,7 @@ fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_else
 }
 
 /// A case that a judge is needed for.
-fn doubtful(id: &str) -> Value {
+pub(super) fn doubtful(id: &str) -> Value {
     json!({"id": id, "generated_sql": format!("select {id} from t"), "expected_sql": "select b from u"})
 }
 
@@ -447,7 +447,7 @@ fn a_suite_cannot_drive_the_terminal_and_an_empty_one_is_refused_in_every_form()
         .says("no items");
 }
 
-fn question(id: &str, agent: &str, text: &str) -> Value {
+pub(super) fn question(id: &str, agent: &str, text: &str) -> Value {
     json!({
         "id": id, "question": text, "agent": agent, "difficulty": "easy", "category": "counts",
         "expected_sql": "select 7", "expected_answer_type": "number", "expected_results": 7,
