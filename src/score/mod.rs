@@ -28,6 +28,7 @@ pub use crate::judge::Fault;
 pub use case::{Case, Field, FieldForm, field, fields};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use evaluation::{Evaluation, JudgedBy};
+pub(crate) use faults::part_of;
 pub use unasked::score_unasked;
 
 /// A subject that can't be judged as it is stored.

@@ -260,6 +260,18 @@ async fn what_a_batch_in_json_says_of_itself_stands_in_its_body() {
 }
 
 #[tokio::test]
+async fn a_question_file_of_the_command_line_is_told_our_names() {
+    let server = Server::with(Setup::default()).await;
+    let body = json!({"kind": "qas", "items": [{"id": "a", "agent": "sql"}]});
+    let refused = server.json_batch(&body).await;
+    let problem = problem_of(refused, 422, "invalid-request").await;
+    let text = problem["errors"].to_string();
+    for said in ["did you mean test_id?", "did you mean agent_used?"] {
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_batch_may_be_larger_than_other_bodies_and_not_without_end() {
     let mut setup = Setup::default();
     setup.http.max_body_bytes = 2_000;
