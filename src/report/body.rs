@@ -222,6 +222,22 @@ impl Status {
     }
 }
 
+/// Who judged an item: the judge's entry and the model that answered; `None`: nobody.
+pub(super) fn judge(item: &Item) -> Option<String> {
+    let at = match item.kind {
+        Kind::Query | Kind::Qas => "/judge",
+        Kind::SqlMetrics => "/metrics/query_correctness/details/judge",
+        // A session's judge stands with its score.
+        Kind::Session => return None,
+    };
+    let judge = item.result.as_ref()?.pointer(at)?;
+    let entry = text(judge, "provider")?;
+    Some(match text(judge, "model") {
+        Some(model) => format!("{entry} ({model})"),
+        None => entry.to_owned(),
+    })
+}
+
 /// Whether an item has no whole score because of its judge, not of itself, its agent or whoever cancelled it.
 pub(super) fn is_judge_error(item: &Item) -> bool {
     let Some(error) = item.error.as_ref() else {

@@ -229,6 +229,11 @@ impl Evaluate {
             unfinished: asked.saturating_sub(folder.lines()),
             simulated: gates.simulated,
             judging: folder.header().judging(),
+            criteria_hash: folder
+                .header()
+                .judged_by
+                .as_ref()
+                .map(|bench| bench.criteria_hash.clone()),
         };
         let path = folder.path().to_owned();
         let reports = move || report(&path, &meta, &gates, baseline.as_deref());
@@ -335,7 +340,12 @@ fn report(
 ) -> Result<(Figures, Judgement, Option<Comparison>), ReportError> {
     let lines = Lines::open(&path.join(RESULTS))?;
     let against = baseline
-        .map(|dir| Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines))
+        .map(|dir| {
+            let found = Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines)?;
+            // A folder from elsewhere has no header.
+            let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
+            Ok::<_, ReportError>(found.under(bench(dir).as_ref(), bench(path).as_ref()))
+        })
         .transpose()?;
     let mut figures = sum_up(&lines, meta)?;
     let judgement = match against.as_ref().filter(|it| is_mixed(it, gates)) {

@@ -188,6 +188,7 @@ impl Shown<'_> {
             "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
             "decision": self.judgement.decision, "reasons": self.judgement.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
+            "judged_otherwise": self.against.map(|against| against.judged.otherwise()),
             "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })
     }

@@ -62,6 +62,7 @@ pub struct Summary {
     missed: u64,
     simulated_items: u64,
     judge_errors: u64,
+    judges: BTreeMap<String, u64>,
     errors: BTreeMap<String, u64>,
     by_difficulty: BTreeMap<String, Tally>,
     by_agent: BTreeMap<String, Tally>,
@@ -135,6 +136,8 @@ pub struct Figures {
     pub simulated_apart: Option<Share>,
     /// Items without a whole score because of their judge: no misses.
     pub judge_errors: u64,
+    /// How many items each judge judged, as `entry (model)`; the first 50 are told apart. Not told of sessions.
+    pub judges: BTreeMap<String, u64>,
     /// How many items have an error of each class.
     pub errors: BTreeMap<String, u64>,
     /// The components, in the order of the rules.
@@ -162,6 +165,9 @@ impl Summary {
             Status::Pass | Status::Scored => {}
         }
         self.judge_errors += u64::from(body::is_judge_error(item));
+        if let Some(judge) = body::judge(item) {
+            *group(&mut self.judges, &judge) += 1;
+        }
         if let Some(error) = &item.error {
             *group(&mut self.errors, &error.class) += 1;
         }
@@ -230,6 +236,7 @@ impl Summary {
             basis,
             simulated_apart: has_both.then(|| self.all.simulated()),
             judge_errors: self.judge_errors,
+            judges: self.judges.clone(),
             errors: self.errors.clone(),
             components: self.components(basis),
             by_difficulty,

@@ -72,6 +72,7 @@ fn meta() -> Meta {
         unfinished: 0,
         simulated: Simulated::Refused,
         judging: Judging::Asked,
+        criteria_hash: None,
     }
 }
 

@@ -61,6 +61,50 @@ fn a_run_goes_on_under_no_other_criteria_than_those_it_began_with() {
 }
 
 #[test]
+fn a_run_that_was_judged_otherwise_than_its_baseline_says_so() {
+    let (place, simulator) = place_with_judge();
+    suite(&place, "suite.jsonl", &[doubtful("a"), doubtful("b")]);
+    let run = |place: &Place, name: &str, more: &[&str]| {
+        let args = [
+            "evaluate",
+            "suite.jsonl",
+            "--output",
+            name,
+            "--allow-simulated",
+        ];
+        place
+            .run(&[&args[..], &["--min-mean", "0"], more].concat())
+            .ends(0)
+    };
+    drop(run(&place, "a", &[]));
+    let same = run(&place, "same", &["--baseline", "a"]);
+    assert!(!same.out.contains("NOTE"), "{}", same.out);
+    place.write("metrics.yaml", &other_criteria("query_correctness"));
+    let place = place.with("GAVEL_CRITERIA_SQL_METRICS", "metrics.yaml");
+    let told = "judged under criteria";
+    drop(run(&place, "b", &["--baseline", "a"]).prints(told));
+    place.run(&["compare", "a", "b"]).ends(0).prints(told);
+    let json = place.run(&["compare", "a", "b", "--json"]).ends(0).json();
+    assert_eq!(json["judged_otherwise"].as_array().unwrap().len(), 1);
+    let hash = json["comparison"]["judged"]["criteria_b"].as_str().unwrap();
+    let report = std::fs::read_to_string(place.path().join("b/report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["criteria_hash"], hash);
+    let judges = report["summary"]["judges"].as_object().unwrap();
+    let judges: Vec<(&String, &Value)> = judges.iter().collect();
+    assert_eq!(
+        judges,
+        [(&"simulated (simulated-judge-v1)".to_owned(), &json!(2))]
+    );
+    let summary = std::fs::read_to_string(place.path().join("b/summary.md")).unwrap();
+    assert!(
+        summary.contains(hash) && summary.contains("simulated-judge-v1"),
+        "{summary}"
+    );
+    assert_eq!(simulator.stop("-TERM"), Some(0));
+}
+
+#[test]
 fn a_server_at_a_dead_address_is_said_before_anything_is_run() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", free.local_addr().unwrap());

@@ -42,6 +42,7 @@ fn figures(items: &[Item], unfinished: u64) -> Figures {
         unfinished,
         simulated: Simulated::Refused,
         judging: Judging::Asked,
+        criteria_hash: None,
     })
 }
 
