@@ -156,6 +156,9 @@ impl Evaluate {
         );
         let agents = agents.map_err(stopped)?;
         agents.probe().await.map_err(stopped)?;
+        if let Some(note) = prepared.unasked(&agents) {
+            output::note(&output::clean(&note));
+        }
         let folder = prepared.open(judged_by.as_ref())?;
         let todo = prepared.todo(&folder, self.again());
         // Where nothing is left, nothing is judged otherwise.

@@ -12,7 +12,7 @@ use crate::cli::output;
 use crate::clock::{Clock as _, SystemClock};
 use crate::job::Kind;
 use crate::report::Lines;
-use crate::suite::run::agents::{AgentName, AnswersFrom};
+use crate::suite::run::agents::{AgentName, Agents, AnswersFrom};
 use crate::suite::run::folder::{
     Bench, FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, new_path, passed_items,
 };
@@ -20,6 +20,8 @@ use crate::suite::run::{Again, Plan, gate, wanted};
 
 /// Where runs are kept unless told otherwise.
 const RUNS: &str = "reports/evaluation-runs";
+/// How many of many names are told.
+const NAMED: usize = 5;
 
 /// A run that may begin, or go on.
 pub(super) struct Prepared {
@@ -242,6 +244,20 @@ impl Prepared {
                 })
             }
         }
+    }
+
+    /// What is to be said of answers that no item of the suite asks for; nothing where only its beginning is known.
+    pub(super) fn unasked(&self, agents: &Agents) -> Option<String> {
+        let is_whole = self.header.options.limit.is_none();
+        let names = agents.unasked(|name| !is_whole || self.plan.names.contains(name));
+        let first = names.get(..NAMED).unwrap_or(&names).join(", ");
+        let more = if names.len() > NAMED { ", ..." } else { "" };
+        (!names.is_empty()).then(|| {
+            format!(
+                "--agent-results: {} of its answers are to no question of this suite: {first}{more}",
+                names.len()
+            )
+        })
     }
 
     /// How many items are still to be run.

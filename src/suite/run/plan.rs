@@ -30,6 +30,8 @@ pub struct Plan {
     pub items: u64,
     /// The items that an agent must answer.
     pub questions: Vec<(u64, AgentName)>,
+    /// What its items call themselves.
+    pub names: HashSet<String>,
 }
 
 /// Why a suite can't be run: at least one fault.
@@ -79,17 +81,17 @@ impl Plan {
             sha256,
             items: 0,
             questions: Vec::new(),
+            names: HashSet::new(),
         };
         let mut bad = BadSuite {
             told: Vec::new(),
             more: 0,
         };
-        let mut names = HashSet::new();
         for row in rows(path, kind)?.take(take(limit)) {
             match row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
                 let work = Work::of(kind, row)?;
-                unique(kind, &work, line, &mut names)?;
+                unique(kind, &work, line, &mut plan.names)?;
                 Ok((item_no, work))
             }) {
                 Ok((item_no, Work::Question(question))) => {

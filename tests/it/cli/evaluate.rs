@@ -625,6 +625,34 @@ fn a_run_that_goes_on_is_held_to_the_gates_it_began_with() {
     assert_eq!(json.ends(0).json()["comparison"]["compared"], 2);
 }
 
+#[test]
+fn answers_to_no_question_are_told_and_two_to_one_are_refused() {
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[question("a", "sql", "?")]);
+    let answer = |id: &str| json!({"test_id": id, "generated_sql": "SELECT 7;", "actual_results": 7, "success": true});
+    let strangers = ["z1", "z2", "z3", "z4", "z5", "z6"].map(answer);
+    suite(
+        &place,
+        "answers.jsonl",
+        &[&[answer("a")], &strangers[..]].concat(),
+    );
+    let args = [
+        "evaluate",
+        "suite.jsonl",
+        "--agent-results",
+        "answers.jsonl",
+    ];
+    place
+        .run(&args)
+        .ends(0)
+        .says("6 of its answers are to no question of this suite: z1, z2, z3, z4, z5, ...");
+    suite(&place, "answers.jsonl", &[answer("a"), answer("a")]);
+    place
+        .run(&args)
+        .ends(2)
+        .says("line 2: \"a\" has an answer in line 1 already");
+}
+
 fn example(path: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")
