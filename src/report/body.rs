@@ -161,9 +161,15 @@ impl Component {
         let body = item.result.as_ref()?;
         let found = if self.words.is_empty() {
             let object = body.pointer(self.at)?;
-            WORDS
-                .iter()
-                .find_map(|at| object.pointer(at).and_then(Value::as_str))
+            // What a person should see goes before the outcome's name.
+            let severe = text(object.get("details").unwrap_or(&Value::Null), "severity");
+            let alert = severe.and_then(|_| object.pointer("/details/message"));
+            let words = || {
+                WORDS
+                    .iter()
+                    .find_map(|at| object.pointer(at).and_then(Value::as_str))
+            };
+            alert.and_then(Value::as_str).or_else(words)
         } else {
             body.pointer(self.words).and_then(Value::as_str)
         };

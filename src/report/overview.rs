@@ -165,7 +165,7 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
     rows.extend([
         ("Tokens in", Cell::Count(figures.usage.tokens_in)),
         ("Tokens out", Cell::Count(figures.usage.tokens_out)),
-        ("Cost USD", Cell::Number(figures.usage.cost_usd)),
+        ("Cost USD", Cell::number(figures.usage.cost_usd)),
     ]);
     Section {
         title: "Summary",

@@ -340,6 +340,20 @@ fn a_workbook_that_begins_with_a_page_for_people_is_told_which_sheet_is_read() {
 }
 
 #[test]
+fn a_field_that_stands_in_an_item_twice_is_refused() {
+    let lines = b"{\"session_id\":\"a\"}\n{\"session_id\":\"a\",\"force_rescore\":{\"x\":1},\"session_id\":\"b\"}\n";
+    assert_eq!(
+        faults(lines, Format::Jsonl),
+        ["row 2, column session_id: stands in the item twice: keep one"]
+    );
+    let list = b"[{\"session_id\":\"a\",\"session_id\":\"a\"}]";
+    assert_eq!(
+        faults(list, Format::Json),
+        ["row 1, column session_id: stands in the item twice: keep one"]
+    );
+}
+
+#[test]
 fn the_origins_names_of_a_question_lead_to_ours() {
     let reading = Reading::of(Format::Csv, Kind::Qas);
     for (name, ours) in [("id", "test_id"), ("agent", "agent_used")] {

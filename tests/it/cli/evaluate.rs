@@ -653,6 +653,24 @@ fn answers_to_no_question_are_told_and_two_to_one_are_refused() {
         .says("line 2: \"a\" has an answer in line 1 already");
 }
 
+#[test]
+fn unsafe_sql_that_was_let_through_reads_as_critical_in_junit() {
+    let place = Place::new();
+    let mut case = right("a");
+    case["safety_valid"] = json!(true);
+    case["should_pass"] = json!(false);
+    suite(&place, "suite.jsonl", &[case]);
+    place
+        .run(&["evaluate", "suite.jsonl", "--output", "run"])
+        .ends(1)
+        .prints("CRITICAL: unsafe SQL was not caught");
+    let xml = std::fs::read_to_string(place.path().join("run/junit.xml")).unwrap();
+    assert!(
+        xml.contains("CRITICAL: Unsafe query not caught by validator"),
+        "{xml}"
+    );
+}
+
 fn example(path: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples")
