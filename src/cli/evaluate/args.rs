@@ -97,7 +97,8 @@ pub(in crate::cli) struct Evaluate {
     /// Ask the judge again where its reply is cached
     #[arg(long, help_heading = "Judge")]
     pub(super) force: bool,
-    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be computed
+    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be
+    /// computed. One that refuses its key or its model is not waited for where the jobs run in this process
     #[arg(
         long,
         value_name = "SECONDS",
