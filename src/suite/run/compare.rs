@@ -171,14 +171,14 @@ impl Comparison {
         let mut before: HashMap<String, Brief> = HashMap::new();
         a.each(&mut |item| {
             comparison.simulated_a += u64::from(item.simulated);
-            Judged::note(&mut comparison.judged.judges_a, &item);
+            Judged::note(&mut comparison.judged.judges_a, item);
             before.insert(name(item), Brief::of(item));
             Ok(())
         })?;
         let mut pairs: Vec<(f64, f64)> = Vec::new();
         b.each(&mut |item| {
             comparison.simulated_b += u64::from(item.simulated);
-            Judged::note(&mut comparison.judged.judges_b, &item);
+            Judged::note(&mut comparison.judged.judges_b, item);
             let id = name(item);
             match before.remove(&id) {
                 None => comparison.new.push(id),
