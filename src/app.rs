@@ -47,7 +47,7 @@ use crate::store::{Store, StoreError, Use};
 use crate::worker::{self, EconomyOptions, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
-pub use self::files::{caps_of, criteria_of};
+pub use self::files::{caps_of, criteria_of, model_of};
 pub use self::history::history_options;
 pub use self::open::open_store;
 pub use crate::api::openapi_json;

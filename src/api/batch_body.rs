@@ -91,6 +91,29 @@ pub(super) async fn head_of_json(file: Arc<File>, limits: Limits) -> Result<Batc
     })
 }
 
+/// What stands beside the items of a batch.
+const HEAD: [&str; 7] = [
+    "kind",
+    "name",
+    "threshold",
+    "budget_usd",
+    "criteria_hash",
+    "priority",
+    "force_rescore",
+];
+
+/// Refuses what a query string says of a batch in JSON, which says it in its body.
+pub(super) fn in_the_body(mut params: Params) -> Result<(), ApiError> {
+    for name in HEAD {
+        if params.is_given(name) {
+            let message = "stands in the body of a batch in JSON, beside `items`: write it there";
+            params.fault(name, message.to_owned());
+        }
+    }
+    params.drop_faulty();
+    params.finish()
+}
+
 /// What the query string says of a file of items.
 pub(super) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
     let kind = params.take::<Kind>("kind");

@@ -120,6 +120,7 @@ async fn batch_report(
             Simulated::Refused
         },
         judging: Judging::Asked,
+        criteria_hash: row.criteria_hash,
     };
     // The turn goes along: writing goes on when the client is gone.
     let writing = move || {

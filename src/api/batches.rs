@@ -14,7 +14,8 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::batch_body::{
-    BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, opener, refused,
+    BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener,
+    refused,
 };
 use super::batch_view::BatchView;
 use super::body::ApiJson;
@@ -112,7 +113,7 @@ async fn post_batch(
     };
     let head = match format {
         Format::Json => {
-            params.finish()?;
+            in_the_body(params)?;
             head_of_json(body.file.clone(), limits).await?
         }
         Format::Jsonl | Format::Csv | Format::Xlsx => head_of_query(params)?,

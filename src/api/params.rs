@@ -138,6 +138,18 @@ impl Params {
         faults.any(|fault| fault.pointer.strip_prefix('/') == Some(name))
     }
 
+    /// Whether a parameter is there, and not taken yet.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(key, _)| key == name)
+    }
+
+    /// Leaves out those that a fault was noted of, so that none is told twice.
+    pub(super) fn drop_faulty(&mut self) {
+        let mut pairs = std::mem::take(&mut self.pairs);
+        pairs.retain(|(name, _)| !self.is_faulty(name));
+        self.pairs = pairs;
+    }
+
     /// Notes a fault of a parameter.
     pub(super) fn fault(&mut self, name: &str, message: String) {
         self.faults.push(Fault {

@@ -57,6 +57,15 @@ pub fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, AppError
     Ok(criteria)
 }
 
+/// The model that a judge's entry asks, as the settings have it; `None`: there is no such entry, or it lacks something.
+///
+/// # Errors
+/// The file can't be read, or it has a fault.
+pub fn model_of(settings: &Settings, judge: &str) -> Result<Option<String>, AppError> {
+    let spec = read_providers(settings)?.spec(judge);
+    Ok(spec.ok().map(|spec| spec.model().to_owned()))
+}
+
 /// What judges may cost, as their file and the settings say.
 pub fn caps_of(settings: &Settings, providers: &Providers) -> Result<Caps, String> {
     let judge = &settings.judge;

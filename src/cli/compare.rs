@@ -52,6 +52,8 @@ impl Compare {
         let (a, b) = (open(&self.a)?, open(&self.b)?);
         self.of_one_kind()?;
         let found = Comparison::of(&a, &b).map_err(unreadable)?;
+        let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
+        let found = found.under(bench(&self.a).as_ref(), bench(&self.b).as_ref());
         if found.mixes_simulated() && !self.allow_simulated {
             return Err(CliError::usage(mixed("gavel compare")));
         }
@@ -72,7 +74,7 @@ impl Compare {
     fn show(&self, found: &Comparison, judgement: &Judgement, exit: Exit) -> Result<(), CliError> {
         if self.json {
             return Ok(output::json(&json!({
-                "a": self.a.display().to_string(), "b": self.b.display().to_string(), "comparison": found, "decision": judgement.decision,
+                "a": self.a.display().to_string(), "b": self.b.display().to_string(), "comparison": found, "judged_otherwise": found.judged.otherwise(), "decision": judgement.decision,
                 "reasons": judgement.reasons, "exit_code": exit.code(),
             }))?);
         }
@@ -155,6 +157,9 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
         "mean     {a:.3} -> {b:.3} ({difference:+.3}{interval}) over {} of {} common items",
         found.compared, found.common
     ))?;
+    for difference in found.judged.otherwise() {
+        output::line(&output::clean(&format!("NOTE     {difference}")))?;
+    }
     if found.mixes_simulated() {
         output::line("SIMULATED: only one of the two runs was scored by a real judge")?;
     } else if found.simulated_a > 0 {

@@ -12,19 +12,32 @@ const OUTAGE: Duration = Duration::from_secs(60);
 /// Between two tries meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Sends a request again while the service is away, for a minute.
+/// Sends a request again while the service is away, for a minute; the progress says why nothing moves.
 pub(super) async fn patiently<T>(
+    progress: &Progress,
+    send: impl AsyncFn() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    patiently_for(OUTAGE, progress, send).await
+}
+
+/// The same with another patience.
+pub(super) async fn patiently_for<T>(
+    patience: Duration,
     progress: &Progress,
     send: impl AsyncFn() -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
     let begun = Instant::now();
     loop {
         match send().await {
-            Err(error) if is_passing(&error) && begun.elapsed() < OUTAGE => {
+            Err(error) if is_passing(&error) && begun.elapsed() < patience => {
+                progress.away(&error.to_string(), patience);
                 progress.still();
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(PAUSE.min(patience / 4)).await;
             }
-            done => return done,
+            done => {
+                progress.back();
+                return done;
+            }
         }
     }
 }

@@ -24,6 +24,8 @@ struct Plain {
     total: u64,
     /// What else there is to say, such as what it cost.
     beside: String,
+    /// Why nothing moves at the moment.
+    away: Option<String>,
     said: Instant,
 }
 
@@ -53,6 +55,7 @@ impl Progress {
                 failed: 0,
                 total,
                 beside: String::new(),
+                away: None,
                 said: Instant::now(),
             }),
             what,
@@ -99,15 +102,35 @@ impl Progress {
         }
     }
 
+    /// Says, once until it is [`Progress::back`], that the service is away, and for how long it is asked again.
+    pub(super) fn away(&self, why: &str, patience: Duration) {
+        let mut plain = self.lock();
+        if plain.away.is_some() {
+            return;
+        }
+        plain.away = Some(why.to_owned());
+        drop(plain);
+        self.say(&format!(
+            "the service is away ({why}): it is asked again for up to {} s",
+            patience.as_secs()
+        ));
+    }
+
+    /// The service answers.
+    pub(super) fn back(&self) {
+        self.lock().away = None;
+    }
+
     /// Writes a plain line if the last one is old enough. Call it from time to time.
     pub(super) fn still(&self) {
         let mut plain = self.lock();
         if self.bar.is_none() && plain.said.elapsed() >= EVERY {
             plain.said = Instant::now();
             let (done, failed, total) = (plain.done, plain.failed, plain.total);
-            let beside = match plain.beside.as_str() {
-                "" => String::new(),
-                beside => format!("; {beside}"),
+            let beside = match (&plain.away, plain.beside.as_str()) {
+                (Some(_), _) => "; the service is away".to_owned(),
+                (None, "") => String::new(),
+                (None, beside) => format!("; {beside}"),
             };
             output::note(&format!(
                 "{done} of {total} {} done, {failed} not scored{beside}",

@@ -130,9 +130,9 @@ impl Report {
     ) -> Result<(), CliError> {
         let name = name_of(folder);
         // Results from elsewhere have no header beside them, and are taken for all there is.
-        let (asked, judging) = match RunFolder::header_of(folder) {
-            Ok(header) => (header.asked(), header.judging()),
-            Err(_) => (0, Judging::Asked),
+        let (asked, judging, judged_by) = match RunFolder::header_of(folder) {
+            Ok(header) => (header.asked(), header.judging(), header.judged_by),
+            Err(_) => (0, Judging::Asked, None),
         };
         let mut meta = Meta {
             run: Some(name.clone()),
@@ -145,6 +145,7 @@ impl Report {
                 Simulated::Refused
             },
             judging,
+            criteria_hash: judged_by.map(|bench| bench.criteria_hash),
         };
         let output = self.output.clone();
         let written = tokio::task::spawn_blocking(move || {

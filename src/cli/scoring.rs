@@ -214,6 +214,8 @@ pub(super) fn waiting(job: &Value) -> String {
     ] {
         match text(job, pointer) {
             "" => {}
+            // A brake is often set with the very words that the judge said last.
+            found if said.contains(found) => {}
             found => said.push_str(&format!("{before}{found}")),
         }
     }
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cap_is_told_apart_from_a_batch_that_has_spent_its_budget() {
+    fn a_cap_is_told_apart_from_a_batch_that_has_spent_its_budget_and_nothing_is_said_twice() {
         let job = |wait: Value| json!({ "wait": wait });
         let capped = json!({
             "reason": "budget", "message": "the daily cap of a, 2 USD, is reached", "until": "2026-01-02T00:00:00Z"
@@ -233,6 +235,11 @@ mod tests {
         assert_eq!(
             waiting(&job(capped)),
             "its judge is stopped by a cap: the daily cap of a, 2 USD, is reached until 2026-01-02T00:00:00Z"
+        );
+        let refused = json!({ "reason": "misconfigured", "message": "judge a: 401: no such key", "last_error": "judge a: 401: no such key" });
+        assert_eq!(
+            waiting(&job(refused)),
+            "its judge refuses the key or the model: judge a: 401: no such key"
         );
         let spent = waiting(&job(json!({ "reason": "budget", "until": null })));
         assert_eq!(spent, "its batch has spent its budget");

@@ -63,9 +63,11 @@ impl Enqueue {
     /// `BadPayload`, `UnknownModel`, `JudgeNotConfigured`.
     pub fn case_job(&self, request: ScoreCase, pinned: &Pinned) -> Result<NewJob, EnqueueError> {
         let case = Case::read(request.kind, &request.payload).map_err(EnqueueError::BadPayload)?;
-        let judge = match case.needs_judge() {
-            true => Some(self.judge_for(case.model(), &pinned.judge)?),
-            false => None,
+        let judge = match (case.needs_judge(), case.model()) {
+            (true, model) => Some(self.judge_for(model, &pinned.judge)?),
+            // Whether a name is good doesn't hang on what the queries are.
+            (false, Some(model)) => self.judge_for(Some(model), &pinned.judge).map(|_| None)?,
+            (false, None) => None,
         };
         Ok(NewJob {
             job_id: match request.new_id {
@@ -124,7 +126,7 @@ impl Enqueue {
             Err(_) if as_model.is_ok() => Ok(of_default),
             Err(problem) => Err(EnqueueError::UnknownModel {
                 model: model.to_owned(),
-                remedy: problem.remedy,
+                remedy: problem.named,
             }),
         }
     }

@@ -108,7 +108,7 @@ fn item(row: BatchItem, outcome: Outcome) -> Item {
         passed,
         reasoning,
     } = row;
-    let id = id_of(job.kind, &job.payload);
+    let id = line::id_of(job.kind, &job.payload);
     Item {
         item_no: u64::try_from(item_no).unwrap_or_default(),
         kind: job.kind,
@@ -125,20 +125,6 @@ fn item(row: BatchItem, outcome: Outcome) -> Item {
         simulated: job.simulated,
         usage: job.usage,
         job_id: Some(job.job_id.0),
-    }
-}
-
-/// What a case calls itself, without reading it whole: it was checked when it was taken.
-fn id_of(kind: Kind, payload: &Value) -> Option<String> {
-    let field = match kind {
-        Kind::Query | Kind::SqlMetrics => "id",
-        Kind::Qas => "test_id",
-        Kind::Session => return None,
-    };
-    match payload.get(field)? {
-        Value::String(id) => Some(id.clone()),
-        Value::Number(id) => Some(id.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

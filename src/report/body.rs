@@ -161,9 +161,15 @@ impl Component {
         let body = item.result.as_ref()?;
         let found = if self.words.is_empty() {
             let object = body.pointer(self.at)?;
-            WORDS
-                .iter()
-                .find_map(|at| object.pointer(at).and_then(Value::as_str))
+            // What a person should see goes before the outcome's name.
+            let severe = text(object.get("details").unwrap_or(&Value::Null), "severity");
+            let alert = severe.and_then(|_| object.pointer("/details/message"));
+            let words = || {
+                WORDS
+                    .iter()
+                    .find_map(|at| object.pointer(at).and_then(Value::as_str))
+            };
+            alert.and_then(Value::as_str).or_else(words)
         } else {
             body.pointer(self.words).and_then(Value::as_str)
         };
@@ -220,6 +226,22 @@ impl Status {
             Self::Scored => "SCORED",
         }
     }
+}
+
+/// Who judged an item: the judge's entry and the model that answered; `None`: nobody.
+pub(super) fn judge(item: &Item) -> Option<String> {
+    let at = match item.kind {
+        Kind::Query | Kind::Qas => "/judge",
+        Kind::SqlMetrics => "/metrics/query_correctness/details/judge",
+        // A session's judge stands with its score.
+        Kind::Session => return None,
+    };
+    let judge = item.result.as_ref()?.pointer(at)?;
+    let entry = text(judge, "provider")?;
+    Some(match text(judge, "model") {
+        Some(model) => format!("{entry} ({model})"),
+        None => entry.to_owned(),
+    })
 }
 
 /// Whether an item has no whole score because of its judge, not of itself, its agent or whoever cancelled it.

@@ -143,6 +143,8 @@ fn properties(out: &mut dyn Write, figures: &Figures, meta: &Meta) -> std::io::R
         |number: Option<f64>| number.map_or_else(|| "none".to_owned(), |n| format!("{n:.6}"));
     let gate = figures.gate.as_ref();
     let gate = gate.map_or("not known", |judgement| judgement.decision.as_str());
+    let cost = figures.usage.cost_usd;
+    let cost = cost.map_or_else(|| "not known".to_owned(), |usd| format!("{usd:.6}"));
     let properties = [
         ("run", meta.run.clone().unwrap_or_default()),
         ("made_at", meta.made_at.to_rfc3339()),
@@ -158,7 +160,7 @@ fn properties(out: &mut dyn Write, figures: &Figures, meta: &Meta) -> std::io::R
         ("simulated", figures.all.simulated.to_string()),
         ("tokens_in", figures.usage.tokens_in.to_string()),
         ("tokens_out", figures.usage.tokens_out.to_string()),
-        ("cost_usd", number(Some(figures.usage.cost_usd))),
+        ("cost_usd", cost),
     ];
     writeln!(out, "    <properties>")?;
     for (name, value) in properties {

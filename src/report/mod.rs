@@ -117,6 +117,8 @@ pub struct Meta {
     pub simulated: Simulated,
     /// Whether a judge was asked; without one the verdict never passes.
     pub judging: Judging,
+    /// The criteria that the items were judged by, 64 hex digits; null where that isn't known.
+    pub criteria_hash: Option<String>,
 }
 
 /// Whether simulated scores may pass a gate.

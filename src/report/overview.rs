@@ -133,6 +133,15 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
         .made_at
         .to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
     rows.push(("Made at", text(made_at)));
+    if !figures.judges.is_empty() {
+        let names: Vec<&str> = figures.judges.keys().map(String::as_str).collect();
+        rows.push(("Judge", text(names.join(", "))));
+    }
+    rows.extend(
+        meta.criteria_hash
+            .clone()
+            .map(|hash| ("Criteria", text(hash))),
+    );
     let decision = figures.gate.as_ref().map(|judgement| judgement.decision);
     rows.extend(decision.map(|decision| ("Gate", text(gate(decision)))));
     rows.extend([
@@ -156,7 +165,7 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
     rows.extend([
         ("Tokens in", Cell::Count(figures.usage.tokens_in)),
         ("Tokens out", Cell::Count(figures.usage.tokens_out)),
-        ("Cost USD", Cell::Number(figures.usage.cost_usd)),
+        ("Cost USD", Cell::number(figures.usage.cost_usd)),
     ]);
     Section {
         title: "Summary",

@@ -57,6 +57,11 @@ impl Shown {
     }
 }
 
+/// Who judged an item: the judge's entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
+pub fn judge(item: &Item) -> Option<String> {
+    body::judge(item)
+}
+
 /// The parts of an item's score; none without a body.
 pub fn parts(item: &Item) -> impl Iterator<Item = Part> {
     let known: &[Component] = match item.result {

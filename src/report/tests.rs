@@ -18,6 +18,7 @@ fn meta() -> Meta {
         unfinished: 0,
         simulated: Simulated::Refused,
         judging: Judging::Asked,
+        criteria_hash: None,
     }
 }
 

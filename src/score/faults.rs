@@ -104,6 +104,13 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
+/// The one name that a key is a word of: `id` of `test_id`.
+pub(crate) fn part_of<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let is_short = key.len() <= LONGEST_KEY;
+    let mut whole = known.filter(|name| is_short && name.split('_').any(|word| word == key));
+    whole.next().filter(|_| whole.next().is_none())
+}
+
 fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     let near = known
         .clone()
@@ -112,8 +119,11 @@ fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> Strin
         .map(|name| (strsim::normalized_damerau_levenshtein(key, name), name))
         .filter(|(likeness, _)| *likeness >= LIKENESS)
         .max_by(|a, b| a.0.total_cmp(&b.0));
+    let near = near
+        .map(|(_, name)| name)
+        .or_else(|| part_of(key, known.clone()));
     match near {
-        Some((_, near)) => format!("is unknown; did you mean {near}?"),
+        Some(near) => format!("is unknown; did you mean {near}?"),
         None => {
             let known: Vec<&str> = known.collect();
             format!("is unknown; known: {}", known.join(", "))

@@ -19,6 +19,7 @@ pub mod statistics;
 pub mod tables;
 mod template;
 pub mod trust;
+mod unasked;
 
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
@@ -27,6 +28,8 @@ pub use crate::judge::Fault;
 pub use case::{Case, Field, FieldForm, field, fields};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use evaluation::{Evaluation, JudgedBy};
+pub(crate) use faults::part_of;
+pub use unasked::score_unasked;
 
 /// A subject that can't be judged as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

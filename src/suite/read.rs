@@ -9,8 +9,10 @@ mod table;
 mod xlsx;
 mod zip;
 
+use std::collections::HashSet;
 use std::io::{Read, Seek, SeekFrom};
 
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{Format, Row, SuiteError};
@@ -187,10 +189,48 @@ fn encoding(bytes: &[u8]) -> Option<&'static str> {
         .then_some("not UTF-8 (perhaps Latin-1 or Windows-1252)")
 }
 
+/// The first name that an object has twice: which of its values counts is anybody's guess.
+struct TwiceNamed(Option<String>);
+
+impl<'de> Deserialize<'de> for TwiceNamed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Names)
+    }
+}
+
+struct Names;
+
+impl<'de> Visitor<'de> for Names {
+    type Value = TwiceNamed;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<TwiceNamed, A::Error> {
+        let (mut names, mut twice) = (HashSet::new(), None);
+        while let Some((name, IgnoredAny)) = members.next_entry::<String, IgnoredAny>()? {
+            if names.contains(&name) {
+                twice.get_or_insert(name);
+            } else {
+                names.insert(name);
+            }
+        }
+        Ok(TwiceNamed(twice))
+    }
+}
+
 /// Reads the bytes of one item: a JSON object.
 fn object(bytes: &[u8], line: u64, depth: usize) -> Result<Map<String, Value>, SuiteError> {
     match parse(bytes, depth) {
-        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(Value::Object(fields)) => match serde_json::from_slice(bytes) {
+            Ok(TwiceNamed(Some(name))) => Err(SuiteError::cell(
+                line,
+                name,
+                "stands in the item twice: keep one",
+            )),
+            Ok(TwiceNamed(None)) | Err(_) => Ok(fields),
+        },
         Ok(other) => {
             let form = match other {
                 Value::Null => "null",

@@ -9,6 +9,7 @@ mod doctor;
 mod embedded;
 mod evaluate;
 mod figures;
+mod going_on;
 mod report;
 mod rescore;
 mod servers;

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::cli::reach::ReachArgs;
 use crate::job::Kind;
+use crate::suite::run::gate;
 
 /// Run a suite against agents and a judge, and gate on the result
 #[derive(Debug, Args)]
@@ -16,7 +17,8 @@ use crate::job::Kind;
                   HTTP by the agents that the settings name (agents.sql.url, agents.docking.url), by --agent-command, or \
                   from the file of --agent-results. It is checked whole before anything is run.\n\nWithout --server and \
                   without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
-                  killed, goes on with --resume: no item is scored twice.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
+                  killed, goes on with --resume: no item is scored twice, and it is held to the gates that it began with, unless others are \
+                  given, each in the place of its own.\n\nExit codes: 0 passed, 1 a gate failed, 2 \
                   usage or settings, 3 incomplete (an agent, the judge or the service is down, scores are simulated, or \
                   --no-judge), 4 nothing to run, 130 interrupted. Without a gate flag every scored item must pass.",
     after_help = "Examples:\n  gavel evaluate examples/queries/kql-suite.jsonl\n  gavel evaluate questions.json \
@@ -95,7 +97,8 @@ pub(in crate::cli) struct Evaluate {
     /// Ask the judge again where its reply is cached
     #[arg(long, help_heading = "Judge")]
     pub(super) force: bool,
-    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be computed
+    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota); then compute what can be
+    /// computed. One that refuses its key or its model is not waited for where the jobs run in this process
     #[arg(
         long,
         value_name = "SECONDS",
@@ -110,18 +113,32 @@ pub(in crate::cli) struct Evaluate {
     /// Least mean of the totals: 0.85 or 85%
     #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
     pub(super) min_mean: Option<f64>,
-    /// Most items that may have no whole score
-    #[arg(long, value_name = "N", help_heading = "Gates", default_value = "0")]
-    pub(super) max_errors: u64,
+    /// Most items that may have no whole score [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Gates")]
+    pub(super) max_errors: Option<u64>,
     /// Compare with the run of this folder
     #[arg(long, value_name = "DIR", help_heading = "Gates")]
     pub(super) baseline: Option<PathBuf>,
     /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%
-    #[arg(long, value_name = "SHARE", help_heading = "Gates", requires = "baseline", value_parser = share)]
+    #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
     pub(super) max_regression: Option<f64>,
 
     #[command(flatten)]
     pub(super) reach: ReachArgs,
+}
+
+impl Evaluate {
+    /// The gates that these flags ask for.
+    pub(super) fn gates(&self) -> gate::Asked {
+        gate::Asked {
+            min_pass_rate: self.min_pass_rate,
+            min_mean: self.min_mean,
+            max_errors: self.max_errors,
+            baseline: self.baseline.clone(),
+            max_regression: self.max_regression,
+            allow_simulated: self.allow_simulated,
+        }
+    }
 }
 
 fn kind(text: &str) -> Result<Kind, String> {

@@ -8,13 +8,14 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::outcome::{Exit, exit_of};
 use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
 use crate::cli::scoring::waiting;
 use crate::client::{Client, ClientError, Problem, list, text};
-use crate::job::{JobId, Kind, Usage};
+use crate::job::{FailureClass, JobId, Kind, Usage};
 use crate::report::{Item, ItemError, Outcome};
 use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
@@ -34,10 +35,32 @@ pub(super) struct Service<'a> {
     progress: &'a Progress,
     /// How long a case may wait for a judge that can't be asked.
     patience: Duration,
+    /// Who opens the lane of a judge that refuses its key.
+    opener: Opener,
     /// Why no judge is waited for any longer.
-    given_up: OnceLock<String>,
+    given_up: OnceLock<GivenUp>,
+    /// That a judge refuses what it is configured with, or is waited for no longer: who waits looks at once, and often.
+    hurry: CancellationToken,
     /// Reasons that were told already.
     told: Mutex<BTreeSet<String>>,
+}
+
+/// Why no judge is waited for any longer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct GivenUp {
+    /// The class of what has no judge's part.
+    class: FailureClass,
+    /// What happened, and the remedy.
+    message: String,
+}
+
+/// Who opens the lane of a judge that refuses its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opener {
+    /// Whoever runs the service, with another key.
+    Operator,
+    /// Nobody: the service is this process, and ends with its command.
+    Nobody,
 }
 
 /// What came of asking for a case.
@@ -62,7 +85,9 @@ impl<'a> Service<'a> {
             computed,
             progress,
             patience: PATIENCE,
+            opener: Opener::Operator,
             given_up: OnceLock::new(),
+            hurry: CancellationToken::new(),
             told: Mutex::default(),
         }
     }
@@ -70,6 +95,12 @@ impl<'a> Service<'a> {
     /// The same, with another time that a case may wait for a judge that can't be asked.
     pub(super) fn patient(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// The same, with somebody else who opens lanes.
+    pub(super) fn opened_by(mut self, opener: Opener) -> Self {
+        self.opener = opener;
         self
     }
 
@@ -94,25 +125,31 @@ impl<'a> Service<'a> {
 
     /// The job when it has ended; `None`: its judge could not be asked for too long.
     async fn ended(&self, id: JobId) -> Result<Option<Value>, Stopped> {
-        let look_s = self.patience.as_secs().clamp(1, LOOK_S);
         let mut closed_since: Option<Instant> = None;
         loop {
             let begun = Instant::now();
-            let look = || self.client.job_ended_within(id, look_s);
-            let job = self
-                .patiently(look)
-                .await
-                .map_err(|error| stopped(&error))?;
+            let Some(job) = self.look(id).await? else {
+                continue;
+            };
             if has_ended(&job) {
+                if self.opener == Opener::Nobody
+                    && text(&job, "/error/class") == FailureClass::Misconfigured.as_str()
+                {
+                    self.hurry.cancel();
+                }
                 return Ok(Some(job));
             }
             match text(&job, "/wait/reason") {
                 "" | "queued" | "paced" => closed_since = None,
+                // No later try helps: the key is read when the process starts.
+                "misconfigured" if self.opener == Opener::Nobody => {
+                    return self.give_up(id, &job, FailureClass::Misconfigured).await;
+                }
                 reason => {
                     self.tell(reason, &job);
                     let since = *closed_since.get_or_insert(begun);
                     if since.elapsed() >= self.patience || self.given_up.get().is_some() {
-                        return self.give_up(id, &job).await;
+                        return self.give_up(id, &job, FailureClass::WaitExpired).await;
                     }
                 }
             }
@@ -123,13 +160,33 @@ impl<'a> Service<'a> {
         }
     }
 
+    /// The job when it has ended, or as it is after a while; `None`: look again, there is hurry.
+    async fn look(&self, id: JobId) -> Result<Option<Value>, Stopped> {
+        let hurried = self.hurry.is_cancelled();
+        let look_s = match hurried {
+            true => 1,
+            false => self.patience.as_secs().clamp(1, LOOK_S),
+        };
+        let look = self.patiently(|| self.client.job_ended_within(id, look_s));
+        tokio::select! {
+            job = look => job.map(Some).map_err(|error| stopped(&error)),
+            () = self.hurry.cancelled(), if !hurried => Ok(None),
+        }
+    }
+
     /// Cancels a job whose judge can't be asked; it may have ended meanwhile.
-    async fn give_up(&self, id: JobId, waits: &Value) -> Result<Option<Value>, Stopped> {
-        let why = waiting(waits);
-        if self.given_up.set(why.clone()).is_ok() {
+    async fn give_up(
+        &self,
+        id: JobId,
+        waits: &Value,
+        class: FailureClass,
+    ) -> Result<Option<Value>, Stopped> {
+        let given_up = self.why(waits, class);
+        let message = given_up.message.clone();
+        if self.given_up.set(given_up).is_ok() {
+            self.hurry.cancel();
             self.progress.say(&format!(
-                "no judge could be asked for {} s ({why}): what can be computed is, the rest stays incomplete",
-                self.patience.as_secs()
+                "{message}; what can be computed is, the rest stays incomplete"
             ));
         }
         let cancelled = self.client.cancel(id).await;
@@ -144,6 +201,21 @@ impl<'a> Service<'a> {
         }
     }
 
+    fn why(&self, waits: &Value, class: FailureClass) -> GivenUp {
+        let why = waiting(waits);
+        let message = if class == FailureClass::Misconfigured {
+            format!(
+                "{why}: correct its key, its model or its address, then finish the run with --resume and --retry-errors"
+            )
+        } else {
+            format!(
+                "no judge could be asked within {} s ({why}): finish it with --resume and --retry-errors once there is one",
+                self.patience.as_secs()
+            )
+        };
+        GivenUp { class, message }
+    }
+
     /// Says once why jobs wait.
     fn tell(&self, reason: &str, job: &Value) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,14 +225,10 @@ impl<'a> Service<'a> {
     }
 
     /// What can be computed of a case that no judge is waited for.
-    async fn computed(&self, case: CaseToScore) -> Result<Item, Stopped> {
-        let why = self.given_up.get().map_or("", String::as_str);
+    async fn computed(&self, case: CaseToScore, given_up: &GivenUp) -> Result<Item, Stopped> {
         let error = ItemError {
-            class: "wait_expired".to_owned(),
-            message: format!(
-                "no judge could be asked within {} s ({why}): finish it with --resume and --retry-errors once there is one",
-                self.patience.as_secs()
-            ),
+            class: given_up.class.as_str().to_owned(),
+            message: given_up.message.clone(),
         };
         self.computed.because(error).score(case).await
     }
@@ -176,16 +244,18 @@ impl<'a> Service<'a> {
 #[async_trait(?Send)]
 impl Scorer for Service<'_> {
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped> {
-        if self.given_up.get().is_some() {
-            return self.computed(case).await;
+        if let Some(given_up) = self.given_up.get() {
+            return self.computed(case, given_up).await;
         }
         let id = match self.ask(&case).await? {
             Asked::Job(id) => id,
             Asked::Refused(problem) => return Ok(refused(case, &problem)),
         };
-        match self.ended(id).await? {
-            Some(job) => Ok(item(case, &job)),
-            None => self.computed(case).await,
+        match (self.ended(id).await?, self.given_up.get()) {
+            (Some(job), _) => Ok(item(case, &job)),
+            (None, Some(given_up)) => self.computed(case, given_up).await,
+            // Nothing ends a wait but what has a reason.
+            (None, None) => Err(Stopped::down(format!("job {id} was waited for no longer"))),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `gavel evaluate`: runs a suite against its agents and a service, writes the run down, and says whether it is good enough.
 
 mod args;
+mod bench;
 mod jobs;
 mod prepare;
 mod show;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use self::args::share;
-use self::jobs::Service;
+use self::jobs::{Opener, Service};
 use self::prepare::{Prepared, folder_fault};
 use super::Global;
 use super::context::{Context, Voice};
@@ -24,7 +25,6 @@ use super::progress::Progress;
 use super::reach::{Needs, Reached};
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
-use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
 use crate::lifecycle::Signals;
@@ -90,8 +90,7 @@ impl Evaluate {
         };
         let command = async |reached: Reached<'_>| {
             let settings = &reached.context.settings;
-            self.go(settings, Some(reached.client), prepared, opened)
-                .await
+            self.go(settings, Some(&reached), prepared, opened).await
         };
         let Some(simulated) = simulated else {
             return self.reach.run(global, Needs::Worker, command).await;
@@ -136,11 +135,20 @@ impl Evaluate {
     async fn go(
         &self,
         settings: &Settings,
-        client: Option<&Client>,
+        reached: Option<&Reached<'_>>,
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
         let header = &prepared.header;
+        let criteria = criteria_of(settings, header.kind)?;
+        let judged_by = match reached {
+            // What is computed hangs on no criteria.
+            None => None,
+            Some(reached) => match bench::of_service(reached.client, header).await? {
+                Some(told) if !self.reach.is_remote() => Some(bench::with_model(told, settings)?),
+                told => told,
+            },
+        };
         let agents = Agents::new(
             prepared.answers_from(),
             &prepared.agents_needed(self.again()),
@@ -148,10 +156,17 @@ impl Evaluate {
         );
         let agents = agents.map_err(stopped)?;
         agents.probe().await.map_err(stopped)?;
-        let criteria = criteria_of(settings, header.kind)?;
-        let folder = prepared.open()?;
+        if let Some(note) = prepared.unasked(&agents) {
+            output::note(&output::clean(&note));
+        }
+        let folder = prepared.open(judged_by.as_ref())?;
+        let todo = prepared.todo(&folder, self.again());
+        // Where nothing is left, nothing is judged otherwise.
+        if let Some(now) = judged_by.as_ref().filter(|_| todo > 0) {
+            let began = folder.header().judged_by.as_ref();
+            bench::is_still(began, now, (folder.path(), header.kind))?;
+        }
         let folder = opened.get_or_init(|| folder);
-        let todo = prepared.todo(folder, self.again());
         output::note(&format!(
             "{}: {todo} of {} items to run, into {}",
             header.suite.path.display(),
@@ -163,9 +178,14 @@ impl Evaluate {
             class: "not_run".to_owned(),
             message: "no judge was asked (--no-judge): run it with a judge for a total".to_owned(),
         };
-        let computed = Computed::new(Arc::new(criteria), not_run);
-        let service = client.map(|client| {
-            Service::new(client, header, &computed, &progress).patient(self.patience())
+        let computed = Computed::new(Arc::new(criteria), Arc::new(SystemClock), not_run);
+        let service = reached.map(|reached| {
+            Service::new(reached.client, header, &computed, &progress)
+                .patient(self.patience())
+                .opened_by(match reached.works_here {
+                    true => Opener::Nobody,
+                    false => Opener::Operator,
+                })
         });
         let scorer: &dyn Scorer = match &service {
             Some(service) => service,
@@ -202,8 +222,9 @@ impl Evaluate {
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
         let asked = folder.header().asked();
-        let gates = self.gates();
-        let baseline = self.baseline.clone();
+        let held = self.gates().over(&folder.header().gates);
+        let gates = held.gates();
+        let baseline = held.baseline;
         let meta = Meta {
             name: folder.header().suite.path.display().to_string(),
             run: Some(folder.path().display().to_string()),
@@ -211,6 +232,11 @@ impl Evaluate {
             unfinished: asked.saturating_sub(folder.lines()),
             simulated: gates.simulated,
             judging: folder.header().judging(),
+            criteria_hash: folder
+                .header()
+                .judged_by
+                .as_ref()
+                .map(|bench| bench.criteria_hash.clone()),
         };
         let path = folder.path().to_owned();
         let reports = move || report(&path, &meta, &gates, baseline.as_deref());
@@ -273,7 +299,12 @@ impl Evaluate {
     fn go_on(&self, folder: &Path) -> String {
         let simulate = if self.simulate { " --simulate" } else { "" };
         let (folder, reach) = (folder.display(), self.reach.again());
-        format!("gavel evaluate --resume {folder}{simulate}{reach}")
+        // A new run keeps its gates; those that take their place are of this command alone.
+        let gates = match &self.resume {
+            Some(_) => self.gates().command_line(),
+            None => String::new(),
+        };
+        format!("gavel evaluate --resume {folder}{simulate}{gates}{reach}")
     }
 
     /// How to go on where something is missing.
@@ -292,20 +323,6 @@ impl Evaluate {
 
     fn patience(&self) -> Duration {
         Duration::from_secs(self.max_wait)
-    }
-
-    fn gates(&self) -> gate::Gates {
-        gate::Gates {
-            min_pass_rate: self.min_pass_rate,
-            min_mean: self.min_mean,
-            max_regression: self.max_regression,
-            max_errors: self.max_errors,
-            simulated: if self.allow_simulated {
-                Simulated::Allowed
-            } else {
-                Simulated::Refused
-            },
-        }
     }
 }
 
@@ -326,7 +343,12 @@ fn report(
 ) -> Result<(Figures, Judgement, Option<Comparison>), ReportError> {
     let lines = Lines::open(&path.join(RESULTS))?;
     let against = baseline
-        .map(|dir| Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines))
+        .map(|dir| {
+            let found = Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines)?;
+            // A folder from elsewhere has no header.
+            let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
+            Ok::<_, ReportError>(found.under(bench(dir).as_ref(), bench(path).as_ref()))
+        })
         .transpose()?;
     let mut figures = sum_up(&lines, meta)?;
     let judgement = match against.as_ref().filter(|it| is_mixed(it, gates)) {

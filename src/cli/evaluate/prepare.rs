@@ -8,17 +8,20 @@ use uuid::Uuid;
 
 use super::args::Evaluate;
 use crate::cli::outcome::CliError;
+use crate::cli::output;
 use crate::clock::{Clock as _, SystemClock};
 use crate::job::Kind;
 use crate::report::Lines;
-use crate::suite::run::agents::{AgentName, AnswersFrom};
+use crate::suite::run::agents::{AgentName, Agents, AnswersFrom};
 use crate::suite::run::folder::{
-    FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, new_path, passed_items,
+    Bench, FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, new_path, passed_items,
 };
-use crate::suite::run::{Again, Plan, wanted};
+use crate::suite::run::{Again, Plan, gate, wanted};
 
 /// Where runs are kept unless told otherwise.
 const RUNS: &str = "reports/evaluation-runs";
+/// How many of many names are told.
+const NAMED: usize = 5;
 
 /// A run that may begin, or go on.
 pub(super) struct Prepared {
@@ -48,15 +51,45 @@ impl Evaluate {
 
     /// Checks the arguments and the suite.
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
-        if let Some(dir) = &self.baseline {
-            // Before hours are spent on the run.
-            Lines::open(&dir.join(RESULTS))
-                .map_err(|error| CliError::usage(format!("--baseline: {error}")))?;
-        }
+        // What is said of the gates comes before hours are spent on the run.
         match &self.resume {
-            Some(dir) => self.resumed(dir),
-            None => self.new_run(),
+            Some(dir) => {
+                let folder = RunFolder::open(dir).map_err(folder_fault)?;
+                let kept = &folder.header().gates;
+                measurable(&self.gates().over(kept))?;
+                self.tell_gates(kept);
+                self.resumed(dir, folder)
+            }
+            None => {
+                measurable(&self.gates())?;
+                self.new_run()
+            }
         }
+    }
+
+    /// Says what a run that goes on is held to.
+    fn tell_gates(&self, kept: &gate::Asked) {
+        let given = self.gates();
+        if kept.flags().is_empty() {
+            return;
+        }
+        let held = given.clone().over(kept).command_line();
+        let replaced: Vec<String> = kept
+            .flags()
+            .into_iter()
+            .filter(|(flag, value)| {
+                let given = given.flags();
+                given
+                    .iter()
+                    .any(|(other, now)| other == flag && now != value)
+            })
+            .map(|(flag, value)| format!("{flag} {value}"))
+            .collect();
+        let replaced = match replaced.as_slice() {
+            [] => String::new(),
+            replaced => format!("; {} does not hold any more", replaced.join(", ")),
+        };
+        output::note(&format!("this run is held to{held}{replaced}"));
     }
 
     fn new_run(&self) -> Result<Prepared, CliError> {
@@ -85,6 +118,8 @@ impl Evaluate {
             kind: plan.kind,
             options: self.options(),
             only,
+            gates: self.gates(),
+            judged_by: None,
         };
         Ok(Prepared {
             header,
@@ -93,8 +128,7 @@ impl Evaluate {
         })
     }
 
-    fn resumed(&self, dir: &Path) -> Result<Prepared, CliError> {
-        let folder = RunFolder::open(dir).map_err(folder_fault)?;
+    fn resumed(&self, dir: &Path, folder: RunFolder) -> Result<Prepared, CliError> {
         let mut header = folder.header().clone();
         self.agrees_with(&header)?;
         let path = self.suite.clone().unwrap_or(header.suite.path.clone());
@@ -167,11 +201,15 @@ impl Evaluate {
 }
 
 impl Prepared {
-    /// Makes the folder of a new run, or gives that of one that goes on.
-    pub(super) fn open(&self) -> Result<RunFolder, CliError> {
+    /// Makes the folder of a new run, which is judged so, or gives that of one that goes on.
+    pub(super) fn open(&self, judged_by: Option<&Bench>) -> Result<RunFolder, CliError> {
         let resumed = match &self.place {
             Place::New(path) => {
-                return RunFolder::create(path, self.header.clone()).map_err(folder_fault);
+                let header = RunHeader {
+                    judged_by: judged_by.cloned(),
+                    ..self.header.clone()
+                };
+                return RunFolder::create(path, header).map_err(folder_fault);
             }
             Place::Resumed(folder) => folder.take(),
         };
@@ -208,11 +246,38 @@ impl Prepared {
         }
     }
 
+    /// What is to be said of answers that no item of the suite asks for; nothing where only its beginning is known.
+    pub(super) fn unasked(&self, agents: &Agents) -> Option<String> {
+        let is_whole = self.header.options.limit.is_none();
+        let names = agents.unasked(|name| !is_whole || self.plan.names.contains(name));
+        let first = names.get(..NAMED).unwrap_or(&names).join(", ");
+        let more = if names.len() > NAMED { ", ..." } else { "" };
+        (!names.is_empty()).then(|| {
+            format!(
+                "--agent-results: {} of its answers are to no question of this suite: {first}{more}",
+                names.len()
+            )
+        })
+    }
+
     /// How many items are still to be run.
     pub(super) fn todo(&self, folder: &RunFolder, again: Again) -> usize {
         (0..self.header.suite.items)
             .filter(|item_no| wanted(folder, again, *item_no))
             .count()
+    }
+}
+
+/// Whether what a run would be held to can be measured.
+fn measurable(gates: &gate::Asked) -> Result<(), CliError> {
+    match (&gates.baseline, gates.max_regression) {
+        (None, Some(_)) => Err(CliError::usage(
+            "--max-regression: the mean is held against that of an earlier run; name its folder with --baseline",
+        )),
+        (Some(dir), _) => Lines::open(&dir.join(RESULTS))
+            .map(|_| ())
+            .map_err(|error| CliError::usage(format!("--baseline: {error}"))),
+        (None, None) => Ok(()),
     }
 }
 

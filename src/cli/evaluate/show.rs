@@ -188,6 +188,7 @@ impl Shown<'_> {
             "run": self.path.display().to_string(), "run_id": self.header.run_id, "suite": self.header.suite, "kind": self.header.kind,
             "decision": self.judgement.decision, "reasons": self.judgement.reasons, "exit_code": self.exit.code(),
             "figures": self.figures, "comparison": self.against,
+            "judged_otherwise": self.against.map(|against| against.judged.otherwise()),
             "reports": REPORTS.map(|name| self.path.join(name).display().to_string()),
         })
     }
@@ -250,9 +251,10 @@ impl Shown<'_> {
         }
         let usage = figures.usage;
         if usage.tokens_in + usage.tokens_out > 0 {
-            let cost = match usage.unpriced {
-                0 => format!("{:.4} USD", usage.cost_usd),
-                n => format!("{:.4} USD, and {n} items without a price", usage.cost_usd),
+            let cost = match (usage.cost_usd, usage.unpriced) {
+                (Some(usd), 0) => format!("{usd:.4} USD"),
+                (Some(usd), n) => format!("{usd:.4} USD, and what {n} items without a price cost"),
+                (None, n) => format!("what it cost is not known: {n} items have no price"),
             };
             let (tokens_in, tokens_out) = (usage.tokens_in, usage.tokens_out);
             output::line(&format!(

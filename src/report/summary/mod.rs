@@ -62,6 +62,7 @@ pub struct Summary {
     missed: u64,
     simulated_items: u64,
     judge_errors: u64,
+    judges: BTreeMap<String, u64>,
     errors: BTreeMap<String, u64>,
     by_difficulty: BTreeMap<String, Tally>,
     by_agent: BTreeMap<String, Tally>,
@@ -77,8 +78,8 @@ pub struct UsageSum {
     pub tokens_in: i64,
     /// Tokens of the replies.
     pub tokens_out: i64,
-    /// USD of the items whose cost is known.
-    pub cost_usd: f64,
+    /// USD of the items whose cost is known; null where calls were made and none of them has a price.
+    pub cost_usd: Option<f64>,
     /// Items whose judge calls have no price: their cost is not in `cost_usd`.
     pub unpriced: u64,
 }
@@ -135,6 +136,8 @@ pub struct Figures {
     pub simulated_apart: Option<Share>,
     /// Items without a whole score because of their judge: no misses.
     pub judge_errors: u64,
+    /// How many items each judge judged, as `entry (model)`; the first 50 are told apart. Not told of sessions.
+    pub judges: BTreeMap<String, u64>,
     /// How many items have an error of each class.
     pub errors: BTreeMap<String, u64>,
     /// The components, in the order of the rules.
@@ -162,6 +165,9 @@ impl Summary {
             Status::Pass | Status::Scored => {}
         }
         self.judge_errors += u64::from(body::is_judge_error(item));
+        if let Some(judge) = body::judge(item) {
+            *group(&mut self.judges, &judge) += 1;
+        }
         if let Some(error) = &item.error {
             *group(&mut self.errors, &error.class) += 1;
         }
@@ -230,11 +236,12 @@ impl Summary {
             basis,
             simulated_apart: has_both.then(|| self.all.simulated()),
             judge_errors: self.judge_errors,
+            judges: self.judges.clone(),
             errors: self.errors.clone(),
             components: self.components(basis),
             by_difficulty,
             by_agent: groups(&self.by_agent, basis),
-            usage: self.usage,
+            usage: self.usage.told(),
             safety: (self.safety.n > 0).then(|| self.safety.suite()),
             calibration: (!calibrated.is_empty())
                 .then(|| calibrate(calibrated, Promises::default())),
@@ -263,12 +270,24 @@ impl Summary {
 }
 
 impl UsageSum {
+    /// What is known of it: what cost nothing because nobody was asked is free, and what has no price is not.
+    fn told(self) -> Self {
+        let priced = self.cost_usd.filter(|cost| *cost > 0.0);
+        Self {
+            cost_usd: match self.unpriced {
+                0 => Some(self.cost_usd.unwrap_or(0.0)),
+                _ => priced,
+            },
+            ..self
+        }
+    }
+
     fn add(&mut self, item: &Item) {
         let usage = item.usage;
         self.tokens_in = self.tokens_in.saturating_add(usage.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(usage.tokens_out);
         match usage.cost_usd {
-            Some(cost) => self.cost_usd += cost,
+            Some(cost) => *self.cost_usd.get_or_insert(0.0) += cost,
             None => self.unpriced += u64::from(usage.tokens_in + usage.tokens_out > 0),
         }
     }

@@ -72,6 +72,7 @@ fn meta() -> Meta {
         unfinished: 0,
         simulated: Simulated::Refused,
         judging: Judging::Asked,
+        criteria_hash: None,
     }
 }
 
@@ -299,6 +300,10 @@ fn an_unpriced_call_is_no_free_one() {
     let usage = figures(&[used(10, Some(0.5)), used(5, None), used(0, None)]).usage;
     assert_eq!(
         (usage.tokens_in, usage.cost_usd, usage.unpriced),
-        (15, 0.5, 1)
+        (15, Some(0.5), 1)
     );
+    let unknown = figures(&[used(5, None), used(0, Some(0.0))]).usage;
+    assert_eq!((unknown.cost_usd, unknown.unpriced), (None, 1));
+    let nobody = figures(&[used(0, None)]).usage;
+    assert_eq!((nobody.cost_usd, nobody.unpriced), (Some(0.0), 0));
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Reading, parse};
-use crate::score::{Field, FieldForm, field, fields};
+use crate::score::{Field, FieldForm, field, fields, part_of};
 use crate::suite::SuiteError;
 
 /// The header of a table.
@@ -129,7 +129,7 @@ fn unknown(name: &str, columns: usize, line: u64, known: &[Field]) -> SuiteError
     let message = if columns == 1 && (name.contains(';') || name.contains('\t')) {
         "is no field: separate the columns by commas".to_owned()
     } else {
-        match nearest(name, &names) {
+        match nearest(name, &names).or_else(|| part_of(name, names.iter().copied())) {
             Some(near) => format!("is no field; did you mean `{near}`?"),
             None => format!("is no field; there are [{}]", names.join(", ")),
         }

@@ -326,13 +326,55 @@ fn cells_of_xlsx_become_what_their_columns_are() {
 }
 
 #[test]
+fn a_workbook_that_begins_with_a_page_for_people_is_told_which_sheet_is_read() {
+    let mut workbook = rust_xlsxwriter::Workbook::new();
+    let read_me = workbook.add_worksheet().set_name("Read me").unwrap();
+    read_me.write(0, 0, "How to fill this in").unwrap();
+    let items = workbook.add_worksheet().set_name("Items").unwrap();
+    items.write(0, 0, "session_id").unwrap();
+    let told = faults(&workbook.save_to_buffer().unwrap(), Format::Xlsx);
+    assert!(
+        told[0].ends_with("(of the first sheet, \"Read me\", which is the one that is read)"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_field_that_stands_in_an_item_twice_is_refused() {
+    let lines = b"{\"session_id\":\"a\"}\n{\"session_id\":\"a\",\"force_rescore\":{\"x\":1},\"session_id\":\"b\"}\n";
+    assert_eq!(
+        faults(lines, Format::Jsonl),
+        ["row 2, column session_id: stands in the item twice: keep one"]
+    );
+    let list = b"[{\"session_id\":\"a\",\"session_id\":\"a\"}]";
+    assert_eq!(
+        faults(list, Format::Json),
+        ["row 1, column session_id: stands in the item twice: keep one"]
+    );
+}
+
+#[test]
+fn the_origins_names_of_a_question_lead_to_ours() {
+    let reading = Reading::of(Format::Csv, Kind::Qas);
+    for (name, ours) in [("id", "test_id"), ("agent", "agent_used")] {
+        let told = rows_of(format!("{name},question\n1,?\n").as_bytes(), &reading);
+        let told = told[0].as_ref().unwrap_err().to_string();
+        let said = format!("row 1, column {name}: is no field; did you mean `{ours}`?");
+        assert_eq!(told, said);
+    }
+}
+
+#[test]
 fn a_fault_of_xlsx_names_the_row_and_the_column() {
     let misspelled = workbook(|sheet| {
         sheet.write(0, 0, "sesion_id").unwrap();
     });
     assert_eq!(
         faults(&misspelled, Format::Xlsx),
-        ["row 1, column sesion_id: is no field; did you mean `session_id`?"]
+        [
+            "row 1, column sesion_id: is no field; did you mean `session_id`? (of the first sheet, \"Sheet1\", which is \
+             the one that is read)"
+        ]
     );
     let beside = workbook(|sheet| {
         sheet.write(0, 0, "session_id").unwrap();
@@ -344,7 +386,9 @@ fn a_fault_of_xlsx_names_the_row_and_the_column() {
     );
     assert_eq!(
         faults(&workbook(|_| {}), Format::Xlsx),
-        ["the workbook's first sheet is empty"]
+        [
+            "the workbook's first sheet, \"Sheet1\", is empty: the first one is read, so put the items there"
+        ]
     );
     for hostile in [
         b"".as_slice(),

@@ -43,6 +43,7 @@ impl Sheet {
             .map_err(|_| not_xlsx())?;
         let mut sheet = Filling {
             reading,
+            name,
             header: None,
             rows: VecDeque::new(),
             bytes: 0,
@@ -84,7 +85,10 @@ impl Sheet {
         }
         match sheet.header {
             Some(_) => Ok(Self { rows: sheet.rows }),
-            None => Err(SuiteError::whole("the workbook's first sheet is empty")),
+            None => Err(SuiteError::whole(format!(
+                "the workbook's first sheet, {:?}, is empty: the first one is read, so put the items there",
+                sheet.name
+            ))),
         }
     }
 
@@ -96,6 +100,8 @@ impl Sheet {
 /// A sheet while it is read.
 struct Filling<'a> {
     reading: &'a Reading<'a>,
+    /// What it is called.
+    name: String,
     header: Option<Header>,
     rows: VecDeque<Result<Row, SuiteError>>,
     /// Of all cells so far.
@@ -127,7 +133,15 @@ impl Filling<'_> {
     fn take(&mut self, row: Gathering) -> Result<(), SuiteError> {
         let limits: Limits = self.reading.limits;
         let Some(header) = &self.header else {
-            self.header = Some(header(&row, self.reading)?);
+            // A workbook may begin with a page for people.
+            let header = header(&row, self.reading).map_err(|error| SuiteError {
+                message: format!(
+                    "{} (of the first sheet, {:?}, which is the one that is read)",
+                    error.message, self.name
+                ),
+                ..error
+            })?;
+            self.header = Some(header);
             return Ok(());
         };
         let item_no = self.rows.len() as u64;

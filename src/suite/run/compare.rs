@@ -1,15 +1,18 @@
 //! Two runs of a suite side by side: what turned, and by how much the mean moved. Only items of both runs count.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::report::shown::parts;
+use super::folder::Bench;
+use crate::report::shown::{judge, parts};
 use crate::report::{Item, Outcome, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
 /// What the bootstrap draws from: the same two runs give the same interval.
 const SEED: u64 = 20_260_101;
+/// The most judges of a run that are told.
+const JUDGES: usize = 20;
 
 /// How run B differs from run A.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,6 +47,57 @@ pub struct Comparison {
     pub simulated_a: u64,
     /// Scores of B that a simulated judge made.
     pub simulated_b: u64,
+    /// What each run was judged by.
+    pub judged: Judged,
+}
+
+/// What two runs were judged by, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Judged {
+    /// The judges of A's items, as `entry (model)`, the first 20.
+    pub judges_a: BTreeSet<String>,
+    /// Those of B's.
+    pub judges_b: BTreeSet<String>,
+    /// The criteria of A, 64 hex digits.
+    pub criteria_a: Option<String>,
+    /// Those of B.
+    pub criteria_b: Option<String>,
+}
+
+impl Judged {
+    /// In what the two differ, a sentence each; none where they don't, or where it isn't known.
+    pub fn otherwise(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        if !self.judges_a.is_empty() && !self.judges_b.is_empty() && self.judges_a != self.judges_b
+        {
+            let names = |judges: &BTreeSet<String>| {
+                let names: Vec<&str> = judges.iter().map(String::as_str).collect();
+                names.join(", ")
+            };
+            told.push(format!(
+                "judged by {} in A and by {} in B: a difference may be the judges' and not the agent's",
+                names(&self.judges_a),
+                names(&self.judges_b)
+            ));
+        }
+        if let (Some(a), Some(b)) = (&self.criteria_a, &self.criteria_b)
+            && a != b
+        {
+            let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
+            told.push(format!(
+                "judged under criteria {} in A and {} in B: a difference may be the criteria's and not the agent's",
+                short(a),
+                short(b)
+            ));
+        }
+        told
+    }
+
+    fn note(judges: &mut BTreeSet<String>, item: &Item) {
+        if judges.len() < JUDGES {
+            judges.extend(judge(item));
+        }
+    }
 }
 
 /// One item that turned.
@@ -117,12 +171,14 @@ impl Comparison {
         let mut before: HashMap<String, Brief> = HashMap::new();
         a.each(&mut |item| {
             comparison.simulated_a += u64::from(item.simulated);
+            Judged::note(&mut comparison.judged.judges_a, item);
             before.insert(name(item), Brief::of(item));
             Ok(())
         })?;
         let mut pairs: Vec<(f64, f64)> = Vec::new();
         b.each(&mut |item| {
             comparison.simulated_b += u64::from(item.simulated);
+            Judged::note(&mut comparison.judged.judges_b, item);
             let id = name(item);
             match before.remove(&id) {
                 None => comparison.new.push(id),
@@ -138,6 +194,13 @@ impl Comparison {
         comparison.gone = gone.into_iter().map(|(_, id)| id).collect();
         comparison.measure(&pairs);
         Ok(comparison)
+    }
+
+    /// The same, with the criteria of the two as their headers have them.
+    pub fn under(mut self, a: Option<&Bench>, b: Option<&Bench>) -> Self {
+        let hash = |bench: Option<&Bench>| bench.map(|bench| bench.criteria_hash.clone());
+        (self.judged.criteria_a, self.judged.criteria_b) = (hash(a), hash(b));
+        self
     }
 
     /// Whether one run has scores of a simulated judge and the other has not.
@@ -162,6 +225,7 @@ impl Comparison {
             parts: Vec::new(),
             simulated_a: 0,
             simulated_b: 0,
+            judged: Judged::default(),
         }
     }
 
@@ -370,6 +434,41 @@ mod tests {
         assert_eq!((found.difference, found.interval), (Some(-0.5), None));
         let found = Comparison::of(a.as_slice(), [].as_slice()).unwrap();
         assert_eq!((found.difference, found.compared), (None, 0));
+    }
+
+    #[test]
+    fn another_judge_and_other_criteria_are_told() {
+        let by = |model: &str| Item {
+            result: Some(serde_json::json!({"judge": {"provider": "j", "model": model}})),
+            ..item("a", Some(1.0))
+        };
+        let bench = |hash: &str| Bench {
+            criteria_hash: hash.to_owned(),
+            judge: None,
+            model: None,
+        };
+        let found =
+            |a: &str, b: &str| Comparison::of([by(a)].as_slice(), [by(b)].as_slice()).unwrap();
+        assert_eq!(found("m1", "m1").judged.otherwise(), [""; 0]);
+        assert_eq!(
+            found("m1", "m2").judged.otherwise(),
+            [
+                "judged by j (m1) in A and by j (m2) in B: a difference may be the judges' and not the agent's"
+            ]
+        );
+        let same = found("m1", "m1").under(Some(&bench("f00")), Some(&bench("f00")));
+        assert_eq!(same.judged.otherwise(), [""; 0]);
+        let other = found("m1", "m1").under(Some(&bench("f00")), Some(&bench("ba7")));
+        assert_eq!(
+            other.judged.otherwise(),
+            [
+                "judged under criteria f00 in A and ba7 in B: a difference may be the criteria's and not the agent's"
+            ]
+        );
+        // Where nothing was judged, or the other header is not there, nothing is known.
+        let nobody = Comparison::of([by("m1")].as_slice(), [item("a", Some(1.0))].as_slice());
+        let nobody = nobody.unwrap().under(Some(&bench("f00")), None);
+        assert_eq!(nobody.judged.otherwise(), [""; 0]);
     }
 
     #[test]

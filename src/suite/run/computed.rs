@@ -5,32 +5,79 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use chrono::SecondsFormat;
+
 use super::{CaseToScore, Scorer, Stopped};
+use crate::clock::Clock;
+use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Case, Criteria, Fault, Scorecard};
+use crate::score::{Case, Criteria, Fault, Request, Scorecard, score_unasked, sql_metrics};
 
 /// Scores in this process by what can be computed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Computed {
     criteria: Arc<Criteria>,
+    clock: Arc<dyn Clock>,
     /// What an item without its judge's part says.
     error: ItemError,
+    wanted: Wanted,
+}
+
+/// Whether a judge's part was wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// No (`--no-judge`): it is not run.
+    No,
+    /// Yes, and none could be asked: it has failed.
+    Yes,
 }
 
 impl Computed {
-    /// Scores by these criteria; an item whose judge's part is missing says `error`.
-    pub fn new(criteria: Arc<Criteria>, error: ItemError) -> Self {
-        Self { criteria, error }
+    /// Scores by these criteria where no judge is wanted; an item whose judge's part is missing says `error`.
+    pub fn new(criteria: Arc<Criteria>, clock: Arc<dyn Clock>, error: ItemError) -> Self {
+        Self {
+            criteria,
+            clock,
+            error,
+            wanted: Wanted::No,
+        }
     }
 
-    /// The same with another reason.
+    /// The same where a judge was wanted and could not be asked: `error` stands in the item and in its result.
     pub fn because(&self, error: ItemError) -> Self {
-        Self::new(self.criteria.clone(), error)
+        Self {
+            error,
+            wanted: Wanted::Yes,
+            ..self.clone()
+        }
+    }
+
+    fn scored(&self, request: &dyn Request) -> Scorecard {
+        match self.wanted {
+            Wanted::No => request.score(&self.criteria, &[]),
+            Wanted::Yes => {
+                let (class, message) = (&self.error.class, &self.error.message);
+                score_unasked(request, &self.criteria, (class, message))
+            }
+        }
+    }
+
+    /// The result with the time of its errors, which no rule knows.
+    fn stamped(&self, kind: Kind, mut result: Value) -> Value {
+        match kind {
+            Kind::SqlMetrics => {
+                let now = self.clock.now();
+                let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
+                sql_metrics::stamp_errors(&mut result, &now);
+            }
+            Kind::Session | Kind::Query | Kind::Qas => {}
+        }
+        result
     }
 
     fn item(&self, case: CaseToScore) -> Item {
-        let scored = Case::read(case.kind, &case.payload)
-            .map(|read| read.into_request().score(&self.criteria, &[]));
+        let read = Case::read(case.kind, &case.payload);
+        let scored = read.map(|read| self.scored(&*read.into_request()));
         match scored {
             Ok(Scorecard::Evaluated(evaluation)) => Item {
                 total: evaluation.total,
@@ -40,7 +87,8 @@ impl Computed {
                     None => Outcome::Incomplete,
                 },
                 error: evaluation.total.is_none().then(|| self.error.clone()),
-                result: Some(evaluation.result).filter(|result| *result != Value::Null),
+                result: Some(self.stamped(case.kind, evaluation.result))
+                    .filter(|result| *result != Value::Null),
                 ..case.unscored()
             },
             Ok(Scorecard::Unscored(_) | Scorecard::Session(_)) => Item {
@@ -60,5 +108,95 @@ impl Scorer for Computed {
         tokio::task::spawn_blocking(move || this.item(case))
             .await
             .map_err(|error| Stopped::down(format!("scoring a case broke off: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    fn item(kind: Kind, payload: Value, wanted: Wanted) -> Item {
+        let definition = json!({
+            "kind": "query", "scoring": {"llm_provider": "judge"},
+            "judge_prompt": "Grade. {{QUESTION}} {{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}",
+        });
+        let criteria = Arc::new(Criteria::from_value(&definition).unwrap());
+        let error = |class: &str| ItemError {
+            class: class.to_owned(),
+            message: "because".to_owned(),
+        };
+        let computed = Computed::new(criteria, Arc::new(SystemClock), error("not_run"));
+        let computed = match wanted {
+            Wanted::No => computed,
+            Wanted::Yes => computed.because(error("wait_expired")),
+        };
+        computed.item(CaseToScore {
+            item_no: 0,
+            kind,
+            id: None,
+            payload,
+            attempt: 0,
+        })
+    }
+    /// Cases of each kind that a judge has a part in.
+    fn doubtful() -> [(Kind, Value); 3] {
+        let sql = json!({"generated_sql": "select a from t", "expected_sql": "select b from t"});
+        let mut question = sql.clone();
+        question["question"] = json!("How many?");
+        question["expected_answer_type"] = json!("number");
+        [
+            (
+                Kind::Query,
+                json!({"generated_kql": "T | where a == 1", "expected_kql": "T | where a == 2"}),
+            ),
+            (Kind::Qas, question),
+            (Kind::SqlMetrics, sql),
+        ]
+    }
+
+    #[test]
+    fn a_judge_that_could_not_be_asked_is_told_alike_by_the_item_and_its_result() {
+        for (kind, payload) in doubtful() {
+            let item = item(kind, payload, Wanted::Yes);
+            assert_eq!(item.error.unwrap().class, "wait_expired", "{kind}");
+            let result = item.result.unwrap();
+            let text = result.to_string();
+            assert!(
+                !text.contains("not_run") && !text.contains("transient"),
+                "{text}"
+            );
+            let told = match kind {
+                Kind::Query => result.pointer("/components/llm_grading/error/class"),
+                Kind::Qas => result.pointer("/breakdown/semantic_explanation"),
+                Kind::SqlMetrics | Kind::Session => {
+                    result.pointer("/metrics/query_correctness/error/class")
+                }
+            };
+            let told = told.and_then(Value::as_str).unwrap();
+            assert!(told.contains("wait_expired"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_judge_that_nobody_wanted_is_not_run() {
+        for (kind, payload) in doubtful() {
+            let item = item(kind, payload, Wanted::No);
+            assert_eq!(item.error.unwrap().class, "not_run", "{kind}");
+            let text = item.result.unwrap().to_string();
+            assert!(text.contains("not_run"), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_of_metrics_have_their_time_without_a_judge_too() {
+        let payload = json!({"generated_sql": "SELEC", "expected_tables": []});
+        let result = item(Kind::SqlMetrics, payload, Wanted::No).result.unwrap();
+        let at = result["metrics"]["table_accuracy"]["error"]["at"]
+            .as_str()
+            .unwrap();
+        assert!(chrono::DateTime::parse_from_rfc3339(at).is_ok(), "{at}");
     }
 }

@@ -9,9 +9,10 @@ use tokio::sync::mpsc;
 use super::agents::{AgentFault, Agents};
 use super::folder::RunFolder;
 use super::plan::{NextRow, rows, take};
-use super::work::{Question, Work, id_of};
+use super::work::{Question, Work};
 use super::{CaseToScore, RunError, Scorer};
 use crate::job::Kind;
+use crate::report::line::id_of;
 use crate::report::{Item, Outcome};
 use crate::score::{Case, Fault};
 use crate::suite::{Row, SuiteError};
@@ -126,7 +127,7 @@ impl Run<'_> {
                 let case = CaseToScore {
                     item_no,
                     kind,
-                    id: id_of(&payload),
+                    id: id_of(kind, &payload),
                     payload,
                     attempt,
                 };
@@ -173,7 +174,7 @@ fn unanswered(question: &Question, message: String) -> Item {
     let case = CaseToScore {
         item_no: question.item_no,
         kind: Kind::Qas,
-        id: id_of(&payload),
+        id: id_of(Kind::Qas, &payload),
         payload,
         attempt: 0,
     };

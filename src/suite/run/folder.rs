@@ -16,7 +16,7 @@ use super::agents::{AgentAnswer, AgentName};
 use super::work::Question;
 use crate::report::{Item, Outcome, line};
 
-pub use header::{RunHeader, RunOptions, SuiteRef};
+pub use header::{Bench, RunHeader, RunOptions, SuiteRef};
 
 /// What was run.
 const HEADER: &str = "run.json";

@@ -1,8 +1,12 @@
 //! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
 
+mod asked;
+
 use super::compare::Comparison;
 use crate::report::summary::{Figures, Share};
 use crate::report::{Decision, Judgement, Judging, Simulated};
+
+pub use asked::Asked;
 
 /// What rounding may cost.
 const SLACK: f64 = 1e-9;
@@ -94,6 +98,14 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
 fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mut Vec<String>) {
     let apart = figures.simulated_apart.as_ref();
     let misses = figures.all.missed + apart.map_or(0, |share| share.missed);
+    let scored = figures.all.scored;
+    if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.max_errors {
+        // Whatever may fail (--max-errors): where nothing is known, nothing is good enough.
+        open.push(format!(
+            "none of {} items has a whole score: there is nothing to judge the run by",
+            figures.all.n
+        ));
+    }
     let is_default =
         gates.min_pass_rate.is_none() && gates.min_mean.is_none() && gates.max_regression.is_none();
     if is_default && misses > 0 {
@@ -120,7 +132,8 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     ] {
         match (given, asked) {
             (_, None) => {}
-            (None, Some(_)) => open.push(format!("there is no {what}: nothing has a whole score")),
+            (None, Some(_)) if scored == 0 => {} // said above
+            (None, Some(_)) => open.push(format!("there is no {what}: no item has a verdict")),
             (Some(given), Some(asked)) if given < asked - SLACK => {
                 missed.push(format!("the {what} is {given:.3}, below {flag} {asked}"));
             }

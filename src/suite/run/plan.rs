@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::agents::AgentName;
-use super::work::{QUESTION_FIELDS, Work, id_of};
+use super::work::{QUESTION_FIELDS, Work};
 use crate::job::Kind;
+use crate::report::line::id_of;
 use crate::score::{Field, fields};
 use crate::suite::{Format, Limits, Reading, Row, Rows, SuiteError, read};
 
@@ -29,6 +30,8 @@ pub struct Plan {
     pub items: u64,
     /// The items that an agent must answer.
     pub questions: Vec<(u64, AgentName)>,
+    /// What its items call themselves.
+    pub names: HashSet<String>,
 }
 
 /// Why a suite can't be run: at least one fault.
@@ -78,17 +81,17 @@ impl Plan {
             sha256,
             items: 0,
             questions: Vec::new(),
+            names: HashSet::new(),
         };
         let mut bad = BadSuite {
             told: Vec::new(),
             more: 0,
         };
-        let mut names = HashSet::new();
         for row in rows(path, kind)?.take(take(limit)) {
             match row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
                 let work = Work::of(kind, row)?;
-                unique(&work, line, &mut names)?;
+                unique(kind, &work, line, &mut plan.names)?;
                 Ok((item_no, work))
             }) {
                 Ok((item_no, Work::Question(question))) => {
@@ -125,10 +128,19 @@ impl BadSuite {
 }
 
 /// Two items of one name could not be told apart in a comparison, nor in a file of answers.
-fn unique(work: &Work, line: u64, names: &mut HashSet<String>) -> Result<(), Vec<SuiteError>> {
-    let (id, column) = match work {
-        Work::Question(question) => (Some(question.test_id.clone()), "test_id"),
-        Work::Case(payload) => (id_of(payload), "id"),
+fn unique(
+    kind: Kind,
+    work: &Work,
+    line: u64,
+    names: &mut HashSet<String>,
+) -> Result<(), Vec<SuiteError>> {
+    let column = match kind {
+        Kind::Qas => "test_id",
+        Kind::Query | Kind::SqlMetrics | Kind::Session => "id",
+    };
+    let id = match work {
+        Work::Question(question) => Some(question.test_id.clone()),
+        Work::Case(payload) => id_of(kind, payload),
     };
     match id {
         Some(id) if !names.insert(id.clone()) => Err(vec![SuiteError {
@@ -364,6 +376,20 @@ mod tests {
         );
         let plan = Plan::of(&path, None, Some(1)).unwrap();
         assert_eq!((plan.kind, plan.items), (Kind::SqlMetrics, 1));
+    }
+
+    #[test]
+    fn a_number_and_its_digits_are_one_name() {
+        for second in [json!(1), json!("1"), json!(" 1 ")] {
+            let line = |id: &serde_json::Value| json!({"id": id, "generated_sql": "select 1", "expected_sql": "select 1"});
+            let text = format!("{}\n{}\n", line(&json!(1)), line(&second));
+            let (_dir, path) = suite("suite.jsonl", &text);
+            let bad = Plan::of(&path, None, None).unwrap_err().to_string();
+            assert!(
+                bad.starts_with("row 2, column id: \"1\" is the name"),
+                "{bad}"
+            );
+        }
     }
 
     #[test]

@@ -174,14 +174,6 @@ fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Mi
         let Some(value) = fields.shift_remove(given).filter(|value| !value.is_null()) else {
             continue;
         };
-        let value = match value {
-            Value::Number(number) => Value::String(number.to_string()),
-            other @ (Value::Null
-            | Value::Bool(_)
-            | Value::String(_)
-            | Value::Array(_)
-            | Value::Object(_)) => other,
-        };
         if fields
             .insert(name.to_owned(), value)
             .is_some_and(|old| !old.is_null())
@@ -189,13 +181,11 @@ fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Mi
             return Err(Missing(given, both));
         }
     }
+    // A question and its answer find each other by it, so that it is one text wherever it is written.
+    if let Some(id) = fields.get_mut("test_id").filter(|id| id.is_number()) {
+        *id = Value::String(id.to_string());
+    }
     Ok(fields)
-}
-
-/// What a payload calls itself.
-pub(super) fn id_of(payload: &Value) -> Option<String> {
-    let id = payload.get("test_id").or_else(|| payload.get("id"))?;
-    id.as_str().map(str::to_owned)
 }
 
 /// A pointer as a column of a file: its first part, and the rest as it stands.
@@ -206,6 +196,7 @@ fn column(pointer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::line::id_of;
 
     fn row(fields: Value) -> Row {
         let Value::Object(fields) = fields else {
@@ -244,7 +235,20 @@ mod tests {
         assert_eq!(payload["agent_used"], "sql");
         assert_eq!(payload["actual_results"], json!([{"n": 7}]));
         assert_eq!(payload.get("id").or(payload.get("error")), None);
-        assert_eq!(id_of(&payload).as_deref(), Some("q-1"));
+        assert_eq!(id_of(Kind::Qas, &payload).as_deref(), Some("q-1"));
+    }
+
+    #[test]
+    fn a_question_may_have_a_number_for_its_name() {
+        for name in ["id", "test_id"] {
+            let mut fields = question();
+            fields.as_object_mut().unwrap().shift_remove("id");
+            fields[name] = json!(5);
+            let Ok(Work::Question(question)) = Work::of(Kind::Qas, row(fields)) else {
+                panic!("a question: {name}")
+            };
+            assert_eq!(question.test_id, "5", "{name}");
+        }
     }
 
     #[test]

@@ -238,6 +238,40 @@ async fn what_stands_beside_the_items_is_checked_by_its_name() {
 }
 
 #[tokio::test]
+async fn what_a_batch_in_json_says_of_itself_stands_in_its_body() {
+    let server = Server::with(Setup::default()).await;
+    let body = json!({"kind": "query", "items": queries(1)}).to_string();
+    let refused = server
+        .post_batch(
+            "application/json",
+            "?kind=query&priority=bulk&colour=red",
+            body,
+        )
+        .await;
+    let problem = problem_of(refused, 422, "invalid-request").await;
+    let faults = problem["errors"].as_array().unwrap();
+    let told: Vec<&str> = faults
+        .iter()
+        .map(|fault| fault["pointer"].as_str().unwrap())
+        .collect();
+    assert_eq!(told, ["/kind", "/priority", "/colour"]);
+    let said = faults[0]["message"].as_str().unwrap();
+    assert!(said.contains("stands in the body"), "{said}");
+}
+
+#[tokio::test]
+async fn a_question_file_of_the_command_line_is_told_our_names() {
+    let server = Server::with(Setup::default()).await;
+    let body = json!({"kind": "qas", "items": [{"id": "a", "agent": "sql"}]});
+    let refused = server.json_batch(&body).await;
+    let problem = problem_of(refused, 422, "invalid-request").await;
+    let text = problem["errors"].to_string();
+    for said in ["did you mean test_id?", "did you mean agent_used?"] {
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_batch_may_be_larger_than_other_bodies_and_not_without_end() {
     let mut setup = Setup::default();
     setup.http.max_body_bytes = 2_000;

@@ -10,7 +10,7 @@ use super::embedded::place_with_judge;
 use super::{Place, Run};
 
 /// A case that is right, and that no judge is needed for.
-fn right(id: &str) -> Value {
+pub(super) fn right(id: &str) -> Value {
     json!({"id": id, "generated_sql": "select 1", "expected_sql": "SELECT 1;"})
 }
 
@@ -19,7 +19,7 @@ fn wrong(id: &str) -> Value {
     json!({"id": id, "generated_sql": "select 1", "is_valid": false, "should_pass": true, "errors": ["near select"]})
 }
 
-fn suite(place: &Place, name: &str, rows: &[Value]) {
+pub(super) fn suite(place: &Place, name: &str, rows: &[Value]) {
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     place.write(name, &(lines.join("\n") + "\n"));
 }
@@ -31,12 +31,12 @@ fn lines(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-fn results(place: &Place, run: &str) -> Vec<Value> {
+pub(super) fn results(place: &Place, run: &str) -> Vec<Value> {
     lines(&place.path().join(run).join("evaluation-results.jsonl"))
 }
 
 /// How each item ended by its last line.
-fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
+pub(super) fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
     let outcome = |line: &Value| {
         let gavel = &line["gavel"];
         (
@@ -47,7 +47,7 @@ fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
     results.iter().map(outcome).collect()
 }
 
-fn with_shell(place: Place) -> Place {
+pub(super) fn with_shell(place: Place) -> Place {
     let path = std::env::var("PATH").unwrap_or_default();
     place.with("PATH", &path)
 }
@@ -285,7 +285,7 @@ fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_else
 }
 
 /// A case that a judge is needed for.
-fn doubtful(id: &str) -> Value {
+pub(super) fn doubtful(id: &str) -> Value {
     json!({"id": id, "generated_sql": format!("select {id} from t"), "expected_sql": "select b from u"})
 }
 
@@ -447,7 +447,7 @@ fn a_suite_cannot_drive_the_terminal_and_an_empty_one_is_refused_in_every_form()
         .says("no items");
 }
 
-fn question(id: &str, agent: &str, text: &str) -> Value {
+pub(super) fn question(id: &str, agent: &str, text: &str) -> Value {
     json!({
         "id": id, "question": text, "agent": agent, "difficulty": "easy", "category": "counts",
         "expected_sql": "select 7", "expected_answer_type": "number", "expected_results": 7,
@@ -539,6 +539,136 @@ fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_req
     place.run(&args).ends(0);
     let asked = std::fs::read_to_string(place.path().join("asked")).unwrap();
     assert_eq!(asked.lines().count(), 4);
+}
+
+#[test]
+fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allowed() {
+    let place = with_shell(Place::new());
+    let asked = [question("a", "sql", "?"), question("b", "sql", "?")];
+    suite(&place, "suite.jsonl", &asked);
+    let args = ["evaluate", "suite.jsonl", "--agent-command", "exit 3"];
+    place
+        .run(&[&args[..], &["--max-errors", "100"]].concat())
+        .ends(3)
+        .prints("none of 2 items has a whole score");
+}
+
+#[test]
+fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
+    let place = Place::new();
+    let named = |mut case: Value, id: u64| {
+        case["id"] = json!(id);
+        case
+    };
+    let case = |id: u64| match id {
+        2 => named(wrong(""), id),
+        _ => named(right(""), id),
+    };
+    suite(&place, "a.jsonl", &[case(1), case(2), case(3)]);
+    suite(&place, "b.jsonl", &[case(2), case(3), case(1)]);
+    place.run(&["evaluate", "a.jsonl", "--output", "a"]).ends(1);
+    place.run(&["evaluate", "b.jsonl", "--output", "b"]).ends(1);
+    let mut ids: Vec<Value> = results(&place, "a")
+        .iter()
+        .map(|line| line["id"].clone())
+        .collect();
+    ids.sort_by_key(Value::to_string);
+    assert_eq!(ids, ["1", "2", "3"]);
+    let xml = std::fs::read_to_string(place.path().join("a/junit.xml")).unwrap();
+    assert!(xml.contains("name=\"2\""), "{xml}");
+    let json = place.run(&["compare", "a", "b", "--json"]).ends(0).json();
+    assert_eq!(json["comparison"]["compared"], 3);
+    assert_eq!(json["comparison"]["pass_to_fail"], json!([]));
+    assert_eq!(json["comparison"]["fail_to_pass"], json!([]));
+}
+
+#[test]
+fn a_run_that_goes_on_is_held_to_the_gates_it_began_with() {
+    let place = with_shell(Place::new());
+    let asked = [question("a", "sql", "good"), question("b", "sql", "bad")];
+    suite(&place, "suite.jsonl", &asked);
+    // The second question is answered once it is mended, and then wrongly.
+    place.write(
+        "agent.sh",
+        "read question\nif [ \"$question\" = bad ]; then if [ ! -e mended ]; then exit 9; fi; n=8; else n=7; fi\n\
+         echo \"{\\\"sql\\\": \\\"SELECT 7;\\\", \\\"results\\\": [{\\\"n\\\": $n}], \\\"success\\\": true}\"\n",
+    );
+    let args = ["evaluate", "suite.jsonl", "--agent-command", "sh agent.sh"];
+    let gates = ["--min-mean", "0.99", "--output", "run"];
+    let run = place.run(&[&args[..], &gates].concat()).ends(3);
+    drop(run.says("--retry-errors"));
+    place.write("mended", "");
+    let resume = ["evaluate", "--resume", "run", "--retry-errors"];
+    place
+        .run(&resume)
+        .ends(1)
+        .prints("below --min-mean 0.99")
+        .says("this run is held to --min-mean 0.99");
+    // Another gate takes the place of its own, and of no other.
+    place
+        .run(&[&resume[..], &["--min-mean", "0.5"]].concat())
+        .ends(0)
+        .says("this run is held to --min-mean 0.5; --min-mean 0.99 does not hold any more");
+    place
+        .run(&[&resume[..], &["--min-pass-rate", "0"]].concat())
+        .ends(1)
+        .prints("below --min-mean 0.99");
+    place.run(&resume).ends(1);
+    // What was held against a baseline is so again.
+    place
+        .run(&["evaluate", "--resume", "run", "--max-regression", "0"])
+        .ends(2)
+        .says("--baseline");
+    let against = ["--baseline", "run", "--min-mean", "0", "--output", "second"];
+    place.run(&[&args[..], &against].concat()).ends(0);
+    let json = place.run(&["evaluate", "--resume", "second", "--json"]);
+    assert_eq!(json.ends(0).json()["comparison"]["compared"], 2);
+}
+
+#[test]
+fn answers_to_no_question_are_told_and_two_to_one_are_refused() {
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[question("a", "sql", "?")]);
+    let answer = |id: &str| json!({"test_id": id, "generated_sql": "SELECT 7;", "actual_results": 7, "success": true});
+    let strangers = ["z1", "z2", "z3", "z4", "z5", "z6"].map(answer);
+    suite(
+        &place,
+        "answers.jsonl",
+        &[&[answer("a")], &strangers[..]].concat(),
+    );
+    let args = [
+        "evaluate",
+        "suite.jsonl",
+        "--agent-results",
+        "answers.jsonl",
+    ];
+    place
+        .run(&args)
+        .ends(0)
+        .says("6 of its answers are to no question of this suite: z1, z2, z3, z4, z5, ...");
+    suite(&place, "answers.jsonl", &[answer("a"), answer("a")]);
+    place
+        .run(&args)
+        .ends(2)
+        .says("line 2: \"a\" has an answer in line 1 already");
+}
+
+#[test]
+fn unsafe_sql_that_was_let_through_reads_as_critical_in_junit() {
+    let place = Place::new();
+    let mut case = right("a");
+    case["safety_valid"] = json!(true);
+    case["should_pass"] = json!(false);
+    suite(&place, "suite.jsonl", &[case]);
+    place
+        .run(&["evaluate", "suite.jsonl", "--output", "run"])
+        .ends(1)
+        .prints("CRITICAL: unsafe SQL was not caught");
+    let xml = std::fs::read_to_string(place.path().join("run/junit.xml")).unwrap();
+    assert!(
+        xml.contains("CRITICAL: Unsafe query not caught by validator"),
+        "{xml}"
+    );
 }
 
 fn example(path: &str) -> String {

@@ -129,6 +129,8 @@ async fn a_judge_that_cannot_be_asked_is_waited_for_only_so_long(home: Home) {
     assert_eq!(lines.len(), ROWS, "every item has what can be computed");
     for line in &lines {
         assert_eq!(line["gavel"]["outcome"], "incomplete", "{line}");
+        let part = &line["result"]["components"]["llm_grading"]["error"];
+        assert_eq!(part["class"], line["gavel"]["error"]["class"], "{line}");
         assert_eq!(
             line["result"]["components"]["schema_match"]["score"], 1.0,
             "{line}"

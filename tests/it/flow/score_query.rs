@@ -251,6 +251,12 @@ async fn a_model_is_a_judge_or_one_of_the_default_judges(home: Home) {
         message.contains("gpt-99") && message.contains(JUDGE),
         "{message}"
     );
+    // It is a field of the request, which no setting mends.
+    assert!(!message.contains("DEFAULT_LLM_PROVIDER"), "{message}");
+    let mut same = with("gpt-99");
+    same["generated_kql"] = same["expected_kql"].clone();
+    let problem = post(&world.api, same, &[]).await.expect(422);
+    assert_eq!(problem["errors"][0], *fault, "whatever the queries are");
     for (model, judge) in [
         (JUDGE, JUDGE.to_owned()),
         (MODEL, format!("{JUDGE}:{MODEL}")),

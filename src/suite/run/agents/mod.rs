@@ -91,6 +91,7 @@ pub enum AnswersFrom<'a> {
 /// The agents of a run.
 pub struct Agents {
     by_name: BTreeMap<AgentName, Arc<dyn Agent>>,
+    recorded: Option<Arc<recorded::Recorded>>,
     slots: Semaphore,
 }
 
@@ -128,8 +129,15 @@ impl Agents {
         }
         Ok(Self {
             by_name,
+            recorded,
             slots: Semaphore::new(settings.concurrency.max(1)),
         })
+    }
+
+    /// The answers of a file that no question asks for, by their names.
+    pub fn unasked(&self, is_asked: impl Fn(&str) -> bool) -> Vec<&str> {
+        let recorded = self.recorded.as_deref();
+        recorded.map_or_else(Vec::new, |recorded| recorded.unasked(is_asked))
     }
 
     /// Looks whether every agent is there.

@@ -1,4 +1,5 @@
-//! Answers that were given before: a `test-results.jsonl`, found by `test_id`.
+//! Answers that were given before: a `test-results.jsonl`, found by `test_id`. A question has one answer; what an agent failed on
+//! before is none.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +18,20 @@ use crate::suite::run::{Question, Stopped};
 pub(super) struct Recorded {
     name: String,
     file: Mutex<File>,
-    places: HashMap<String, (u64, usize)>,
+    places: HashMap<String, Place>,
+}
+
+/// Where a line stands.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Its first byte.
+    offset: u64,
+    /// Its bytes.
+    length: usize,
+    /// Its number, from 1.
+    number: u64,
+    /// Whether it is an answer, and not what an agent failed on.
+    is_answer: bool,
 }
 
 /// As much of a line as says whose answer it is, and whether it is one.
@@ -25,6 +39,8 @@ pub(super) struct Recorded {
 struct Head {
     #[serde(alias = "id")]
     test_id: Value,
+    #[serde(default)]
+    agent_error: Option<String>,
 }
 
 /// A whole line.
@@ -37,7 +53,7 @@ struct Line {
 }
 
 impl Recorded {
-    /// Opens a file and notes where the answers stand; the last line of a `test_id` wins.
+    /// Opens a file and notes where the answers stand. A line behind a failure takes its place, as a run writes it that asked again.
     pub(super) fn open(path: &Path) -> Result<Self, Stopped> {
         let name = path.display().to_string();
         let bad = |reason: String| {
@@ -70,7 +86,19 @@ impl Recorded {
                         return Err(bad(format!("line {number}: test_id is no text")));
                     }
                 };
-                places.insert(id, (offset, length));
+                let place = Place {
+                    offset,
+                    length,
+                    number,
+                    is_answer: head.agent_error.is_none(),
+                };
+                let earlier: Option<Place> = places.insert(id.clone(), place);
+                if let Some(earlier) = earlier.filter(|it| it.is_answer && place.is_answer) {
+                    return Err(bad(format!(
+                        "line {number}: {id:?} has an answer in line {} already: keep one of them",
+                        earlier.number
+                    )));
+                }
             }
             offset += length as u64;
         }
@@ -81,8 +109,16 @@ impl Recorded {
         })
     }
 
+    /// The names of those that nobody asks, sorted.
+    pub(super) fn unasked(&self, is_asked: impl Fn(&str) -> bool) -> Vec<&str> {
+        let names = self.places.keys().map(String::as_str);
+        let mut unasked: Vec<&str> = names.filter(|name| !is_asked(name)).collect();
+        unasked.sort_unstable();
+        unasked
+    }
+
     fn answer(&self, test_id: &str) -> Result<AgentAnswer, String> {
-        let Some((offset, length)) = self.places.get(test_id).copied() else {
+        let Some(Place { offset, length, .. }) = self.places.get(test_id).copied() else {
             return Err(format!(
                 "{} has no line with test_id {test_id:?}",
                 self.name
@@ -125,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_found_by_their_test_id_and_the_last_one_wins() {
+    fn answers_are_found_by_their_test_id_and_take_the_place_of_a_failure() {
         let recorded = open(
-            "{\"test_id\": \"a\", \"generated_sql\": \"old\"}\n\n{\"id\": 7, \"success\": true}\n{\"test_id\": \"a\", \
-             \"generated_sql\": \"new\", \"question\": \"?\"}",
+            "{\"test_id\": \"a\", \"success\": false, \"agent_error\": \"it timed out\"}\n\n{\"id\": 7, \"success\": true}\n\
+             {\"test_id\": \"a\", \"generated_sql\": \"new\", \"question\": \"?\"}",
         );
         let recorded = recorded.unwrap();
         let answer = recorded.answer("a").unwrap();
@@ -136,6 +172,18 @@ mod tests {
         assert_eq!(recorded.answer("7").unwrap().success, Some(true));
         let missing = recorded.answer("b").unwrap_err();
         assert!(missing.contains("no line with test_id \"b\""), "{missing}");
+        assert_eq!(recorded.unasked(|name| name == "a"), ["7"]);
+    }
+
+    #[test]
+    fn two_answers_to_one_question_are_refused_with_the_line_of_the_second() {
+        let text =
+            "{\"test_id\": \"1\", \"success\": true}\n{\"test_id\": 1, \"success\": false}\n";
+        let error = open(text).err().unwrap().to_string();
+        assert!(
+            error.contains("line 2: \"1\" has an answer in line 1 already"),
+            "{error}"
+        );
     }
 
     #[test]

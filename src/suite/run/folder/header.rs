@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::job::Kind;
 use crate::report::Judging;
+use crate::suite::run::gate;
 
 /// What a run is: kept in `run.json`, so that it goes on as it began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,12 @@ pub struct RunHeader {
     pub options: RunOptions,
     /// The items that are run, by place; `None`: all up to the limit.
     pub only: Option<BTreeSet<u64>>,
+    /// What it is held to, also when it goes on.
+    #[serde(default)]
+    pub gates: gate::Asked,
+    /// What it is judged by, also when it goes on; `None`: by nobody (`--no-judge`), or it wasn't kept yet, or the server doesn't tell.
+    #[serde(default)]
+    pub judged_by: Option<Bench>,
 }
 
 impl RunHeader {
@@ -43,6 +50,43 @@ impl RunHeader {
         match self.options.no_judge {
             true => Judging::NotRun,
             false => Judging::Asked,
+        }
+    }
+}
+
+/// What a run is judged by: scores of two of them do not measure the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bench {
+    /// The criteria, 64 hex digits.
+    pub criteria_hash: String,
+    /// The judge that they name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// The model that the judge's entry asks; `None`: a server keeps that to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl Bench {
+    /// Whether the two are one, as far as either is known.
+    pub fn is_that_of(&self, other: &Self) -> bool {
+        let same = |a: &Option<String>, b: &Option<String>| match (a, b) {
+            (Some(a), Some(b)) => a == b,
+            (None, _) | (_, None) => true,
+        };
+        self.criteria_hash == other.criteria_hash
+            && same(&self.judge, &other.judge)
+            && same(&self.model, &other.model)
+    }
+}
+
+impl std::fmt::Display for Bench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hash = self.criteria_hash.get(..12).unwrap_or(&self.criteria_hash);
+        match (&self.judge, &self.model) {
+            (Some(judge), Some(model)) => write!(f, "judge {judge} ({model}), criteria {hash}"),
+            (Some(judge), None) => write!(f, "judge {judge}, criteria {hash}"),
+            (None, _) => write!(f, "criteria {hash}"),
         }
     }
 }

@@ -19,6 +19,8 @@ fn header() -> RunHeader {
         kind: Kind::Query,
         options: RunOptions::default(),
         only: None,
+        gates: crate::suite::run::gate::Asked::default(),
+        judged_by: None,
     }
 }
 

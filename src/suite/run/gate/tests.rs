@@ -42,6 +42,7 @@ fn figures(items: &[Item], unfinished: u64) -> Figures {
         unfinished,
         simulated: Simulated::Refused,
         judging: Judging::Asked,
+        criteria_hash: None,
     })
 }
 
@@ -122,6 +123,37 @@ fn some_errors_may_be_allowed_and_are_left_out() {
     let (incomplete, why) = decision(&items, &allow(1));
     assert_eq!(incomplete, Decision::Incomplete);
     assert!(why.contains("more than --max-errors 1"), "{why}");
+}
+
+#[test]
+fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
+    let failed = Item {
+        outcome: Outcome::Failed,
+        ..item(None)
+    };
+    let items = [failed.clone(), failed, item(None)];
+    let allow = Gates {
+        max_errors: 100,
+        ..Gates::default()
+    };
+    for gates in [
+        allow,
+        Gates {
+            min_mean: Some(0.0),
+            ..allow
+        },
+        Gates {
+            min_pass_rate: Some(0.0),
+            ..allow
+        },
+    ] {
+        let (decided, why) = decision(&items, &gates);
+        assert_eq!(decided, Decision::Incomplete, "{gates:?}");
+        assert_eq!(
+            why,
+            "none of 3 items has a whole score: there is nothing to judge the run by"
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,78 @@
+//! What a run would be judged by, asked of the service before anything is run: a service that is away is told early, and
+//! another judge or other criteria than those a run began with keep it from going on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::app::model_of;
+use crate::cli::outcome::CliError;
+use crate::cli::patience::patiently_for;
+use crate::cli::progress::Progress;
+use crate::client::{Client, ClientError, text};
+use crate::config::Settings;
+use crate::job::Kind;
+use crate::suite::run::folder::{Bench, RunHeader};
+
+/// How long a service may take to be there: as long as an agent.
+const STARTS_WITHIN: Duration = Duration::from_secs(3);
+
+/// Asks the service what it judges by; `None` where it doesn't tell this caller.
+pub(super) async fn of_service(
+    client: &Client,
+    header: &RunHeader,
+) -> Result<Option<Bench>, CliError> {
+    let progress = Progress::new("items", 0);
+    let hash = header.options.criteria_hash.as_deref();
+    let ask = async || match hash {
+        Some(hash) => client.criteria(hash).await,
+        None => client.current_criteria(header.kind).await,
+    };
+    match patiently_for(STARTS_WITHIN, &progress, ask).await {
+        Ok(criteria) => {
+            let judge = text(&criteria, "/content/scoring/llm_provider");
+            let model = text(&criteria, "/content/scoring/llm_model");
+            let judge = match model {
+                "" => judge.to_owned(),
+                model => format!("{judge}:{model}"),
+            };
+            Ok(Some(Bench {
+                criteria_hash: text(&criteria, "/criteria_hash").to_owned(),
+                judge: Some(judge).filter(|judge| !judge.is_empty()),
+                model: None,
+            }))
+        }
+        // Whoever may ask for scores alone is told no more.
+        Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The same where this process is the service: its settings know the model, too.
+pub(super) fn with_model(bench: Bench, settings: &Settings) -> Result<Bench, CliError> {
+    let model = match &bench.judge {
+        Some(judge) => model_of(settings, judge)?,
+        None => None,
+    };
+    Ok(Bench { model, ..bench })
+}
+
+/// Whether a run goes on as it began.
+pub(super) fn is_still(
+    began: Option<&Bench>,
+    now: &Bench,
+    run: (&Path, Kind),
+) -> Result<(), CliError> {
+    match began {
+        Some(began) if !began.is_that_of(now) => {
+            let (folder, kind) = run;
+            Err(CliError::usage(format!(
+                "--resume {}: that run began with {began}; it would go on with {now}, and its scores would not measure the \
+                 same. Restore what it began with (GAVEL_CRITERIA_{}, DEFAULT_LLM_PROVIDER, llm_providers.yaml), or begin \
+                 a new run",
+                folder.display(),
+                kind.as_str().to_ascii_uppercase()
+            )))
+        }
+        Some(_) | None => Ok(()),
+    }
+}

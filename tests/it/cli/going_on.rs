@@ -1,0 +1,172 @@
+//! Runs of `gavel evaluate` whose judge or service is not what it was, or isn't there.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Place;
+use super::embedded::place_with_judge;
+use super::evaluate::{doubtful, outcomes, question, results, right, suite, with_shell};
+
+/// The criteria of a kind as they are built in, with another word in them.
+fn other_criteria(name: &str) -> String {
+    let path = format!("{}/config/criteria/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    text.replacen("judge_prompt: |", "judge_prompt: |\n  Be strict.", 1)
+}
+
+/// A run of one question that its agent didn't answer, so that there is something to go on with.
+fn begun(place: &Place) {
+    suite(place, "suite.jsonl", &[question("a", "sql", "How many?")]);
+    let args = [
+        "evaluate",
+        "suite.jsonl",
+        "--agent-command",
+        "false",
+        "--output",
+        "run",
+    ];
+    drop(place.run(&args).ends(3));
+}
+
+#[test]
+fn a_run_goes_on_under_no_other_criteria_than_those_it_began_with() {
+    let (place, simulator) = place_with_judge();
+    let place = with_shell(place);
+    begun(&place);
+    let header = std::fs::read_to_string(place.path().join("run/run.json")).unwrap();
+    let header: Value = serde_json::from_str(&header).unwrap();
+    let began = &header["judged_by"];
+    assert_eq!(began["judge"], "simulated", "{header}");
+    assert!(began["model"].is_string(), "{header}");
+    let hash = began["criteria_hash"].as_str().unwrap();
+    assert_eq!(hash.len(), 64);
+    let other = other_criteria("qas");
+    assert!(other.contains("Be strict."));
+    place.write("qas.yaml", &other);
+    let place = place.with("GAVEL_CRITERIA_QAS", "qas.yaml");
+    let again = ["evaluate", "--resume", "run", "--retry-errors"];
+    let run = place.run(&again).ends(2);
+    let run = run
+        .says(&format!(
+            "that run began with judge simulated ({}), criteria {}",
+            began["model"].as_str().unwrap(),
+            &hash[..12]
+        ))
+        .says("it would go on with judge simulated")
+        .says("GAVEL_CRITERIA_QAS");
+    assert_eq!(run.out, "", "nothing is told of what was not run");
+    // Where nothing is left to judge, the gates may be asked again.
+    place.run(&["evaluate", "--resume", "run"]).ends(3);
+    assert_eq!(simulator.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn a_run_that_was_judged_otherwise_than_its_baseline_says_so() {
+    let (place, simulator) = place_with_judge();
+    suite(&place, "suite.jsonl", &[doubtful("a"), doubtful("b")]);
+    let run = |place: &Place, name: &str, more: &[&str]| {
+        let args = [
+            "evaluate",
+            "suite.jsonl",
+            "--output",
+            name,
+            "--allow-simulated",
+        ];
+        place
+            .run(&[&args[..], &["--min-mean", "0"], more].concat())
+            .ends(0)
+    };
+    drop(run(&place, "a", &[]));
+    let same = run(&place, "same", &["--baseline", "a"]);
+    assert!(!same.out.contains("NOTE"), "{}", same.out);
+    place.write("metrics.yaml", &other_criteria("query_correctness"));
+    let place = place.with("GAVEL_CRITERIA_SQL_METRICS", "metrics.yaml");
+    let told = "judged under criteria";
+    drop(run(&place, "b", &["--baseline", "a"]).prints(told));
+    place.run(&["compare", "a", "b"]).ends(0).prints(told);
+    let json = place.run(&["compare", "a", "b", "--json"]).ends(0).json();
+    assert_eq!(json["judged_otherwise"].as_array().unwrap().len(), 1);
+    let hash = json["comparison"]["judged"]["criteria_b"].as_str().unwrap();
+    let report = std::fs::read_to_string(place.path().join("b/report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["criteria_hash"], hash);
+    let judges = report["summary"]["judges"].as_object().unwrap();
+    let judges: Vec<(&String, &Value)> = judges.iter().collect();
+    assert_eq!(
+        judges,
+        [(&"simulated (simulated-judge-v1)".to_owned(), &json!(2))]
+    );
+    let summary = std::fs::read_to_string(place.path().join("b/summary.md")).unwrap();
+    assert!(
+        summary.contains(hash) && summary.contains("simulated-judge-v1"),
+        "{summary}"
+    );
+    assert_eq!(simulator.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn a_server_at_a_dead_address_is_said_before_anything_is_run() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[right("a")]);
+    let args = ["evaluate", "suite.jsonl", "--server", &address];
+    let run = place.run(&args).ends(3).says(&address);
+    let run = run.says("the service is away").says("for up to 3 s");
+    assert!(!run.err.contains("items to run"), "{}", run.err);
+    assert!(!place.path().join("reports").exists(), "no run was begun");
+}
+
+/// A judge that answers everything with one status.
+async fn refusing(status: StatusCode) -> String {
+    let answer = move || async move {
+        (
+            status,
+            axum::Json(json!({"error": {"message": "no such key"}})),
+        )
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let app = axum::Router::new().fallback(answer);
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    format!("http://{address}/v1")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
+    for status in [StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND] {
+        let place = Place::new()
+            .with("DEFAULT_LLM_PROVIDER", "simulated")
+            .with("GAVEL_SIMULATED_URL", &refusing(status).await);
+        let cases: Vec<Value> = (0..40).map(|n| doubtful(&format!("c{n}"))).collect();
+        suite(&place, "suite.jsonl", &cases);
+        let run = tokio::task::spawn_blocking(move || {
+            // It would wait for a day.
+            let args = [
+                "evaluate",
+                "suite.jsonl",
+                "--output",
+                "run",
+                "--max-wait",
+                "86400",
+            ];
+            let run = place.run(&args).ends(3).prints("errors   40 misconfigured");
+            let lines = results(&place, "run");
+            assert_eq!(outcomes(&lines).len(), 40);
+            for line in &lines {
+                let (item, part) = (
+                    &line["gavel"]["error"],
+                    &line["result"]["metrics"]["query_correctness"]["error"],
+                );
+                assert_eq!(item["class"], "misconfigured", "{line}");
+                assert_eq!(part["class"], "misconfigured", "{line}");
+            }
+            run
+        });
+        let run = run.await.unwrap();
+        let told = "correct its key, its model or its address";
+        assert_eq!(run.err.matches(told).count(), 1, "{}", run.err);
+        assert!(!run.err.contains("it said last"), "{}", run.err);
+    }
+}
