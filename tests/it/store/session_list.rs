@@ -320,3 +320,43 @@ async fn scores_are_listed_in_their_order_and_filters_narrow_it() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_list_is_whole_over_more_days_than_a_page_looks_at() {
+    const DAYS: u32 = 4_600;
+    for test in support::stores().await {
+        let store = &test.store;
+        let begin = at("2026-01-01T00:00:00Z");
+        let session = |n: u32| Known {
+            id: Uuid::from_u128(u128::from(n) + 1),
+            listed: begin - Days::new(u64::from(n)),
+            agent: if n == 3 || n >= DAYS - 2 {
+                "rare"
+            } else {
+                "often"
+            },
+            tag: "often",
+            author: "ann",
+            status: SessionStatus::Completed,
+            score: Some(('a', 50)),
+            misses: false,
+        };
+        let known: Vec<Known> = (0..DAYS).map(session).collect();
+        store_them(&test.url, &known).await;
+        let rare = SessionFilter {
+            agent: Some("rare".to_owned()),
+            ..SessionFilter::default()
+        };
+        let expected: Vec<Uuid> = known
+            .iter()
+            .filter(|k| k.agent == "rare")
+            .map(|k| k.id)
+            .collect();
+        // Each day is marked; then each is folded.
+        for _ in 0..2 {
+            let (found, _) = listed(store, &rare, SessionOrder::Newest).await;
+            assert_eq!(found, expected);
+            while store.fold_days().await.unwrap().more {}
+        }
+    }
+}
