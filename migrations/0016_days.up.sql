@@ -58,7 +58,9 @@ insert into day_folds (one, folds) values (1, 0);
 
 -- Current scores in their order, and the sessions of jobs that failed.
 drop index session_scores_total_score;
+-- The last condition says nothing of the scores, only of who asks: a planner that knows nothing of a table that was never analysed
+-- takes any index of its current scores for a look by session, and this one would be read from end to end for each.
 create index session_scores_by_total on session_scores (total_score, session_id)
-    where superseded_at is null and purpose = 'score';
+    where superseded_at is null and purpose = 'score' and total_score >= 0;
 create index scoring_jobs_failed on scoring_jobs (subject_id)
     where error_class is not null and subject_id is not null and purpose = 'score';

@@ -19,8 +19,11 @@ struct ScoreWalk {
 
 impl ScoreWalk {
     fn push_to(self, statement: &mut Sql) {
-        statement
-            .push(" from session_scores i where i.superseded_at is null and i.purpose = 'score'");
+        // What all totals are; the index by totals is for those who say so.
+        statement.push(
+            " from session_scores i
+             where i.superseded_at is null and i.purpose = 'score' and i.total_score >= 0",
+        );
         if let Some((total, id)) = self.after {
             statement.push(" and (i.total_score, i.session_id) ");
             statement.push(if self.lowest_first { "> (" } else { "< (" });

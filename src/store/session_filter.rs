@@ -125,6 +125,10 @@ impl SessionFilter {
 
     /// Conditions on the current score: a session without one meets none of them.
     fn narrow_by_score(&self, statement: &mut Sql) {
+        if self.rating.is_some() || self.min_score.is_some() || self.max_score.is_some() {
+            // Which all are: the index by totals is for those who say so.
+            statement.push(" and c.total_score >= 0");
+        }
         if let Some(rating) = self.rating {
             let (least, most) = totals(rating);
             statement
