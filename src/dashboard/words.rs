@@ -120,6 +120,13 @@ pub(super) fn short_id(id: &Uuid) -> String {
     format!("{}…", text.get(..13).unwrap_or_default())
 }
 
+/// The same in two parts: the second is for those who have room for it.
+pub(super) fn id_parts(id: &Uuid) -> (String, String) {
+    let mut head = short_id(id);
+    let rest = head.split_off(8);
+    (head, rest.trim_end_matches('…').to_owned())
+}
+
 /// A text of at most so many characters; what is left out is said by `…`.
 pub(super) fn clip(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -240,6 +247,8 @@ mod tests {
             short_id(&id("01983c57-c9aa-7d11-a0f3-55b1c2d3e403")),
             "01983c57-c9aa…"
         );
+        let (head, rest) = id_parts(&id("01983c57-c9aa-7d11-a0f3-55b1c2d3e403"));
+        assert_eq!((head.as_str(), rest.as_str()), ("01983c57", "-c9aa"));
         assert_eq!(clip("größer", 3), "grö…");
         assert_eq!(clip("größer", 6), "größer");
         assert_eq!(counted(1, "score"), "1 score");

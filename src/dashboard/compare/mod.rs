@@ -69,19 +69,31 @@ async fn compare(State(site): State<Site>, visitor: Visitor, Address(pair): Addr
 struct Choice {
     value: String,
     text: String,
+    /// What it is compared with is of the same.
+    group: String,
     /// Whether it stands in the field of the earlier side.
     before: bool,
     /// Whether it stands in that of the later one.
     after: bool,
 }
 
-/// Fills the fields of two sides: with what the address names, else with the newest two, newest first in `found`.
+/// Fills the fields of two sides: with what the address names, else with the newest two of a group, newest first in `found`.
 fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
     let named = |id: &str| found.iter().position(|choice| choice.value == id);
     let (a, b) = (named(&pair.a), named(&pair.b));
-    let newest_but = |other: Option<usize>| usize::from(other == Some(0));
-    let after = b.unwrap_or_else(|| newest_but(a));
-    let before = a.unwrap_or(usize::from(after != 1));
+    let newest_beside = |other: Option<usize>| {
+        let group = other.and_then(|other| found.get(other));
+        let alike = |choice: &Choice| group.is_none_or(|other| other.group == choice.group);
+        let others = |(place, _): &(usize, &Choice)| Some(*place) != other;
+        let mut beside = found.iter().enumerate().filter(others);
+        let first = beside.clone().next();
+        beside
+            .find(|(_, choice)| alike(choice))
+            .or(first)
+            .map_or(0, |(place, _)| place)
+    };
+    let after = b.unwrap_or_else(|| newest_beside(a));
+    let before = a.unwrap_or_else(|| newest_beside(Some(after)));
     for (place, choice) in found.iter_mut().enumerate() {
         choice.before = place == before;
         choice.after = place == after;
@@ -119,6 +131,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     )?;
     let now = site.about.clock.now();
     let batch = |batch: Batch| Choice {
+        group: batch.kind.clone(),
         before: false,
         after: false,
         value: batch.batch_id.to_string(),
@@ -131,6 +144,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
         ),
     };
     let version = |version: Version| Choice {
+        group: version.kind,
         before: false,
         after: false,
         text: format!(
@@ -179,6 +193,7 @@ mod tests {
             let choice = |name: &&str| Choice {
                 value: (*name).to_owned(),
                 text: String::new(),
+                group: if *name == "sql" { "sql" } else { "kql" }.to_owned(),
                 before: false,
                 after: false,
             };
@@ -186,7 +201,10 @@ mod tests {
                 a: a.to_owned(),
                 b: b.to_owned(),
             };
-            let found = fill(["new", "mid", "old"].iter().map(choice).collect(), &pair);
+            let found = fill(
+                ["new", "sql", "mid", "old"].iter().map(choice).collect(),
+                &pair,
+            );
             let named = |is: fn(&Choice) -> bool| {
                 let one: Vec<&str> = found
                     .iter()
@@ -201,9 +219,10 @@ mod tests {
         assert_eq!(chosen("", ""), two("mid", "new"));
         assert_eq!(chosen("old", ""), two("old", "new"));
         assert_eq!(chosen("new", ""), two("new", "mid"));
-        assert_eq!(chosen("", "old"), two("mid", "old"));
+        assert_eq!(chosen("", "old"), two("new", "old"));
         assert_eq!(chosen("", "mid"), two("new", "mid"));
-        assert_eq!(chosen("gone", "old"), two("mid", "old"));
+        assert_eq!(chosen("", "sql"), two("new", "sql"), "the only one");
+        assert_eq!(chosen("gone", "old"), two("new", "old"));
         assert_eq!(chosen("old", "old"), two("old", "old"), "as it was asked");
     }
 
