@@ -83,8 +83,8 @@ impl Distribution {
         };
         let all: Vec<Bar> = self.histogram.iter().map(of).collect();
         let says = format!(
-            "{} scores{}: mean {:.1}, median {:.1}.",
-            words::grouped(self.scores),
+            "{}{}: mean {:.1}, median {:.1}.",
+            words::counted(self.scores, "score"),
             if self.simulated {
                 " of a simulated judge"
             } else {
@@ -130,15 +130,15 @@ impl Trend {
         let labels: Vec<String> = days.iter().map(|day| short_day(day)).collect();
         let says = match (self.items.first(), self.items.last()) {
             (Some(first), Some(last)) => format!(
-                "Mean total under {}: {:.1} ({} scores) at first, {:.1} ({} scores) at last.",
+                "Mean total under {}: {:.1} ({}) at first, {:.1} ({}) at last.",
                 match of.len() {
                     1 => "one version of the criteria".to_owned(),
                     n => format!("{n} versions of the criteria"),
                 },
                 first.mean.unwrap_or_default(),
-                first.scores,
+                words::counted(first.scores, "score"),
                 last.mean.unwrap_or_default(),
-                last.scores
+                words::counted(last.scores, "score"),
             ),
             _ => String::new(),
         };

@@ -22,8 +22,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How many of a batch's first items are pushed at once; rescue pushes the others, as the queue has room for them.
 const PUSHED: u32 = 1_000;
 
-/// Expands until told to stop.
-pub(super) struct Expansion {
+/// Expands the rescores of a store, in one worker of any number.
+pub struct Expansion {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
@@ -33,7 +33,7 @@ pub(super) struct Expansion {
 
 impl Expansion {
     /// Builds the expansion of one worker.
-    pub(super) fn new(store: Arc<Store>, queue: Arc<dyn Queue>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<Store>, queue: Arc<dyn Queue>, clock: Arc<dyn Clock>) -> Self {
         Self {
             store,
             queue,
@@ -42,6 +42,7 @@ impl Expansion {
         }
     }
 
+    /// Expands until told to stop.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             let began = Instant::now();
@@ -61,7 +62,10 @@ impl Expansion {
     }
 
     /// One step of each, so that a large one doesn't hold up the others.
-    async fn round(&mut self) -> Result<Round, StoreError> {
+    ///
+    /// # Errors
+    /// The database's, where it is away; a rescore that can't be read is left out, and logged.
+    pub async fn round(&mut self) -> Result<Round, StoreError> {
         let mut round = Round::Nothing;
         let expanding = self.store.expanding_backlogs().await?;
         self.pushed.retain(|batch_id| expanding.contains(batch_id));
@@ -121,7 +125,9 @@ impl Expansion {
 
 /// Whether something is left to be expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Round {
+pub enum Round {
+    /// A rescore made a step, and isn't whole.
     More,
+    /// Nothing expands, or all that did is whole.
     Nothing,
 }

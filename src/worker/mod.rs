@@ -33,7 +33,7 @@ use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
 pub use self::economy::EconomyOptions;
 use self::economy::{EconomyLane, Missing, Way};
-use self::expand::Expansion;
+pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
 use self::heartbeat::Heartbeat;
 use self::process::Pipeline;

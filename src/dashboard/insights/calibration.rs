@@ -101,9 +101,9 @@ impl Calibration {
         let levels: Vec<Promise> = answer.groups.iter().filter_map(Group::promise).collect();
         let Some(score) = answer.score else {
             let says = format!(
-                "{} cases count, {} items don't, without a confidence or a correctness that counts: fewer than 20 say nothing, so nothing is drawn.",
-                words::grouped(answer.n),
-                words::grouped(answer.left_out)
+                "{}, and {} without a confidence or a correctness that counts: fewer than 20 cases say nothing, so nothing is drawn.",
+                words::counted(answer.n, "case"),
+                words::counted(answer.left_out, "item")
             );
             return Self {
                 suites,
@@ -119,19 +119,19 @@ impl Calibration {
             ""
         };
         let says = format!(
-            "Score {score:.2}: {}{}. {} cases{graded}; the dashed line is where a promise is kept.",
+            "Score {score:.2}: {}{}. {}{graded}; the dashed line is where a promise is kept.",
             meaning.get(..1).unwrap_or_default().to_lowercase(),
             meaning.get(1..).unwrap_or_default(),
-            words::grouped(answer.n),
+            words::counted(answer.n, "case"),
         );
         let two = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.2}"));
         Self {
             suites,
             chart: Some(reliability("Confidence against correctness", says, &levels)),
             says: format!(
-                "{} of {} items don't count, without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
+                "{} of {} without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
                 words::grouped(answer.left_out),
-                words::grouped(answer.looked_at),
+                words::counted(answer.looked_at, "item"),
                 two(answer.ece),
                 two(answer.brier)
             ),
@@ -211,7 +211,7 @@ mod tests {
         let few = answer(None, 19);
         assert!(few.chart.is_none());
         assert!(
-            few.says.starts_with("19 cases count, 3 items don't"),
+            few.says.starts_with("19 cases, and 3 items without"),
             "{}",
             few.says
         );

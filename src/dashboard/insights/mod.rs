@@ -181,8 +181,8 @@ async fn insights(
         approaches: frequent(approaches.items, |_| String::new()),
         spent: words::usd(total.cost_usd),
         calls: format!(
-            "{} calls, {} without a good reply, {} without a price",
-            words::grouped(total.calls),
+            "{}, {} without a good reply, {} without a price",
+            words::counted(total.calls, "call"),
             words::grouped(total.failed_calls),
             words::grouped(total.unpriced_calls)
         ),

@@ -1,18 +1,20 @@
 //! Two runs of a suite side by side: what turned, and by how much the mean moved. Only items of both runs count.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use serde::Serialize;
 
+mod judged;
+
+pub use judged::Judged;
+
 use super::folder::Bench;
-use crate::report::shown::{judge, parts};
+use crate::report::shown::parts;
 use crate::report::{Item, Outcome, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
 /// What the bootstrap draws from: the same two runs give the same interval.
 const SEED: u64 = 20_260_101;
-/// The most judges of a run that are told.
-const JUDGES: usize = 20;
 
 /// How run B differs from run A.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,55 +51,6 @@ pub struct Comparison {
     pub simulated_b: u64,
     /// What each run was judged by.
     pub judged: Judged,
-}
-
-/// What two runs were judged by, as far as it is known.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Judged {
-    /// The judges of A's items, as `entry (model)`, the first 20.
-    pub judges_a: BTreeSet<String>,
-    /// Those of B's.
-    pub judges_b: BTreeSet<String>,
-    /// The criteria of A, 64 hex digits.
-    pub criteria_a: Option<String>,
-    /// Those of B.
-    pub criteria_b: Option<String>,
-}
-
-impl Judged {
-    /// In what the two differ, a sentence each; none where they don't, or where it isn't known.
-    pub fn otherwise(&self) -> Vec<String> {
-        let mut told = Vec::new();
-        if !self.judges_a.is_empty() && !self.judges_b.is_empty() && self.judges_a != self.judges_b
-        {
-            let names = |judges: &BTreeSet<String>| {
-                let names: Vec<&str> = judges.iter().map(String::as_str).collect();
-                names.join(", ")
-            };
-            told.push(format!(
-                "judged by {} in A and by {} in B: a difference may be the judges' and not the agent's",
-                names(&self.judges_a),
-                names(&self.judges_b)
-            ));
-        }
-        if let (Some(a), Some(b)) = (&self.criteria_a, &self.criteria_b)
-            && a != b
-        {
-            let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
-            told.push(format!(
-                "judged under criteria {} in A and {} in B: a difference may be the criteria's and not the agent's",
-                short(a),
-                short(b)
-            ));
-        }
-        told
-    }
-
-    fn note(judges: &mut BTreeSet<String>, item: &Item) {
-        if judges.len() < JUDGES {
-            judges.extend(judge(item));
-        }
-    }
 }
 
 /// One item that turned.
@@ -312,176 +265,4 @@ fn name(item: &Item) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::job::{Kind, Usage};
-    use serde_json::Value;
-
-    fn item(id: &str, total: Option<f64>) -> Item {
-        Item {
-            item_no: 0,
-            kind: Kind::Query,
-            id: Some(id.to_owned()),
-            payload: Value::Null,
-            outcome: match total {
-                Some(_) => Outcome::Scored,
-                None => Outcome::Incomplete,
-            },
-            total,
-            passed: total.map(|total| total >= 0.9),
-            result: None,
-            error: None,
-            simulated: false,
-            usage: Usage::default(),
-            job_id: None,
-        }
-    }
-
-    #[test]
-    fn parts_are_measured_over_the_items_that_have_them_in_both() {
-        let of = |id: &str, schema: f64, llm: Option<f64>| Item {
-            result: Some(serde_json::json!({"components": {
-                "schema_match": {"score": schema}, "llm_grading": {"score": llm}}})),
-            ..item(id, llm)
-        };
-        let a = [of("x", 1.0, Some(0.5)), of("y", 0.5, Some(1.0))];
-        let b = [of("x", 0.5, Some(1.0)), of("y", 0.5, None)];
-        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
-        let parts: Vec<_> = found
-            .parts
-            .iter()
-            .map(|part| (part.name, part.compared, part.difference))
-            .collect();
-        assert_eq!(parts, [("schema_match", 2, -0.25), ("llm_grading", 1, 0.5)]);
-    }
-
-    fn ids(changes: &[Change]) -> Vec<&str> {
-        changes.iter().map(|change| change.id.as_str()).collect()
-    }
-
-    #[test]
-    fn what_turned_is_told_apart_and_only_common_items_are_measured() {
-        let a = [
-            item("same", Some(1.0)),
-            item("broke", Some(0.95)),
-            item("fixed", Some(0.2)),
-            item("lost", Some(1.0)),
-            item("found", None),
-            item("never", None),
-            item("gone", Some(0.0)),
-        ];
-        let b = [
-            item("new", Some(0.0)),
-            item("never", None),
-            item("found", Some(0.0)),
-            item("lost", None),
-            item("fixed", Some(1.0)),
-            item("broke", Some(0.25)),
-            item("same", Some(1.0)),
-        ];
-        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
-        assert_eq!(ids(&found.pass_to_fail), ["broke"]);
-        assert_eq!(ids(&found.fail_to_pass), ["fixed"]);
-        assert_eq!(ids(&found.lost_score), ["lost"]);
-        assert_eq!(ids(&found.gained_score), ["found"]);
-        assert_eq!(
-            (found.new.as_slice(), found.gone.as_slice()),
-            (&["new".to_owned()][..], &["gone".to_owned()][..])
-        );
-        assert_eq!((found.common, found.compared), (6, 3));
-        let mean = |value: Option<f64>| (value.unwrap() * 1_000.0).round() / 1_000.0;
-        assert_eq!((mean(found.mean_a), mean(found.mean_b)), (0.717, 0.75));
-        assert_eq!(mean(found.difference), 0.033);
-        assert!(!found.mixes_simulated());
-    }
-
-    #[test]
-    fn the_interval_holds_the_difference_and_is_the_same_every_time() {
-        let run = |shift: f64| -> Vec<Item> {
-            (0..200)
-                .map(|n| item(&format!("q{n}"), Some(f64::from(n % 10) / 20.0 + shift)))
-                .collect()
-        };
-        let (a, b) = (run(0.0), run(0.1));
-        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
-        let (low, high) = found.interval.unwrap();
-        assert!(
-            (low - 0.1).abs() < 1e-9 && (high - 0.1).abs() < 1e-9,
-            "{low} {high}"
-        );
-        let mut noisy = b.clone();
-        for (n, item) in noisy.iter_mut().enumerate() {
-            item.total = item
-                .total
-                .map(|total| total + if n % 2 == 0 { 0.2 } else { -0.2 });
-        }
-        let found = Comparison::of(a.as_slice(), noisy.as_slice()).unwrap();
-        let (low, high) = found.interval.unwrap();
-        assert!(
-            low < 0.09 && high > 0.11 && low > 0.05 && high < 0.15,
-            "{low} {high}"
-        );
-        assert_eq!(
-            found,
-            Comparison::of(a.as_slice(), noisy.as_slice()).unwrap()
-        );
-    }
-
-    #[test]
-    fn one_pair_has_no_interval_and_none_has_no_mean() {
-        let (a, b) = ([item("a", Some(1.0))], [item("a", Some(0.5))]);
-        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
-        assert_eq!((found.difference, found.interval), (Some(-0.5), None));
-        let found = Comparison::of(a.as_slice(), [].as_slice()).unwrap();
-        assert_eq!((found.difference, found.compared), (None, 0));
-    }
-
-    #[test]
-    fn another_judge_and_other_criteria_are_told() {
-        let by = |model: &str| Item {
-            result: Some(serde_json::json!({"judge": {"provider": "j", "model": model}})),
-            ..item("a", Some(1.0))
-        };
-        let bench = |hash: &str| Bench {
-            criteria_hash: hash.to_owned(),
-            judge: None,
-            model: None,
-        };
-        let found =
-            |a: &str, b: &str| Comparison::of([by(a)].as_slice(), [by(b)].as_slice()).unwrap();
-        assert_eq!(found("m1", "m1").judged.otherwise(), [""; 0]);
-        assert_eq!(
-            found("m1", "m2").judged.otherwise(),
-            [
-                "judged by j (m1) in A and by j (m2) in B: a difference may be the judges' and not the agent's"
-            ]
-        );
-        let same = found("m1", "m1").under(Some(&bench("f00")), Some(&bench("f00")));
-        assert_eq!(same.judged.otherwise(), [""; 0]);
-        let other = found("m1", "m1").under(Some(&bench("f00")), Some(&bench("ba7")));
-        assert_eq!(
-            other.judged.otherwise(),
-            [
-                "judged under criteria f00 in A and ba7 in B: a difference may be the criteria's and not the agent's"
-            ]
-        );
-        // Where nothing was judged, or the other header is not there, nothing is known.
-        let nobody = Comparison::of([by("m1")].as_slice(), [item("a", Some(1.0))].as_slice());
-        let nobody = nobody.unwrap().under(Some(&bench("f00")), None);
-        assert_eq!(nobody.judged.otherwise(), [""; 0]);
-    }
-
-    #[test]
-    fn a_simulated_run_beside_a_real_one_is_noticed() {
-        let mut simulated = item("a", Some(1.0));
-        simulated.simulated = true;
-        let (a, b) = ([simulated], [item("a", Some(1.0))]);
-        let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
-        assert!(found.mixes_simulated());
-        assert!(
-            !Comparison::of(a.as_slice(), a.as_slice())
-                .unwrap()
-                .mixes_simulated()
-        );
-    }
-}
+mod tests;

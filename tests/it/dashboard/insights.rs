@@ -25,7 +25,7 @@ async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cas
             &[
                 "Confidence against correctness",
                 &format!("<option value=\"{small}\" selected>"),
-                "19 cases count, 0 items don&#39;t",
+                "19 cases, and 0 items without a confidence",
             ],
         );
         assert!(

@@ -1,13 +1,19 @@
 //! Rescores: they expand a step at a time, each session once, whoever takes the steps.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
-use gavel::job::{JobId, JobState, Kind, Priority, Purpose};
+use gavel::clock::SystemClock;
+use gavel::job::{JobId, JobState, Kind, Lane, Priority, Purpose};
+use gavel::queue::Queue;
+use gavel::queue::memory::MemoryQueue;
 use gavel::store::{
     BacklogPlan, BatchOrigin, BatchRow, BatchState, Expanded, Moved, NewBacklog, NewBatch,
     PausedBy, SessionFilter, SessionRecord, SessionStatus, Skipped, SortRules, Standing, Store,
 };
+use gavel::worker::{Expansion, Round};
 use uuid::Uuid;
 
 use super::fixtures::{
@@ -427,5 +433,31 @@ async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no
         }
         let current = store.current_score(session).await.unwrap().unwrap();
         assert_eq!(current.score.total_score, 70);
+    }
+}
+
+/// Nobody waits for rescue, which leaves young rows to whoever made them.
+#[tokio::test]
+async fn what_a_worker_expands_lies_in_the_queue_at_once_and_is_pushed_once() {
+    for test in support::stores().await {
+        let queue = Arc::new(MemoryQueue::new(
+            Duration::from_secs(60),
+            Arc::new(SystemClock),
+        ));
+        let shared: Arc<dyn Queue> = queue.clone();
+        let mut worker = Expansion::new(Arc::clone(&test.store), shared, Arc::new(SystemClock));
+        stored(&test.store, 3).await;
+        let id = begun(&test.store, new_backlog()).await;
+        while worker.round().await.unwrap() == Round::More {}
+
+        let batch = row(&test.store, id).await;
+        assert_eq!((batch.total, batch.state), (3, BatchState::Running));
+        let lane = Lane::of_judge("main");
+        assert_eq!(queue.depth(&lane).await.unwrap().bulk, 3);
+
+        // What left the queue meanwhile doesn't come back by further rounds.
+        queue.forget_everything();
+        assert_eq!(worker.round().await.unwrap(), Round::Nothing);
+        assert_eq!(queue.depth(&lane).await.unwrap().bulk, 0);
     }
 }

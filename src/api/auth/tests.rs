@@ -1,0 +1,76 @@
+use super::*;
+
+const HERE: &str = "127.0.0.1:8080";
+const PUBLIC: &str = "0.0.0.0:8080";
+
+fn settings(tokens: &[&str]) -> AuthSettings {
+    AuthSettings {
+        tokens: tokens.iter().map(|line| (*line).to_owned()).collect(),
+        tokens_file: String::new(),
+        insecure_no_auth: false,
+    }
+}
+
+fn error(settings: &AuthSettings, bind: &str) -> String {
+    Auth::new(settings, &[], bind.parse().unwrap()).unwrap_err()
+}
+
+#[test]
+fn a_public_bind_needs_tokens_or_a_word_that_it_does_not() {
+    let text = error(&settings(&[]), PUBLIC);
+    assert!(
+        text.contains("auth.tokens") && text.contains("insecure_no_auth"),
+        "{text}"
+    );
+    let mut open = settings(&[]);
+    open.insecure_no_auth = true;
+    assert!(Auth::new(&open, &[], PUBLIC.parse().unwrap()).is_ok());
+    assert!(Auth::new(&settings(&["ci:read:x"]), &[], PUBLIC.parse().unwrap()).is_ok());
+    assert!(Auth::new(&settings(&[]), &[], HERE.parse().unwrap()).is_ok());
+    assert!(Auth::new(&settings(&[]), &[], "[::1]:80".parse().unwrap()).is_ok());
+}
+
+#[test]
+fn a_bad_token_line_is_named_by_its_place_and_never_shown() {
+    for (lines, part) in [
+        (vec!["secret-token"], "name:scopes:token"),
+        (vec!["ci:write:secret-token"], "known: read, enqueue, admin"),
+        (vec!["ci:read:"], "empty token"),
+        (vec![":read:secret-token"], "the name must be"),
+        (vec!["a:read:secret-token", "a:read:other"], "given twice"),
+        (
+            vec!["a:read:secret-token", "b:read:secret-token"],
+            "another entry",
+        ),
+    ] {
+        let text = error(&settings(&lines), HERE);
+        assert!(text.contains("entry") && text.contains(part), "{text}");
+        assert!(!text.contains("secret-token"), "{text}");
+    }
+}
+
+#[test]
+fn a_token_may_hold_colons_and_its_widest_scope_includes_the_others() {
+    let auth = Auth::new(
+        &settings(&["ci:read,admin:a:b:c"]),
+        &[],
+        HERE.parse().unwrap(),
+    )
+    .unwrap();
+    let found = auth.find(b"a:b:c").unwrap();
+    assert_eq!((found.name.as_str(), found.scope), ("ci", Scope::Admin));
+    assert!(auth.find(b"a:b").is_none());
+    assert!(Scope::Admin > Scope::Enqueue && Scope::Enqueue > Scope::Read);
+}
+
+#[test]
+fn tokens_are_read_from_a_file_with_comments() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "# who\n\nci:enqueue:one\nops:admin:two\n").unwrap();
+    let mut from_file = settings(&[]);
+    from_file.tokens_file = file.path().display().to_string();
+    let auth = Auth::new(&from_file, &[], PUBLIC.parse().unwrap()).unwrap();
+    assert_eq!(auth.find(b"two").unwrap().name, "ops");
+    std::fs::write(file.path(), "# who\nbroken\n").unwrap();
+    assert!(error(&from_file, HERE).contains(":2: must be"));
+}

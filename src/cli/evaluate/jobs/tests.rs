@@ -1,0 +1,93 @@
+use super::*;
+
+fn case(kind: Kind) -> CaseToScore {
+    CaseToScore {
+        item_no: 3,
+        kind,
+        id: Some("a".to_owned()),
+        payload: json!({"id": "a"}),
+        attempt: 0,
+    }
+}
+
+#[test]
+fn a_key_stands_for_one_try_of_one_request() {
+    let body = json!({"payload": 1});
+    let first = key("run", &case(Kind::Query), &body);
+    assert_eq!(first, key("run", &case(Kind::Query), &body));
+    let mut again = case(Kind::Query);
+    again.attempt = 1;
+    for other in [
+        key("run", &again, &body),
+        key("other", &case(Kind::Query), &body),
+        key("run", &case(Kind::Query), &json!({"payload": 2})),
+    ] {
+        assert_ne!(first, other);
+    }
+    assert!(first.len() < 100, "{first}");
+}
+
+#[test]
+fn a_job_becomes_an_item_by_what_its_kind_says() {
+    for (kind, result, expected) in [
+        (
+            Kind::Query,
+            json!({"total_score": 0.95, "is_successful": true}),
+            (Some(0.95), Some(true)),
+        ),
+        (
+            Kind::Qas,
+            json!({"final_score": 0.4, "passed": false}),
+            (Some(0.4), Some(false)),
+        ),
+        (
+            Kind::SqlMetrics,
+            json!({"total": 1.0, "passed": true}),
+            (Some(1.0), Some(true)),
+        ),
+    ] {
+        let job = json!({"state": "succeeded", "result": result, "simulated": true});
+        let item = item(case(kind), &job);
+        assert_eq!((item.total, item.passed), expected, "{kind}");
+        assert_eq!((item.outcome, item.simulated), (Outcome::Scored, true));
+    }
+}
+
+#[test]
+fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
+    let error = json!({"class": "transient", "message": "503"});
+    let job = json!({
+        "state": "failed", "error": error, "result": {"total_score": null, "is_successful": false},
+    });
+    let incomplete = item(case(Kind::Query), &job);
+    assert_eq!(incomplete.outcome, Outcome::Incomplete);
+    assert_eq!((incomplete.total, incomplete.passed), (None, None));
+    assert_eq!(incomplete.error.unwrap().class, "transient");
+    let failed = item(
+        case(Kind::Query),
+        &json!({"state": "failed", "error": error, "result": null}),
+    );
+    assert_eq!(failed.outcome, Outcome::Failed);
+    let cancelled = item(case(Kind::Query), &json!({"state": "cancelled"}));
+    assert_eq!(cancelled.error.unwrap().class, "cancelled");
+}
+
+#[test]
+fn only_faults_of_the_payload_are_of_the_case() {
+    let problem = |name: &str, pointer: &str| Problem {
+        status: 422,
+        body: json!({"type": format!("urn:gavel:problem:{name}"), "errors": [{"pointer": pointer}]}),
+    };
+    assert!(is_of_the_case(&problem(
+        "invalid-request",
+        "/payload/model"
+    )));
+    assert!(!is_of_the_case(&problem(
+        "invalid-request",
+        "/criteria_hash"
+    )));
+    assert!(!is_of_the_case(&problem(
+        "judge-not-configured",
+        "/payload"
+    )));
+}

@@ -1,0 +1,127 @@
+use chrono::DateTime;
+use futures::FutureExt as _;
+use proptest::prelude::*;
+
+use super::super::EventType;
+use super::*;
+
+fn some(n: usize) -> Vec<Event> {
+    vec![Event::new(EventType::JobQueued, DateTime::UNIX_EPOCH); n]
+}
+
+fn append(feed: &Feed, n: usize) {
+    feed.append(&some(n)).now_or_never().unwrap().unwrap();
+}
+
+fn ids(heard: Heard) -> Vec<String> {
+    match heard {
+        Heard::Events(events) => events.iter().map(|told| told.id.clone()).collect(),
+        Heard::Lost(id) => panic!("lost, goes on behind {id}"),
+    }
+}
+
+fn now(listener: &mut Listener, max: usize) -> Option<Heard> {
+    listener.next(max).now_or_never()
+}
+
+#[test]
+fn a_listener_hears_what_happens_from_now_on_in_order() {
+    let feed = Arc::new(Feed::new());
+    append(&feed, 3);
+    let (mut listener, start) = feed.listen(None);
+    assert_eq!(start, Start::Now);
+    assert_eq!(now(&mut listener, 10), None);
+    append(&feed, 2);
+    let heard = ids(now(&mut listener, 10).unwrap());
+    assert!(
+        heard[0].ends_with("-4") && heard[1].ends_with("-5"),
+        "{heard:?}"
+    );
+    assert_eq!(now(&mut listener, 10), None);
+}
+
+#[test]
+fn an_id_of_another_start_is_unknown() {
+    let (before, after) = (Arc::new(Feed::new()), Arc::new(Feed::new()));
+    let (listener, _) = before.listen(None);
+    assert_eq!(before.listen(Some(listener.last_id())).1, Start::Resumed);
+    assert_eq!(after.listen(Some(listener.last_id())).1, Start::Unknown);
+}
+
+#[test]
+fn a_listener_that_is_overtaken_is_told_once_and_goes_on() {
+    let feed = Arc::new(Feed::new());
+    let (mut listener, _) = feed.listen(None);
+    append(&feed, KEPT + 1);
+    assert!(matches!(now(&mut listener, 10), Some(Heard::Lost(_))));
+    assert_eq!(now(&mut listener, 10), None);
+    append(&feed, 1);
+    assert_eq!(ids(now(&mut listener, 10).unwrap()).len(), 1);
+}
+
+#[test]
+fn what_replaces_everything_is_a_loss_to_those_who_read_along_too() {
+    let feed = Arc::new(Feed::new());
+    append(&feed, 2);
+    let (mut listener, _) = feed.listen(None);
+    let mark = Told::new("7-0".to_owned(), None);
+    feed.replace(vec![mark]);
+    assert_eq!(now(&mut listener, 9), Some(Heard::Lost("7-0".to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ring_is_kept_filled_as_long_as_somebody_attends() {
+    const LINGER: Duration = Duration::from_secs(30);
+    let feed = Arc::new(Feed::unfilled());
+    assert!(
+        feed.attended().now_or_never().is_none(),
+        "nobody is there yet"
+    );
+    let first = feed.attend();
+    assert!(feed.attended().now_or_never().is_some());
+    assert!(first.filled().now_or_never().is_none());
+    feed.replace(vec![Told::new("7-0".to_owned(), None)]);
+    assert!(first.filled().now_or_never().is_some());
+
+    let (listener, _) = first.listen(None);
+    let deserted = tokio::time::timeout(LINGER * 10, feed.deserted(LINGER)).await;
+    assert!(deserted.is_err(), "who listens attends");
+    drop(listener);
+    let (back, ()) = tokio::join!(
+        async {
+            tokio::time::sleep(LINGER / 2).await;
+            let back = feed.attend();
+            tokio::time::sleep(LINGER * 2).await;
+            back.filled().now_or_never().is_some()
+        },
+        feed.deserted(LINGER)
+    );
+    assert!(back, "a pause shorter than that changes nothing");
+    assert!(
+        feed.attend().filled().now_or_never().is_none(),
+        "nobody fills it any more"
+    );
+}
+
+proptest! {
+    #[test]
+    fn resuming_anywhere_neither_skips_nor_repeats(before in 0_usize..50, after in 0_usize..50, cut in 0_usize..100, max in 1_usize..9) {
+        let feed = Arc::new(Feed::new());
+        let (mut whole, _) = feed.listen(None);
+        let first = whole.last_id().to_owned();
+        append(&feed, before);
+        append(&feed, after);
+        let mut all = vec![first];
+        while let Some(heard) = now(&mut whole, max) {
+            all.extend(ids(heard));
+        }
+        let cut = cut % all.len();
+        let (mut resumed, start) = feed.listen(Some(&all[cut]));
+        prop_assert_eq!(start, Start::Resumed);
+        let mut rest = Vec::new();
+        while let Some(heard) = now(&mut resumed, max) {
+            rest.extend(ids(heard));
+        }
+        prop_assert_eq!(&rest, &all[cut + 1..]);
+    }
+}

@@ -1,0 +1,60 @@
+//! What two runs were judged by, and in what that differs: a difference of scores may come from there.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::report::Item;
+use crate::report::shown::judge;
+
+/// The most judges of a run that are told.
+const JUDGES: usize = 20;
+
+/// What two runs were judged by, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Judged {
+    /// The judges of A's items, as `entry (model)`, the first 20.
+    pub judges_a: BTreeSet<String>,
+    /// Those of B's.
+    pub judges_b: BTreeSet<String>,
+    /// The criteria of A, 64 hex digits.
+    pub criteria_a: Option<String>,
+    /// Those of B.
+    pub criteria_b: Option<String>,
+}
+
+impl Judged {
+    /// In what the two differ, a sentence each; none where they don't, or where it isn't known.
+    pub fn otherwise(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        if !self.judges_a.is_empty() && !self.judges_b.is_empty() && self.judges_a != self.judges_b
+        {
+            let names = |judges: &BTreeSet<String>| {
+                let names: Vec<&str> = judges.iter().map(String::as_str).collect();
+                names.join(", ")
+            };
+            told.push(format!(
+                "judged by {} in A and by {} in B: a difference may be the judges' and not the agent's",
+                names(&self.judges_a),
+                names(&self.judges_b)
+            ));
+        }
+        if let (Some(a), Some(b)) = (&self.criteria_a, &self.criteria_b)
+            && a != b
+        {
+            let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
+            told.push(format!(
+                "judged under criteria {} in A and {} in B: a difference may be the criteria's and not the agent's",
+                short(a),
+                short(b)
+            ));
+        }
+        told
+    }
+
+    pub(super) fn note(judges: &mut BTreeSet<String>, item: &Item) {
+        if judges.len() < JUDGES {
+            judges.extend(judge(item));
+        }
+    }
+}
