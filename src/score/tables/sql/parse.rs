@@ -81,13 +81,28 @@ fn statements(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
         Err(error) => error,
     };
     let message = match first {
-        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
+            bounded(message)
+        }
         ParserError::RecursionLimitExceeded => return Err(SqlError::TooDeep),
     };
     others(dialect)
         .iter()
         .find_map(|other| parse(sql, *other).ok())
         .ok_or(SqlError::Syntax { dialect, message })
+}
+
+/// A parser's message without the middle of the token that it quotes, which may be the whole text: its end says where it stands.
+fn bounded(message: String) -> String {
+    const HEAD: usize = 200;
+    const TAIL: usize = 60;
+    let length = message.chars().count();
+    if length <= HEAD + TAIL {
+        return message;
+    }
+    let head = message.chars().take(HEAD);
+    let tail = message.chars().skip(length - TAIL);
+    head.chain(['…']).chain(tail).collect()
 }
 
 fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {

@@ -195,3 +195,18 @@ proptest! {
         prop_assert_eq!(read(&spaced, Dialect::Generic), read(plain, Dialect::Generic));
     }
 }
+
+#[test]
+fn a_fault_in_a_long_token_is_told_briefly_and_with_its_place() {
+    let long = "'é".repeat(20_000);
+    for dialect in [Dialect::Generic, Dialect::Postgres] {
+        let error = parse(&long, dialect).unwrap_err().to_string();
+        assert!(
+            error.chars().count() < 350,
+            "{} characters",
+            error.chars().count()
+        );
+        assert!(error.contains("doesn't parse as"), "{error}");
+        assert!(error.contains("Line: 1, Column: "), "{error}");
+    }
+}
