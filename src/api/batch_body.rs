@@ -28,7 +28,8 @@ pub(super) struct BatchHead {
     /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
     #[serde(default)]
     pub(super) threshold: Option<f64>,
-    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one. Its judge needs a price.
+    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
+    /// Its judge needs a price.
     #[serde(default)]
     pub(super) budget_usd: Option<f64>,
     /// 64 hex digits of stored criteria of the kind; left out: the current ones.

@@ -95,7 +95,7 @@ pub(super) struct BatchTimes {
 /// Why a batch is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct PauseView {
-    /// `operator`: resume it. `budget`: give it a larger one.
+    /// `operator`: resume it. `budget`: it has spent that, or a call had no price, so that no budget holds; `reason` says which, and what to do.
     pub(super) by: PausedBy,
     /// In words.
     pub(super) reason: String,
@@ -173,7 +173,7 @@ pub(super) struct BatchView {
     pub(super) economy: Option<EconomyView>,
     /// How far it is.
     pub(super) progress: ProgressView,
-    /// It is paused once it has spent this, USD; null: no budget.
+    /// It is paused once it has spent this, USD, or once a call had no price; null: no budget.
     pub(super) budget_usd: Option<f64>,
     /// USD of its judge calls so far, as far as models have prices; retries of its items included. It is what a budget is held against.
     pub(super) spent_usd: f64,
@@ -369,11 +369,15 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<PauseView> {
     }
     let by = batch.paused_by.unwrap_or(PausedBy::Operator);
     let reason = match by {
+        PausedBy::Operator if batch.budget_usd.is_some() && usage.unpriced > 0 => format!(
+            "somebody paused it: resume it, and it goes on; {}, so its budget doesn't hold",
+            without_price(usage.unpriced)
+        ),
         PausedBy::Operator => "somebody paused it: resume it, and it goes on".to_owned(),
         PausedBy::Budget if batch.budget_usd > Some(usage.spent_usd) => format!(
-            "a call without a price was made: what {} runs cost isn't known, so no budget holds; give its model a price \
-             (llm_providers.yaml) and resume it, or take the budget away",
-            usage.unpriced
+            "{}, so no budget holds: give the model a price (llm_providers.yaml), or have its server report the tokens that it \
+             uses, and resume it; or take the budget away",
+            without_price(usage.unpriced)
         ),
         PausedBy::Budget => format!(
             "it has spent {:.4} of {} USD: give it a larger budget, and it goes on",
@@ -382,6 +386,14 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<PauseView> {
         ),
     };
     Some(PauseView { by, reason })
+}
+
+/// What isn't known of runs whose model has no price, or whose server told no tokens.
+fn without_price(runs: i64) -> String {
+    match runs {
+        1 => "what 1 run cost isn't known".to_owned(),
+        runs => format!("what {runs} runs cost isn't known"),
+    }
 }
 
 fn progress(

@@ -219,7 +219,8 @@ async fn get_batch(
     json_or_unchanged(&headers, &BatchView::load(&state, batch).await?)
 }
 
-/// Stops a batch: none of its items begins, those that run end. Pausing twice is well.
+/// Stops a batch: none of its items begins, those that run end. What somebody asks for by itself meanwhile (its session's score, its
+/// job's retry) is scored all the same. Pausing twice is well.
 #[utoipa::path(
     post, path = "/api/v1/batches/{batch_id}/pause", tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -271,7 +272,8 @@ async fn resume_batch(
     Ok(Json(BatchView::load(&state, batch).await?))
 }
 
-/// Cancels a batch with all its items that haven't ended. What it came to until then stays. Cancelling twice is well.
+/// Cancels a batch with all its items that haven't ended, but for what somebody asked for by itself meanwhile. What it came to until
+/// then stays. Cancelling twice is well.
 #[utoipa::path(
     post, path = "/api/v1/batches/{batch_id}/cancel", tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -340,7 +342,7 @@ pub(super) struct BudgetBody {
 /// Gives a batch another budget, or none.
 ///
 /// A batch that was paused for its budget goes on if the new one is more than what it has spent; one that runs and has spent it
-/// is paused. What is in flight then ends and is paid for: a budget is passed by the cost of so many calls at most.
+/// is paused, and so is one at the next call without a price. What is in flight then ends and is paid for: a budget is passed by the cost of so many calls at most.
 #[utoipa::path(
     post, path = "/api/v1/batches/{batch_id}/budget", tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),

@@ -51,7 +51,7 @@ pub(super) struct CallView {
     pub(super) model: String,
     /// When it was sent.
     pub(super) at: DateTime<Utc>,
-    /// How long it took, milliseconds.
+    /// How long it took, milliseconds; 0 for a reply that was collected from a provider's batch.
     pub(super) latency_ms: u64,
     /// The class of its error; null for a good reply.
     pub(super) error: Option<&'static str>,

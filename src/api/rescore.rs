@@ -99,7 +99,8 @@ pub(super) struct RescoreRequest {
     /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
     #[schema(minimum = 1)]
     pub(super) max: Option<u64>,
-    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one. Its judges need prices.
+    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
+    /// Its judges need prices.
     pub(super) budget_usd: Option<f64>,
     /// Who waits: `bulk` (default) lets `interactive` work go first.
     pub(super) priority: Option<Priority>,

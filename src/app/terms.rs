@@ -5,7 +5,7 @@ use crate::judge::{Nonce, Providers};
 use crate::score::{Criteria, Request};
 
 /// Tokens of a reply about a session while none was seen: about, at least, at most.
-const REPLY: (f64, f64, f64) = (900.0, 450.0, 1_800.0);
+const REPLY: (f64, f64, f64) = (900.0, 200.0, 1_800.0);
 /// The same of the simulated judge, whose replies are all alike.
 const SIMULATED_REPLY: (f64, f64, f64) = (260.0, 200.0, 320.0);
 /// The count of a prompt's tokens leans to more, so that questions fit: it may be off by so much to either side even of what it counts well.

@@ -109,8 +109,7 @@ pub(super) fn usd(amount: &Value) -> String {
 pub(super) fn without_price(calls: u64) -> String {
     match calls {
         0 => String::new(),
-        1 => " (1 call without a price)".to_owned(),
-        n => format!(" ({n} calls without a price)"),
+        n => format!(" ({} without a price)", output::counted(n, "call")),
     }
 }
 

@@ -106,13 +106,14 @@ impl Training {
 }
 
 fn said(count: u64, path: Option<&Path>) -> Exit {
+    let sessions = output::counted(count, "session");
     match path {
         _ if count == 0 => {
             output::note("nothing to export: no current score of a real judge is as good as that");
             return Exit::Nothing;
         }
-        Some(path) => output::note(&format!("wrote {count} sessions to {}", path.display())),
-        None => output::note(&format!("wrote {count} sessions")),
+        Some(path) => output::note(&format!("wrote {sessions} to {}", path.display())),
+        None => output::note(&format!("wrote {sessions}")),
     }
     Exit::Done
 }
@@ -174,9 +175,9 @@ impl Lines {
     }
 
     fn broke_off(&self, why: &str) -> CliError {
-        let sessions = self.handed_on;
+        let sessions = output::counted(self.handed_on, "session");
         CliError::incomplete(format!(
-            "the export broke off after {sessions} sessions{why}; try again"
+            "the export broke off after {sessions}{why}; try again"
         ))
     }
 }

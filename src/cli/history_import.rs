@@ -70,8 +70,8 @@ impl FromTarsy {
             })?;
             if started["counts"]["total"] != json!(0) {
                 output::note(&format!(
-                    "going on with import {id}: {} sessions seen before",
-                    cell(&started, "/counts/total")
+                    "going on with import {id}: {} seen before",
+                    output::counted(started["counts"]["total"].as_u64().unwrap_or(0), "session")
                 ));
             }
             print(&follow(reached.client, id).await?, as_json)

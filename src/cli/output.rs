@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use comfy_table::{Cell, ContentArrangement, Table, TableComponent, presets};
+use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
 use serde_json::Value;
 
 use super::outcome::CliError;
@@ -10,6 +10,8 @@ use crate::client::list;
 
 /// Width of tables that nobody sees on a terminal, columns.
 const WIDE: u16 = 160;
+/// A first column that is no wider than this isn't broken into lines: it names its rows, and names are copied.
+const NAMES: usize = 40;
 
 /// Writes one line of results.
 pub(super) fn line(text: &str) -> io::Result<()> {
@@ -66,7 +68,21 @@ fn filled(head: &[&str], rows: &[Vec<String>]) -> Table {
     for row in rows {
         table.add_row(row.iter().map(|cell| Cell::new(clean(cell))));
     }
+    let names = rows.iter().filter_map(|row| row.first());
+    if names.map(|name| name.chars().count()).max() <= Some(NAMES)
+        && let Some(first) = table.column_mut(0)
+    {
+        first.set_constraint(ColumnConstraint::ContentWidth);
+    }
     table
+}
+
+/// So many of something: `1 session`, `2 sessions`. For words that take an s.
+pub(super) fn counted(n: u64, one: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {one}s"),
+    }
 }
 
 /// Text from outside without control characters: it must not move the cursor or colour the terminal.
@@ -133,6 +149,17 @@ pub(super) fn fields(value: &Value, names: &[(&str, &str)]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_names_a_row_is_never_broken_into_lines() {
+        let id = "01a205fd-4d51-7619-beb1-eafa5228bce9";
+        let wide = "words ".repeat(20);
+        let row: Vec<String> = std::iter::once(id.to_owned())
+            .chain(std::iter::repeat_n(wide, 8))
+            .collect();
+        let shown = filled(&["id", "b", "c", "d", "e", "f", "g", "h", "i"], &[row]);
+        assert!(shown.to_string().contains(id), "{shown}");
+    }
 
     #[test]
     fn text_from_outside_cannot_drive_the_terminal() {

@@ -221,7 +221,7 @@ impl Store {
         let items = sql!(
             "update scoring_jobs set state = 'cancelled', finished_at = $2, wait_reason = null, wait_until = null,
                 waiting_since = null
-             where state in ('queued', 'waiting', 'running') and job_id in (
+             where state in ('queued', 'waiting', 'running') and not on_demand and job_id in (
                 select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit $3)",
             id,
             now,

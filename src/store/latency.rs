@@ -105,7 +105,7 @@ pub(super) fn count_statement<'a>(
     counter: Uuid,
 ) -> Option<Sql> {
     let mut counts = Counts::new();
-    for call in calls.filter(|call| call.error.is_none()) {
+    for call in calls.filter(|call| call.error.is_none() && !call.latency.is_zero()) {
         let key = (
             call.at.date_naive().to_string(),
             without_nul(&call.judge).into_owned(),

@@ -82,7 +82,8 @@ pub(super) async fn pending<C: Migrate>(
             }
             Some(m) if m.checksum.as_ref() != checksum.as_slice() => {
                 return Err(StoreError::Schema(format!(
-                    "version {version} was applied with another text than this binary's"
+                    "version {version} was applied with another text than this binary's: the database was made by a build from between \
+                     releases; run that build, or begin with an empty database"
                 )));
             }
             Some(_) => {}

@@ -55,7 +55,7 @@ enum What {
         #[command(flatten)]
         one: One,
     },
-    /// Let none of its items begin; those that run end
+    /// Let none of its items begin; those that run end, and what somebody asks for by itself is scored
     Pause {
         #[command(flatten)]
         one: One,
@@ -65,7 +65,7 @@ enum What {
         #[command(flatten)]
         one: One,
     },
-    /// End a batch with all its items that haven't ended; what it came to stays
+    /// End a batch with all its items that haven't ended, but for what somebody asked for by itself; what it came to stays
     Cancel {
         #[command(flatten)]
         one: One,
@@ -221,7 +221,7 @@ impl One {
             if self.common.json {
                 output::json(&answer)?;
             } else {
-                output::line(&format!("{again} items queued again"))?;
+                output::line(&format!("{} queued again", output::counted(again, "item")))?;
                 print_batch(&answer["batch"])?;
             }
             Ok(match again {

@@ -19,7 +19,7 @@ pub(super) fn print_list(items: &[Value]) -> Result<(), CliError> {
                 cell(batch, "/batch_id"),
                 cell(batch, "/name"),
                 cell(batch, "/kind"),
-                standing(batch),
+                brief(batch),
                 format!("{} of {}", done(batch), count(batch, "total")),
                 count(batch, "failed").to_string(),
                 money(batch),
@@ -77,6 +77,18 @@ pub(in crate::cli) fn print_batch(batch: &Value) -> Result<(), CliError> {
         output::line("          and others; --json lists them")?;
     }
     Ok(())
+}
+
+/// Where a batch stands, in a word or two.
+fn brief(batch: &Value) -> String {
+    match (text(batch, "/state"), text(batch, "/paused/by")) {
+        ("running" | "expanding", _) if batch["stopped"].is_object() => {
+            "running, stopped".to_owned()
+        }
+        ("paused", "") => "paused".to_owned(),
+        ("paused", by) => format!("paused ({by})"),
+        (state, _) => state.to_owned(),
+    }
 }
 
 /// Where a batch stands, in words.
@@ -309,6 +321,24 @@ mod tests {
             ),
         ] {
             assert_eq!(standing(&batch), words);
+        }
+    }
+
+    #[test]
+    fn a_list_says_it_in_a_word_or_two() {
+        for (batch, words) in [
+            (json!({"state": "expanding"}), "expanding"),
+            (
+                json!({"state": "paused", "paused": {"by": "budget", "reason": "1.01 of 1 USD are spent"}}),
+                "paused (budget)",
+            ),
+            (json!({"state": "paused", "paused": null}), "paused"),
+            (
+                json!({"state": "running", "stopped": {"message": "judge a is paused"}}),
+                "running, stopped",
+            ),
+        ] {
+            assert_eq!(brief(&batch), words);
         }
     }
 

@@ -29,8 +29,8 @@ pub(in crate::cli) fn print_spread(report: &Value) -> Result<(), CliError> {
     }
     if !text(report, "/next_cursor").is_empty() && !sessions.is_empty() {
         output::note(&format!(
-            "{} sessions are shown; --limit shows more",
-            sessions.len()
+            "shown: {}; --limit shows more",
+            output::counted(sessions.len() as u64, "session")
         ));
     }
     for warning in list(report, "/warnings") {
@@ -43,9 +43,9 @@ pub(in crate::cli) fn print_spread(report: &Value) -> Result<(), CliError> {
 fn whole(summary: &Value) -> Vec<String> {
     let count = |name: &str| summary[name].as_u64().unwrap_or(0);
     let mut lines = vec![format!(
-        "{} scores of {} sessions, {} of which have all of theirs",
-        count("scores"),
-        count("sessions"),
+        "{} of {}, {} of which with all of theirs",
+        output::counted(count("scores"), "score"),
+        output::counted(count("sessions"), "session"),
         count("complete")
     )];
     let sd = rounded(summary, "/mean_sd", 1);
@@ -53,8 +53,8 @@ fn whole(summary: &Value) -> Vec<String> {
     if let (false, Some(flips)) = (sd.is_empty(), flips) {
         lines.push(format!(
             "standard deviation {sd} points on average; {flips:.0} % of the scores have another word than their session's \
-             median; the totals of {} sessions lie more than 15 points apart",
-            count("disagreements")
+             median; totals more than 15 points apart: those of {}",
+            output::counted(count("disagreements"), "session")
         ));
     }
     lines

@@ -20,8 +20,8 @@ pub(super) fn print_comparison(found: &Value, as_json: bool) -> Result<Exit, Cli
     output::line(&format!("a  {}", cell(found, "/a")))?;
     output::line(&format!("b  {}", cell(found, "/b")))?;
     output::line(&format!(
-        "\n{} sessions under both, {} under a alone, {} under b alone",
-        cell(found, "/n"),
+        "\n{} under both, {} under a alone, {} under b alone",
+        output::counted(found["n"].as_u64().unwrap_or(0), "session"),
         cell(found, "/only_a"),
         cell(found, "/only_b")
     ))?;

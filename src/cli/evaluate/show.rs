@@ -253,8 +253,14 @@ impl Shown<'_> {
         if usage.tokens_in + usage.tokens_out > 0 {
             let cost = match (usage.cost_usd, usage.unpriced) {
                 (Some(usd), 0) => format!("{usd:.4} USD"),
-                (Some(usd), n) => format!("{usd:.4} USD, and what {n} items without a price cost"),
-                (None, n) => format!("what it cost is not known: {n} items have no price"),
+                (Some(usd), n) => format!(
+                    "{usd:.4} USD, and what {} without a price cost",
+                    output::counted(n, "item")
+                ),
+                (None, n) => format!(
+                    "what it cost is not known: {} without a price",
+                    output::counted(n, "item")
+                ),
             };
             let (tokens_in, tokens_out) = (usage.tokens_in, usage.tokens_out);
             output::line(&format!(

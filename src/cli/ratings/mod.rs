@@ -146,7 +146,10 @@ impl Import {
                     "ratings": n, "new": new, "replaced": replaced, "dry_run": self.dry_run,
                 }))?;
             } else if self.dry_run {
-                output::line(&format!("{n} ratings, all good; nothing stored"))?;
+                output::line(&format!(
+                    "{}, all good; nothing stored",
+                    output::counted(n as u64, "rating")
+                ))?;
             } else {
                 output::line(&format!(
                     "{new} new, {replaced} in the place of earlier ones"

@@ -191,7 +191,11 @@ impl Rescore {
                 "how far its scores lie apart, session by session: gavel batches spread {id}{again}"
             ));
         }
-        if let Some(file) = &self.preview {
+        if self.watch && self.preview.is_some() && batch["counts"]["succeeded"] == 0 {
+            output::note(&format!(
+                "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv{again}"
+            ));
+        } else if let Some(file) = &self.preview {
             let candidate = text(batch, "/criteria_hash");
             output::note(&format!(
                 "compare them: gavel criteria compare current {candidate}{again}\n\
@@ -206,7 +210,10 @@ impl Rescore {
 
 /// Whether to go on with a plan: asked of whoever sits at a terminal.
 async fn is_wanted(plan: &Value) -> Result<bool, CliError> {
-    output::note(&format!("Score {} sessions? [y/N]", to_score(plan)));
+    output::note(&format!(
+        "Score {}? [y/N]",
+        output::counted(to_score(plan), "session")
+    ));
     let (answer, answered) = tokio::sync::oneshot::channel();
     // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
     std::thread::spawn(move || {

@@ -91,7 +91,7 @@ async fn what_failed_ends_a_watch_with_3_and_is_retried() {
     let retried = run(&world, &["batches", "retry-errors", &batch])
         .await
         .ends(0);
-    drop(retried.prints("1 items queued again"));
+    drop(retried.prints("1 item queued again"));
     let watched = run(&world, &["batches", "watch", &batch]).await.ends(0);
     drop(watched.prints("1 of 1 done: 1 scored"));
     let nothing = ["batches", "retry-errors", &batch];
@@ -236,7 +236,7 @@ async fn repeats_end_with_how_far_their_scores_lie_apart() {
     let base = world.api.base().to_owned();
     let args = ["rescore", "--repeat", "3", "--watch", "--server", &base];
     let done = run_in(Place::new(), &args).await.ends(0);
-    let done = done.prints("6 scores of 2 sessions, 2 of which have all of theirs");
+    let done = done.prints("6 scores of 2 sessions, 2 of which with all of theirs");
     let batch = id(&batches(&world).await[0]);
     let spread = format!("gavel batches spread {batch} --server {base}");
     drop(done.says(&spread));

@@ -181,7 +181,7 @@ fn criteria_are_compared_and_their_texts_too() {
         .ends(0);
     compared
         .prints(&hash)
-        .prints("1 sessions under both, 0 under a alone, 0 under b alone")
+        .prints("1 session under both, 0 under a alone, 0 under b alone")
         .prints("SIMULATED")
         .prints("near perfect")
         .says("simulated judge")

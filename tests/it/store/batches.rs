@@ -1,5 +1,6 @@
 //! Batches: whole or not there, and their items run only while they do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
@@ -8,12 +9,16 @@ use gavel::store::{
     NewEvaluation, PausedBy, Store,
 };
 use serde_json::json;
+use sqlx::Connection as _;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::fixtures::{
     accept, claim, failed, job, minutes, new_job, now, record, session_with_job, waiting,
 };
 use crate::support;
+use crate::support::client::PATIENCE;
+use crate::support::wait::eventually;
 
 fn new_batch() -> NewBatch {
     NewBatch {
@@ -283,6 +288,46 @@ async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
         assert_eq!(figures.count(JobState::Failed), 2);
         assert_eq!(figures.count(JobState::Cancelled), 1);
     }
+}
+
+/// A cancel that waits for an item's row must see what became of the item meanwhile.
+#[tokio::test]
+async fn what_is_asked_for_while_its_batch_is_being_cancelled_outlives_it() {
+    let Some(test) = support::postgres().await else {
+        return;
+    };
+    let store = &test.store;
+    let (id, items) = running(store, 2).await;
+    let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
+    let mut asked = other.begin().await.unwrap();
+    sqlx::query("update scoring_jobs set on_demand = true where job_id = $1")
+        .bind(items[0].0)
+        .execute(&mut *asked)
+        .await
+        .unwrap();
+
+    let canceller = Arc::clone(store);
+    let cancelled = tokio::spawn(async move { canceller.cancel_batch(id, now()).await });
+    let mut watcher = sqlx::PgConnection::connect(&test.url).await.unwrap();
+    let watcher = Mutex::new(&mut watcher);
+    eventually(PATIENCE, "the cancel waits for the row", || async {
+        let waiting: i64 = sqlx::query_scalar(
+            "select count(*) from pg_stat_activity
+             where datname = current_database() and wait_event_type = 'Lock'",
+        )
+        .fetch_one(&mut **watcher.lock().await)
+        .await
+        .unwrap();
+        (waiting > 0).then_some(())
+    })
+    .await;
+    asked.commit().await.unwrap();
+    cancelled.await.unwrap().unwrap();
+    let states = [
+        job(store, items[0]).await.state,
+        job(store, items[1]).await.state,
+    ];
+    assert_eq!(states, [JobState::Queued, JobState::Cancelled]);
 }
 
 #[tokio::test]

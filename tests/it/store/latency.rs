@@ -48,6 +48,8 @@ async fn quantiles_are_of_good_replies_in_their_days_and_folding_changes_none() 
         failed.error = Some(ErrorClass::Transient);
         test.store.log(failed);
         test.store.log(took("b", days[0], 86_400_000));
+        // Collected from a provider's batch: nobody waited for it.
+        test.store.log(took("a", days[0], 0));
         for outside in ["2025-12-31T23:59:59Z", "2026-02-01T00:00:00Z"] {
             test.store.log(took("a", outside, 1));
         }
