@@ -23,7 +23,8 @@ const LISTED: usize = 50;
     long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). Printed \
                   first is what passed in A and misses in B, then the other way round, then what lost or gained a whole \
                   score. Means are made of the items that have a whole score in both runs; the interval is a bootstrap \
-                  over the pairs (95 %, the same every time).\n\nExit codes: 0 compared, 1 the mean fell by more than \
+                  over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
+                  criteria are compared, and told (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
                   --max-regression, 2 a folder is no run, or only one of the two was judged by a simulated judge, 3 \
                   nothing has a whole score in both.",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \

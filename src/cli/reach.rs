@@ -19,6 +19,7 @@ use crate::client::Client;
 use crate::config::Settings;
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
+use crate::suite::run::gate::word;
 
 /// How long a command's own worker may finish what it has in hand after Ctrl-C.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -120,7 +121,7 @@ impl ReachArgs {
             let value = value.as_deref().filter(|value| !value.is_empty());
             match value {
                 Some(value) if std::env::var(variable).as_deref() != Ok(value) => {
-                    format!(" {flag} {value}")
+                    format!(" {flag} {}", word(value))
                 }
                 Some(_) | None => String::new(),
             }

@@ -1,7 +1,7 @@
 //! Scoring by the service: each case a job, asked for once whatever breaks in between, and waited for until it has ended.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,15 +37,15 @@ pub(super) struct Service<'a> {
     patience: Duration,
     /// Who opens the lane of a judge that refuses its key.
     opener: Opener,
-    /// Why no judge is waited for any longer.
-    given_up: OnceLock<GivenUp>,
+    /// Judges that are waited for no longer, by the name that cases ask for, and why.
+    given_up: Mutex<BTreeMap<String, GivenUp>>,
     /// That a judge refuses what it is configured with, or is waited for no longer: who waits looks at once, and often.
     hurry: CancellationToken,
     /// Reasons that were told already.
     told: Mutex<BTreeSet<String>>,
 }
 
-/// Why no judge is waited for any longer.
+/// Why a judge is waited for no longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GivenUp {
     /// The class of what has no judge's part.
@@ -86,7 +86,7 @@ impl<'a> Service<'a> {
             progress,
             patience: PATIENCE,
             opener: Opener::Operator,
-            given_up: OnceLock::new(),
+            given_up: Mutex::default(),
             hurry: CancellationToken::new(),
             told: Mutex::default(),
         }
@@ -123,8 +123,8 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// The job when it has ended; `None`: its judge could not be asked for too long.
-    async fn ended(&self, id: JobId) -> Result<Option<Value>, Stopped> {
+    /// The job of a case for this judge when it has ended; else why it is waited for no longer.
+    async fn ended(&self, id: JobId, judge: &str) -> Result<Result<Value, GivenUp>, Stopped> {
         let mut closed_since: Option<Instant> = None;
         loop {
             let begun = Instant::now();
@@ -137,19 +137,21 @@ impl<'a> Service<'a> {
                 {
                     self.hurry.cancel();
                 }
-                return Ok(Some(job));
+                return Ok(Ok(job));
             }
             match text(&job, "/wait/reason") {
                 "" | "queued" | "paced" => closed_since = None,
                 // No later try helps: the key is read when the process starts.
                 "misconfigured" if self.opener == Opener::Nobody => {
-                    return self.give_up(id, &job, FailureClass::Misconfigured).await;
+                    let why = self.why(&job, FailureClass::Misconfigured);
+                    return self.give_up(id, judge, why).await;
                 }
                 reason => {
                     self.tell(reason, &job);
                     let since = *closed_since.get_or_insert(begun);
-                    if since.elapsed() >= self.patience || self.given_up.get().is_some() {
-                        return self.give_up(id, &job, FailureClass::WaitExpired).await;
+                    if since.elapsed() >= self.patience || self.given_up(judge).is_some() {
+                        let why = self.why(&job, FailureClass::WaitExpired);
+                        return self.give_up(id, judge, why).await;
                     }
                 }
             }
@@ -174,19 +176,26 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Cancels a job whose judge can't be asked; it may have ended meanwhile.
+    /// Why this judge is waited for no longer, if it is.
+    fn given_up(&self, judge: &str) -> Option<GivenUp> {
+        let given_up = self.given_up.lock();
+        let given_up = given_up.unwrap_or_else(PoisonError::into_inner);
+        given_up.get(judge).cloned()
+    }
+
+    /// Cancels a job whose judge can't be asked; it may have ended meanwhile. The first reason of a judge stands for all its cases.
     async fn give_up(
         &self,
         id: JobId,
-        waits: &Value,
-        class: FailureClass,
-    ) -> Result<Option<Value>, Stopped> {
-        let given_up = self.why(waits, class);
-        let message = given_up.message.clone();
-        if self.given_up.set(given_up).is_ok() {
+        judge: &str,
+        why: GivenUp,
+    ) -> Result<Result<Value, GivenUp>, Stopped> {
+        let (first, why) = self.note(judge, why);
+        if first {
             self.hurry.cancel();
             self.progress.say(&format!(
-                "{message}; what can be computed is, the rest stays incomplete"
+                "{}; what can be computed is, the rest stays incomplete",
+                why.message
             ));
         }
         let cancelled = self.client.cancel(id).await;
@@ -195,10 +204,19 @@ impl<'a> Service<'a> {
             .patiently(look)
             .await
             .map_err(|error| stopped(&error))?;
-        match (text(&job, "/state"), cancelled) {
-            ("succeeded" | "failed", _) => Ok(Some(job)),
-            (_, Ok(_) | Err(_)) => Ok(None),
-        }
+        Ok(match (text(&job, "/state"), cancelled) {
+            ("succeeded" | "failed", _) => Ok(job),
+            (_, Ok(_) | Err(_)) => Err(why),
+        })
+    }
+
+    /// Notes why a judge is waited for no longer: whether nothing was noted before, and what stands.
+    fn note(&self, judge: &str, why: GivenUp) -> (bool, GivenUp) {
+        let given_up = self.given_up.lock();
+        let mut given_up = given_up.unwrap_or_else(PoisonError::into_inner);
+        let first = !given_up.contains_key(judge);
+        let stands = given_up.entry(judge.to_owned()).or_insert(why);
+        (first, stands.clone())
     }
 
     fn why(&self, waits: &Value, class: FailureClass) -> GivenUp {
@@ -244,20 +262,24 @@ impl<'a> Service<'a> {
 #[async_trait(?Send)]
 impl Scorer for Service<'_> {
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped> {
-        if let Some(given_up) = self.given_up.get() {
-            return self.computed(case, given_up).await;
+        let judge = judge_of(&case);
+        if let Some(given_up) = self.given_up(&judge) {
+            return self.computed(case, &given_up).await;
         }
         let id = match self.ask(&case).await? {
             Asked::Job(id) => id,
             Asked::Refused(problem) => return Ok(refused(case, &problem)),
         };
-        match (self.ended(id).await?, self.given_up.get()) {
-            (Some(job), _) => Ok(item(case, &job)),
-            (None, Some(given_up)) => self.computed(case, given_up).await,
-            // Nothing ends a wait but what has a reason.
-            (None, None) => Err(Stopped::down(format!("job {id} was waited for no longer"))),
+        match self.ended(id, &judge).await? {
+            Ok(job) => Ok(item(case, &job)),
+            Err(given_up) => self.computed(case, &given_up).await,
         }
     }
+}
+
+/// The judge that a case asks for by its `model`; empty: whoever the criteria name.
+fn judge_of(case: &CaseToScore) -> String {
+    text(&case.payload, "/model").to_owned()
 }
 
 /// The request's key: the run, the item, its try, and what is asked, so that no key ever stands for two requests.

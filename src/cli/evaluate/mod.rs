@@ -298,7 +298,8 @@ impl Evaluate {
     /// The command that goes on with a run, by the same judge in the same place.
     fn go_on(&self, folder: &Path) -> String {
         let simulate = if self.simulate { " --simulate" } else { "" };
-        let (folder, reach) = (folder.display(), self.reach.again());
+        let folder = folder.display().to_string();
+        let (folder, reach) = (gate::word(&folder), self.reach.again());
         // A new run keeps its gates; those that take their place are of this command alone.
         let gates = match &self.resume {
             Some(_) => self.gates().command_line(),

@@ -56,7 +56,13 @@ impl Evaluate {
             Some(dir) => {
                 let folder = RunFolder::open(dir).map_err(folder_fault)?;
                 let kept = &folder.header().gates;
-                measurable(&self.gates().over(kept))?;
+                measurable(&self.gates().over(kept)).map_err(|fault| match &self.baseline {
+                    None if kept.baseline.is_some() => CliError::usage(format!(
+                        "{}\n  that is the baseline which this run began with; restore it, or name another with --baseline",
+                        fault.message
+                    )),
+                    Some(_) | None => fault,
+                })?;
                 self.tell_gates(kept);
                 self.resumed(dir, folder)
             }
@@ -70,10 +76,16 @@ impl Evaluate {
     /// Says what a run that goes on is held to.
     fn tell_gates(&self, kept: &gate::Asked) {
         let given = self.gates();
-        if kept.flags().is_empty() {
+        let held = given.clone().over(kept).command_line();
+        if held.is_empty() {
             return;
         }
-        let held = given.clone().over(kept).command_line();
+        if kept.flags().is_empty() {
+            output::note(&format!(
+                "this run is held to{held}; it began without a gate, so that every scored item had to pass"
+            ));
+            return;
+        }
         let replaced: Vec<String> = kept
             .flags()
             .into_iter()

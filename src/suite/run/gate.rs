@@ -6,7 +6,7 @@ use super::compare::Comparison;
 use crate::report::summary::{Figures, Share};
 use crate::report::{Decision, Judgement, Judging, Simulated};
 
-pub use asked::Asked;
+pub use asked::{Asked, word};
 
 /// What rounding may cost.
 const SLACK: f64 = 1e-9;

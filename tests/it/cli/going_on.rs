@@ -170,3 +170,43 @@ async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
         assert!(!run.err.contains("it said last"), "{}", run.err);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_that_is_given_up_takes_no_other_along() {
+    let (place, simulator) = place_with_judge();
+    let place = place
+        .with("REFUSING_URL", &refusing(StatusCode::UNAUTHORIZED).await)
+        .with("GAVEL_LLM_PROVIDERS", "judges.yaml");
+    place.write(
+        "judges.yaml",
+        "simulated:\n  type: openai\n  base_url: ${GAVEL_SIMULATED_URL}\n  auth: none\n  model: m\n  simulated: true\n\
+         refusing:\n  type: openai\n  base_url: ${REFUSING_URL}\n  auth: none\n  model: m\n",
+    );
+    let case = |n: u64| {
+        let mut case = json!({
+            "id": format!("q{n}"), "generated_kql": format!("T{n} | count"), "expected_kql": format!("T{n} | take {n}"),
+        });
+        if n.is_multiple_of(2) {
+            case["model"] = json!("refusing");
+        }
+        case
+    };
+    let cases: Vec<Value> = (0..40).map(case).collect();
+    suite(&place, "suite.jsonl", &cases);
+    let ran = tokio::task::spawn_blocking(move || {
+        let mut args = vec!["evaluate", "suite.jsonl", "--output", "run"];
+        args.extend(["--concurrency", "2", "--max-wait", "86400"]);
+        let run = place.run(&args).ends(3).prints("errors   20 misconfigured");
+        (results(&place, "run"), run)
+    });
+    let (lines, run) = ran.await.unwrap();
+    assert_eq!(lines.len(), 40);
+    for line in &lines {
+        let refused = line["payload"]["model"] == "refusing";
+        let class = &line["gavel"]["error"]["class"];
+        assert_eq!(*class == "misconfigured", refused, "{line}");
+        assert_eq!(line["result"]["total_score"].is_null(), refused, "{line}");
+    }
+    assert_eq!(run.err.matches("correct its key").count(), 1, "{}", run.err);
+    assert_eq!(simulator.stop("-TERM"), Some(0));
+}

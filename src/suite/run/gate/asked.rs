@@ -1,5 +1,6 @@
 //! Gates as flags ask for them, as `run.json` keeps them: a run that goes on is held to what it began with.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -79,10 +80,15 @@ impl Asked {
     pub fn command_line(&self) -> String {
         let one = |(flag, value): (&str, String)| match value.as_str() {
             "" => format!(" {flag}"),
-            value => format!(" {flag} {value}"),
+            value => format!(" {flag} {}", word(value)),
         };
         self.flags().into_iter().map(one).collect()
     }
+}
+
+/// A text as one word of a shell's command; as it is where no shell could take it.
+pub fn word(text: &str) -> Cow<'_, str> {
+    shlex::try_quote(text).unwrap_or(Cow::Borrowed(text))
 }
 
 #[cfg(test)]
@@ -116,5 +122,15 @@ mod tests {
             serde_json::from_str::<Asked>("{}").unwrap(),
             Asked::default()
         );
+    }
+
+    #[test]
+    fn a_path_is_one_word_whatever_is_in_it() {
+        let asked = Asked {
+            baseline: Some(PathBuf::from("last week's/run")),
+            ..Asked::default()
+        };
+        assert_eq!(asked.command_line(), " --baseline \"last week's/run\"");
+        assert_eq!(word("reports/run-1"), "reports/run-1");
     }
 }
