@@ -59,4 +59,13 @@ pub struct JudgeError {
     pub retry_after: Option<Duration>,
     /// The reply's text where there was one (unparsable, truncated, refused): kept in the call log, never logged.
     pub raw_reply: Option<String>,
+    /// Where nobody was asked, why not: the word that results show in place of the class, such as `wait_expired`.
+    pub unasked: Option<String>,
+}
+
+impl JudgeError {
+    /// The word for its class in results.
+    pub fn class_name(&self) -> &str {
+        self.unasked.as_deref().unwrap_or(self.class.as_str())
+    }
 }

@@ -102,6 +102,7 @@ pub(super) fn unusable(reply: &Reply, faults: &[Fault]) -> JudgeError {
         status: None,
         retry_after: None,
         raw_reply: Some(reply.value.to_string()),
+        unasked: None,
     }
 }
 

@@ -83,6 +83,7 @@ fn timeout() -> JudgeError {
         status: None,
         retry_after: None,
         raw_reply: None,
+        unasked: None,
     }
 }
 

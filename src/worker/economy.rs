@@ -381,5 +381,6 @@ fn trouble(class: ErrorClass, message: String) -> JudgeError {
         status: None,
         retry_after: None,
         raw_reply: None,
+        unasked: None,
     }
 }

@@ -94,6 +94,7 @@ pub(super) fn too_large(message: String) -> JudgeError {
         status: None,
         retry_after: None,
         raw_reply: None,
+        unasked: None,
     }
 }
 

@@ -170,6 +170,7 @@ pub(super) fn read(
             status: Some(reply.status),
             retry_after: None,
             raw_reply: Some(cut(raw)),
+            unasked: None,
         },
         faults,
     };

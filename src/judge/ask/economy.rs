@@ -235,6 +235,7 @@ impl Economy {
             status: None,
             retry_after: None,
             raw_reply: None,
+            unasked: None,
         })
     }
 }

@@ -235,6 +235,7 @@ fn refused(message: String) -> JudgeError {
         status: None,
         retry_after: None,
         raw_reply: None,
+        unasked: None,
     }
 }
 

@@ -311,6 +311,7 @@ mod tests {
                 status: None,
                 retry_after: None,
                 raw_reply: None,
+                unasked: None,
             }),
             retries_spent: 3,
             usage: CallUsage::default(),

@@ -160,6 +160,7 @@ impl Endpoint {
             status,
             retry_after,
             raw_reply: None,
+            unasked: None,
         }
     }
 

@@ -163,7 +163,7 @@ impl Finding {
             Self::Scored(_, why) | Self::Absent(why) => why.clone(),
             Self::Failed(error) => format!(
                 "the judge failed ({}): {}",
-                error.class.as_str(),
+                error.class_name(),
                 error.message
             ),
             Self::NotRun => "not_run: no judge was asked".to_owned(),

@@ -68,6 +68,7 @@ fn failure() -> Answer {
         status: Some(503),
         retry_after: None,
         raw_reply: None,
+        unasked: None,
     })
 }
 

@@ -205,7 +205,7 @@ fn grading_error(grading: &Grading) -> Option<ComponentError> {
     match grading {
         Grading::Graded { .. } | Grading::Identical => None,
         Grading::Failed(error) => Some(ComponentError {
-            class: error.class.as_str().to_owned(),
+            class: error.class_name().to_owned(),
             message: error.message.clone(),
         }),
         Grading::NotRun => Some(ComponentError {

@@ -264,6 +264,7 @@ impl Request for SessionRequest {
                 status: None,
                 retry_after: None,
                 raw_reply: None,
+                unasked: None,
             }),
         }
     }
@@ -321,6 +322,7 @@ fn unparsable(answer: &Reply, faults: &[Fault]) -> JudgeError {
         status: None,
         retry_after: None,
         raw_reply: Some(answer.value.to_string()),
+        unasked: None,
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cause {
     /// The error's class.
-    class: &'static str,
+    class: String,
     /// What happened.
     pub(super) message: String,
     /// What lies behind it, the nearest cause first.
@@ -45,7 +45,7 @@ impl Cause {
             SqlError::Syntax { message, .. } => ("syntax", vec![message.clone()]),
         };
         Self {
-            class,
+            class: class.to_owned(),
             message: error.to_string(),
             chain,
         }
@@ -54,7 +54,7 @@ impl Cause {
     /// A judge's error.
     fn of_judge(error: &JudgeError) -> Self {
         Self {
-            class: error.class.as_str(),
+            class: error.class_name().to_owned(),
             message: error.message.clone(),
             chain: error
                 .status
@@ -117,7 +117,7 @@ pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Cause> {
             .map(|words| (*words).to_owned());
         let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
         Cause {
-            class: "internal",
+            class: "internal".to_owned(),
             message: "the metric panicked; this is a bug in gavel, and the log holds the place"
                 .to_owned(),
             chain: words.into_iter().collect(),

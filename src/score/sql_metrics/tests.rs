@@ -53,6 +53,7 @@ fn timeout() -> Answer {
         status: None,
         retry_after: None,
         raw_reply: None,
+        unasked: None,
     })
 }
 

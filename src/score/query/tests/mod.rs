@@ -59,6 +59,7 @@ fn failure() -> JudgeAnswer {
         status: Some(500),
         retry_after: None,
         raw_reply: None,
+        unasked: None,
     })
 }
 

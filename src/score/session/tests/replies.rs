@@ -321,6 +321,7 @@ fn a_judges_error_is_never_a_score() {
         status: Some(200),
         retry_after: Some(Duration::from_secs(1)),
         raw_reply: None,
+        unasked: None,
     };
     assert_eq!(
         session().score(&criteria(), &[Err(error.clone())]),
