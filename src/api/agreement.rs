@@ -11,6 +11,7 @@ use super::criteria_compare::TableView;
 use super::criteria_named::criteria_of;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
+use super::words::counted;
 use crate::score::statistics::{Kappa, Strength};
 use crate::score::trust::{Agreement, Scale, agreement};
 use crate::store::RatingsMet;
@@ -116,8 +117,8 @@ fn view(found: Agreement, met: &RatingsMet) -> AgreementView {
     }
     if found.n < FEW {
         warnings.push(format!(
-            "only {} ratings: below {FEW} the figures say little",
-            found.n
+            "only {}: below {FEW} the figures say little",
+            counted(found.n, "rating")
         ));
     }
     if raters == 1 {

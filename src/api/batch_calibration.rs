@@ -11,6 +11,7 @@ use super::ApiState;
 use super::calibration::CalibrationView;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
+use super::words;
 use crate::job::Kind;
 use crate::score::sql_metrics::calibration::{Confidence, Promises, calibrate};
 use crate::store::{ConfidenceCount, MadeBy};
@@ -118,7 +119,8 @@ fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> C
             .warnings
             .push("all cases were graded by a simulated judge".to_owned()),
         MadeBy::Judge if simulated > 0 => view.warnings.push(format!(
-            "{simulated} cases that a simulated judge graded are left out; those that needed no judge are counted, so that the suite looks better than it is"
+            "left out: {} that a simulated judge graded; those that needed no judge are counted, so that the suite looks better than it is",
+            words::counted(simulated, "case")
         )),
         MadeBy::Judge => {}
     }

@@ -11,6 +11,7 @@ use super::ApiState;
 use super::batch_reports::Turns;
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
+use super::words::counted;
 use crate::report::Batch;
 use crate::suite::run::compare::{Change, Comparison, PartChange};
 
@@ -202,7 +203,7 @@ fn view((a, b): (Uuid, Uuid), found: Comparison, unfinished: u64) -> BatchCompar
         warnings.push("scores are of a simulated judge: they say nothing of the work".to_owned());
     }
     if unfinished > 0 {
-        warnings.push(format!("{unfinished} items have not ended yet"));
+        warnings.push(format!("not ended yet: {}", counted(unfinished, "item")));
     }
     if found.common == 0 {
         warnings.push("no item stands in both: give items the same ids in both suites".to_owned());

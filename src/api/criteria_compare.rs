@@ -11,6 +11,7 @@ use super::ApiState;
 use super::criteria_named::{Named, both, names};
 use super::params::Params;
 use super::problem::{ApiError, Problem, Refusal};
+use super::words::counted;
 use crate::job::Kind;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
@@ -217,8 +218,8 @@ fn warnings(found: &CriteriaPairs, n: u64) -> Vec<String> {
     }
     if found.simulated_left_out > 0 {
         warnings.push(format!(
-            "{} scores of a simulated judge are left out",
-            found.simulated_left_out
+            "left out: {} of a simulated judge",
+            counted(found.simulated_left_out, "score")
         ));
     }
     if n == 0 {
@@ -227,7 +228,8 @@ fn warnings(found: &CriteriaPairs, n: u64) -> Vec<String> {
         );
     } else if n < FEW {
         warnings.push(format!(
-            "only {n} sessions: below {FEW} the figures say little"
+            "only {}: below {FEW} the figures say little",
+            counted(n, "session")
         ));
     }
     warnings

@@ -58,6 +58,7 @@ mod sessions;
 mod spending;
 mod spool;
 mod wait;
+mod words;
 
 mod serve;
 

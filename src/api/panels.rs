@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
+use super::words::counted;
 use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
@@ -277,7 +278,10 @@ impl Whole {
         match (self.made_up, self.basis()) {
             (0, _) => {}
             (n, Basis::Real) => {
-                warnings.push(format!("{n} scores of a simulated judge are left out"));
+                warnings.push(format!(
+                    "left out: {} of a simulated judge",
+                    counted(n, "score")
+                ));
             }
             (_, Basis::Simulated) => warnings.push(
                 "all scores are of a simulated judge: they say nothing of a real one".to_owned(),

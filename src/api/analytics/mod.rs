@@ -15,6 +15,7 @@ use super::ApiState;
 use super::criteria_named::{FORMS, is_name, whole};
 use super::params::Params;
 use super::problem::ApiError;
+use crate::api::words::counted;
 use crate::store::{MadeBy, ScoreFilter, TotalCount};
 
 /// With fewer scores than this a figure says little.
@@ -136,8 +137,8 @@ impl Counted {
         let mut warnings = Vec::new();
         if self.scores < FEW {
             warnings.push(format!(
-                "{} scores: with fewer than {FEW} a figure says little",
-                self.scores
+                "{}: with fewer than {FEW} a figure says little",
+                counted(self.scores, "score")
             ));
         }
         if self.is_simulated() {
@@ -145,8 +146,8 @@ impl Counted {
         }
         if self.left_out > 0 {
             warnings.push(format!(
-                "{} scores of a simulated judge are left out",
-                self.left_out
+                "left out: {} of a simulated judge",
+                counted(self.left_out, "score")
             ));
         }
         warnings

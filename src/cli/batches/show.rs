@@ -282,7 +282,7 @@ fn part_words(part: &Value) -> String {
 /// Seconds as people say them.
 pub(in crate::cli) fn duration(seconds: f64) -> String {
     match seconds {
-        s if s < 90.0 => format!("{:.0} s", s.max(0.0)),
+        s if s < 90.0 => format!("{:.0} s", s.max(1.0)),
         s if s < 5_400.0 => format!("{:.0} min", s / 60.0),
         s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
         s => format!("{:.1} days", s / 86_400.0),
@@ -392,7 +392,8 @@ mod tests {
     #[test]
     fn durations_are_told_in_the_unit_that_fits() {
         for (seconds, words) in [
-            (0.4, "0 s"),
+            (0.0, "1 s"),
+            (0.4, "1 s"),
             (89.0, "89 s"),
             (600.0, "10 min"),
             (9_000.0, "2.5 h"),

@@ -149,6 +149,7 @@ fn took(form: &Form, seconds: Option<f64>) -> String {
 /// A duration for people.
 fn lasting(seconds: f64) -> String {
     match seconds {
+        s if s < 1.0 => "less than a second".to_owned(),
         s if s < 90.0 => format!("about {s:.0} s"),
         s if s < 5_400.0 => format!("about {:.0} min", s / 60.0),
         s if s < 172_800.0 => format!("about {:.1} h", s / 3_600.0),
@@ -163,6 +164,7 @@ mod tests {
     #[test]
     fn durations_read_in_their_own_units() {
         for (seconds, text) in [
+            (0.3, "less than a second"),
             (12.0, "about 12 s"),
             (600.0, "about 10 min"),
             (9_000.0, "about 2.5 h"),

@@ -208,7 +208,7 @@ async fn two_batches_are_compared_by_what_their_items_call_themselves() {
             found["warnings"][0]
                 .as_str()
                 .unwrap()
-                .starts_with("1 items have not ended")
+                .starts_with("not ended yet: 1 item")
         );
         let unknown = server.get(&format!("{path}?a={a}&b={}", Uuid::now_v7()));
         problem_of(unknown.send().await.unwrap(), 404, "batch-not-found").await;

@@ -161,7 +161,7 @@ fn agreement_is_printed_with_what_to_beware_of() {
         .prints("kappa isn't defined")
         .prints("near perfect")
         .says("simulated judge")
-        .says("only 1 ratings");
+        .says("only 1 rating:");
     let json = place
         .run(&["ratings", "agreement", "--json"])
         .ends(0)
@@ -185,7 +185,7 @@ fn criteria_are_compared_and_their_texts_too() {
         .prints("SIMULATED")
         .prints("near perfect")
         .says("simulated judge")
-        .says("only 1 sessions");
+        .says("only 1 session:");
     let args = [
         "criteria", "compare", short, "current", "--json", "--movers", "1",
     ];

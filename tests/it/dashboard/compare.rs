@@ -71,7 +71,7 @@ async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_t
         server.succeed(job, 50).await;
         let page = browser.page(&format!("/compare?a=current&b={other}")).await;
         let parts = [
-            "only 1 sessions",
+            "only 1 session:",
             "From which rating to which",
             "The largest movers",
             "80 good",
