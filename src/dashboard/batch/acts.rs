@@ -89,7 +89,8 @@ async fn ask_cancel(State(site): State<Site>, visitor: Visitor, Path(id): Path<S
             frame,
             question: format!("Cancel {}?", batch.title()),
             consequence: format!(
-                "{} will never be scored; what was scored until now stays. A cancelled batch can't be resumed.",
+                "{} will never be scored, but for what somebody asked for by itself; what was scored until now stays. A cancelled \
+                 batch can't be resumed.",
                 items(open)
             ),
             is_idle: open == 0,

@@ -59,7 +59,10 @@ fn took(ms: u64) -> String {
             format!("{}.{} s", tenths / 10, tenths % 10)
         }
         10_000..120_000 => format!("{} s", ms.div_ceil(1_000)),
-        _ => format!("{} min", ms.div_ceil(60_000)),
+        _ => {
+            let tenths = ms.div_ceil(6_000);
+            format!("{}.{} min", tenths / 10, tenths % 10)
+        }
     }
 }
 
@@ -82,6 +85,7 @@ mod tests {
         assert_eq!(of(19), Vec::<String>::new());
         assert_eq!(of(20), ["707 ms", "1.2 s", "27 s"]);
         assert_eq!(took(9_960), "10.0 s");
-        assert_eq!(took(170_000), "3 min");
+        assert_eq!(took(131_072), "2.2 min");
+        assert_eq!(took(2_097_152), "35.0 min");
     }
 }

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::super::figures::percent;
+use super::super::figures::{ENOUGH, percent};
+use super::super::words;
 
 /// What people and the judge gave.
 #[derive(Debug, Deserialize)]
@@ -48,12 +49,21 @@ pub(super) struct Trust {
 impl Trust {
     /// One scale in words.
     pub(super) fn of(scale: Scale) -> Self {
-        let mut says = format!(
-            "{} ratings by {} people: the same word in {}",
-            scale.n,
-            scale.raters,
-            percent(scale.raw)
-        );
+        let people = match scale.raters {
+            1 => "1 person".to_owned(),
+            n => format!("{} people", words::grouped(n)),
+        };
+        let given = format!("{} by {people}", words::counted(scale.n, "rating"));
+        if scale.n < ENOUGH {
+            return Self {
+                scale: scale.scale,
+                says: format!("{given}: fewer than {ENOUGH} say nothing, so no figure is shown."),
+                labels: Vec::new(),
+                rows: Vec::new(),
+                warnings: Vec::new(),
+            };
+        }
+        let mut says = format!("{given}: the same word in {}", percent(scale.raw));
         if let Some(kappa) = &scale.kappa_quadratic {
             says.push_str(&format!(", kappa {:.2}", kappa.value));
             if let (Some(low), Some(high)) = (kappa.low, kappa.high) {
@@ -77,5 +87,37 @@ impl Trust {
             labels: scale.confusion.labels.iter().map(word).collect(),
             warnings: scale.warnings,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn says(n: i64) -> Trust {
+        let scale = json!({
+            "scale": "total", "n": n, "raters": 1, "raw": 0.5, "strength": "almost_perfect",
+            "kappa_quadratic": {"value": 0.9, "low": 0.8, "high": 1.0},
+            "confusion": {"labels": ["near_perfect"], "table": [[n]]}, "warnings": ["few"],
+        });
+        Trust::of(serde_json::from_value(scale).unwrap())
+    }
+
+    #[test]
+    fn a_few_ratings_are_counted_and_nothing_else_is_said_of_them() {
+        let few = says(19);
+        assert_eq!(
+            few.says,
+            "19 ratings by 1 person: fewer than 20 say nothing, so no figure is shown."
+        );
+        assert!(few.rows.is_empty() && few.warnings.is_empty());
+        let enough = says(20);
+        assert_eq!(
+            enough.says,
+            "20 ratings by 1 person: the same word in 50 %, kappa 0.90 (95 %: 0.80 to 1.00), almost perfect."
+        );
+        assert_eq!(enough.rows, [("near perfect".to_owned(), vec![20])]);
     }
 }

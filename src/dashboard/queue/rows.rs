@@ -159,12 +159,10 @@ impl JudgeRow {
         let (state, detail) = match (&judge.brake, closed) {
             (Some(brake), _) => (brake.reason.replace('_', " "), held(brake, now)),
             (None, Some(gate)) => (
-                if gate.breaker == "closed" {
-                    "held back"
-                } else {
-                    "failing"
-                }
-                .to_owned(),
+                match (gate.breaker.as_str(), &gate.reason) {
+                    ("closed", Some(reason)) => reason.replace('_', " "),
+                    (_, _) => "failing".to_owned(),
+                },
                 gate.until.map_or_else(String::new, |until| {
                     format!("asked again {}", words::moment(until, now).ago)
                 }),

@@ -156,7 +156,8 @@ impl Standing {
 
     fn verdict(&self) -> String {
         match (&self.active, self.badge.total) {
-            (Some(_), _) => "scoring".to_owned(),
+            (Some((job, _)), _) if job.state == "running" => "scoring".to_owned(),
+            (Some((job, _)), _) => job.state.clone(),
             (None, Some((total, word))) => format!("{total} {word}"),
             (None, None) if self.failed.is_some() => "scoring failed".to_owned(),
             (None, None) => "not scored".to_owned(),
