@@ -1,3 +1,5 @@
+//! Tokens, scopes and addresses, without a server.
+
 use super::*;
 
 const HERE: &str = "127.0.0.1:8080";

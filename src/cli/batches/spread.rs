@@ -100,7 +100,7 @@ mod tests {
         let lines = whole(&summary);
         assert_eq!(
             lines[0],
-            "7 scores of 3 sessions, 2 of which have all of theirs"
+            "7 scores of 3 sessions, 2 of which with all of theirs"
         );
         assert!(
             lines[1].starts_with("standard deviation 8.1 points on average; 14 % of the scores")

@@ -1,3 +1,5 @@
+//! The feed of events on its own: what is kept, what is sent again, and what is lost.
+
 use chrono::DateTime;
 use futures::FutureExt as _;
 use proptest::prelude::*;

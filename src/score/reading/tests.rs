@@ -1,3 +1,5 @@
+//! Reading of payloads: what is taken, and what is said of what is not.
+
 use serde_json::json;
 
 use super::*;

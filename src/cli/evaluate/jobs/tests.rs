@@ -1,3 +1,5 @@
+//! Keys of requests, and what jobs make of cases; nobody is asked.
+
 use super::*;
 
 fn case(kind: Kind) -> CaseToScore {

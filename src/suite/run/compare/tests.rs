@@ -1,3 +1,5 @@
+//! Comparisons of made-up runs: what turned, what is measured, and what is told of their judges.
+
 use super::*;
 use crate::job::{Kind, Usage};
 use serde_json::Value;
