@@ -130,6 +130,7 @@ impl App {
             let broken = |error: StoreError| AppError::Broken(error.to_string());
             store.forget_workers().await.map_err(broken)?;
             store.release_imports().await.map_err(broken)?;
+            store.release_keys().await.map_err(broken)?;
         }
         let queue = open_queue(&settings, &mode, clock.clone()).await?;
         let gate: Arc<dyn Gate> =

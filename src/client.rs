@@ -154,6 +154,24 @@ impl Client {
         self.job_id(&answer, path)
     }
 
+    /// Whether this caller may ask for work. Asks for nothing: that is refused for its body, unless it is for the caller.
+    ///
+    /// # Errors
+    /// The refusal of the caller, or why there is no answer.
+    pub async fn may_ask(&self) -> Result<(), ClientError> {
+        let manner = Manner {
+            wait_s: None,
+            key: None,
+        };
+        let nothing = json!({});
+        let asked = self.ask(Method::POST, "/api/v1/jobs", Some(&nothing), manner);
+        match asked.await {
+            Ok(_) => Ok(()),
+            Err(ClientError::Refused(problem)) if matches!(problem.status, 400 | 422) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads one job.
     pub async fn job(&self, id: JobId) -> Result<Value, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}")).await

@@ -30,7 +30,10 @@ pub(super) async fn patiently_for<T>(
     loop {
         match send().await {
             Err(error) if is_passing(&error) && begun.elapsed() < patience => {
-                progress.away(&error.to_string(), patience);
+                // Whoever took this request before is at it still: the service is there.
+                if error.problem() != Some("idempotency-key-in-use") {
+                    progress.away(&error.to_string(), patience);
+                }
                 progress.still();
                 tokio::time::sleep(PAUSE.min(patience / 4)).await;
             }

@@ -115,8 +115,9 @@ impl ReachArgs {
             .is_some_and(|server| !server.is_empty())
     }
 
-    /// What a further command says to reach the same service: nothing where the environment says it already.
-    pub(super) fn again(&self) -> String {
+    /// What a further command says to reach the same service, or to open it with the same settings: nothing where the
+    /// environment says it already.
+    pub(super) fn again(&self, global: &Global) -> String {
         let flag = |flag: &str, variable: &str, value: &Option<String>| {
             let value = value.as_deref().filter(|value| !value.is_empty());
             match value {
@@ -128,7 +129,22 @@ impl ReachArgs {
         };
         let server = flag("--server", "GAVEL_SERVER", &self.server);
         let folder = flag("--data-dir", "GAVEL_DATA_DIR", &self.data_dir);
-        server + &folder
+        let config = global
+            .config
+            .as_deref()
+            .map(|path| path.display().to_string());
+        let config = flag("--config", "GAVEL_CONFIG", &config);
+        let criteria = flag(
+            "--scoring-config",
+            "GAVEL_SCORING_CONFIG",
+            &global.scoring_config,
+        );
+        let judges = flag(
+            "--llm-providers",
+            "GAVEL_LLM_PROVIDERS",
+            &global.llm_providers,
+        );
+        server + &folder + &config + &criteria + &judges
     }
 
     /// [`ReachArgs::run`], with settings that the command changes for the service that this process opens.

@@ -70,6 +70,7 @@ impl Report {
                 "a workbook is no text: name a file with --output, or send stdout to one",
             ));
         }
+        self.place_is_there()?;
         match self.subject()? {
             Subject::Run { results, folder } => self.of_run(results, &folder, format).await?,
             Subject::Batch(id) => {
@@ -96,6 +97,27 @@ impl Report {
                 "{name} names no format: end it with .json, .jsonl, .csv, .xlsx, .xml or .md, or give --format"
             ))
         })
+    }
+
+    /// Whether the output's folder is there, before anything is read.
+    fn place_is_there(&self) -> Result<(), CliError> {
+        let Some(output) = &self.output else {
+            return Ok(());
+        };
+        let fault = |what: &str| {
+            CliError::usage(format!(
+                "--output {}: {what}; make its folder, or name another file",
+                output.display()
+            ))
+        };
+        let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty());
+        match dir {
+            Some(dir) if !dir.is_dir() => {
+                Err(fault(&format!("there is no folder {}", dir.display())))
+            }
+            Some(_) | None if output.is_dir() => Err(fault("is a folder")),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// What is there under the argument: a folder, a file, else a batch.

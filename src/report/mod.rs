@@ -83,6 +83,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Of a case that has a result and lacks no judge's part. One that fails whatever its total is a miss without a number,
+    /// such as SQL that can't be read.
+    pub fn of_judged(total: Option<f64>, passed: Option<bool>) -> Self {
+        match (total, passed) {
+            (Some(_), _) | (None, Some(false)) => Self::Scored,
+            (None, Some(true) | None) => Self::Incomplete,
+        }
+    }
+}
+
+impl Outcome {
     /// The outcome as lines and tables name it.
     pub fn as_str(self) -> &'static str {
         match self {

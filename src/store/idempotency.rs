@@ -161,6 +161,22 @@ impl Store {
         held.await.map(drop)
     }
 
+    /// Lets go of every key that somebody works on, so that the same requests may go on at once. Only for who knows that
+    /// nobody does.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn release_keys(&self) -> Result<(), StoreError> {
+        let statement = sql!(
+            "update idempotency_keys set locked_until = created_at where status is null and locked_until > created_at"
+        );
+        let released = self
+            .db
+            .execute("releasing idempotency keys", &statement)
+            .await;
+        released.map(drop)
+    }
+
     /// Forgets a key whose request had no effect.
     ///
     /// # Errors

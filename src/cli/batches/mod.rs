@@ -245,15 +245,15 @@ impl One {
         if let Err(error) = &ended
             && error.exit == Exit::Interrupted
         {
-            output::note(&goes_on(self.id, reach));
+            output::note(&goes_on(self.id, reach, global));
         }
         ended
     }
 }
 
 /// What becomes of a batch that nobody watches any more.
-pub(super) fn goes_on(id: Uuid, reach: &ReachArgs) -> String {
-    let again = reach.again();
+pub(super) fn goes_on(id: Uuid, reach: &ReachArgs, global: &Global) -> String {
+    let again = reach.again(global);
     if reach.is_remote() {
         format!("batch {id} goes on; watch it again with: gavel batches watch {id}{again}")
     } else {

@@ -199,14 +199,19 @@ impl<'a> Service<'a> {
             ));
         }
         let cancelled = self.client.cancel(id).await;
+        if let Err(error) = &cancelled {
+            self.progress.say(&format!(
+                "job {id} may go on, and cost: cancelling it failed ({error}); `gavel jobs cancel {id}` tries again"
+            ));
+        }
         let look = || self.client.job(id);
         let job = self
             .patiently(look)
             .await
             .map_err(|error| stopped(&error))?;
-        Ok(match (text(&job, "/state"), cancelled) {
-            ("succeeded" | "failed", _) => Ok(job),
-            (_, Ok(_) | Err(_)) => Err(why),
+        Ok(match text(&job, "/state") {
+            "succeeded" | "failed" => Ok(job),
+            _ => Err(why),
         })
     }
 
@@ -352,10 +357,10 @@ fn item(case: CaseToScore, job: &Value) -> Item {
             message: text(job, "/error/message").to_owned(),
         }),
     };
-    let outcome = match (&result, &error, total) {
-        (Some(_), None, Some(_)) => Outcome::Scored,
-        (Some(_), _, _) => Outcome::Incomplete,
-        (None, _, _) => Outcome::Failed,
+    let outcome = match (&result, &error) {
+        (Some(_), None) => Outcome::of_judged(total, passed),
+        (Some(_), Some(_)) => Outcome::Incomplete,
+        (None, _) => Outcome::Failed,
     };
     Item {
         outcome,

@@ -72,7 +72,7 @@ impl Evaluate {
                 folder.discard().map_err(folder_fault)?;
                 ended.map(|()| Exit::Nothing)
             }
-            Some(folder) => self.finish(folder, ended).await,
+            Some(folder) => self.finish(global, folder, ended).await,
             None => ended.map(|()| Exit::Nothing),
         }
     }
@@ -149,6 +149,10 @@ impl Evaluate {
                 told => told,
             },
         };
+        if let Some(reached) = reached.filter(|_| self.reach.is_remote()) {
+            // Nobody's agents are asked for answers that can't be scored.
+            reached.client.may_ask().await?;
+        }
         let agents = Agents::new(
             prepared.answers_from(),
             &prepared.agents_needed(self.again()),
@@ -218,6 +222,7 @@ impl Evaluate {
     /// Makes the reports of what there is, prints the summary, and answers how it went.
     async fn finish(
         &self,
+        global: &Global,
         folder: RunFolder,
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
@@ -253,7 +258,7 @@ impl Evaluate {
             (Err(_), Err(_)) => {
                 output::note(&format!(
                     "there are no reports; go on with: {}",
-                    self.go_on(folder.path())
+                    self.go_on(global, folder.path())
                 ));
                 return ended.map(|()| Exit::Incomplete);
             }
@@ -289,17 +294,17 @@ impl Evaluate {
         if let Err(error) = &ended {
             output::error(error);
         }
-        if let Some(hint) = self.hint(&figures, &folder) {
+        if let Some(hint) = self.hint(global, &figures, &folder) {
             output::note(&hint);
         }
         Ok(exit)
     }
 
     /// The command that goes on with a run, by the same judge in the same place.
-    fn go_on(&self, folder: &Path) -> String {
+    fn go_on(&self, global: &Global, folder: &Path) -> String {
         let simulate = if self.simulate { " --simulate" } else { "" };
         let folder = folder.display().to_string();
-        let (folder, reach) = (gate::word(&folder), self.reach.again());
+        let (folder, reach) = (gate::word(&folder), self.reach.again(global));
         // A new run keeps its gates; those that take their place are of this command alone.
         let gates = match &self.resume {
             Some(_) => self.gates().command_line(),
@@ -309,8 +314,8 @@ impl Evaluate {
     }
 
     /// How to go on where something is missing.
-    fn hint(&self, figures: &Figures, folder: &RunFolder) -> Option<String> {
-        let go_on = self.go_on(folder.path());
+    fn hint(&self, global: &Global, figures: &Figures, folder: &RunFolder) -> Option<String> {
+        let go_on = self.go_on(global, folder.path());
         if figures.unfinished > 0 {
             Some(format!("go on with: {go_on}"))
         } else if figures.unscored() > 0 && !folder.header().options.no_judge {

@@ -14,7 +14,7 @@ use crate::job::Kind;
 use crate::report::Lines;
 use crate::suite::run::agents::{AgentName, Agents, AnswersFrom};
 use crate::suite::run::folder::{
-    Bench, FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, new_path, passed_items,
+    Bench, FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, passed_items,
 };
 use crate::suite::run::{Again, Plan, gate, wanted};
 
@@ -33,8 +33,10 @@ pub(super) struct Prepared {
 
 /// Where its folder is.
 enum Place {
-    /// To be made.
-    New(PathBuf),
+    /// To be made, as it was named.
+    Named(PathBuf),
+    /// To be made below the folder of runs, named by when it began.
+    Numbered,
     /// There already, and held.
     Resumed(RefCell<Option<Box<RunFolder>>>),
 }
@@ -114,9 +116,9 @@ impl Evaluate {
             Some(dir) => Some(not_passed(dir, &plan)?),
         };
         let now = SystemClock.now();
-        let folder = match &self.output {
-            Some(dir) => dir.clone(),
-            None => new_path(Path::new(RUNS), now),
+        let place = match &self.output {
+            Some(dir) => Place::Named(dir.clone()),
+            None => Place::Numbered,
         };
         let header = RunHeader {
             run_id: Uuid::now_v7(),
@@ -136,7 +138,7 @@ impl Evaluate {
         Ok(Prepared {
             header,
             plan,
-            place: Place::New(folder),
+            place,
         })
     }
 
@@ -215,13 +217,17 @@ impl Evaluate {
 impl Prepared {
     /// Makes the folder of a new run, which is judged so, or gives that of one that goes on.
     pub(super) fn open(&self, judged_by: Option<&Bench>) -> Result<RunFolder, CliError> {
+        let header = || RunHeader {
+            judged_by: judged_by.cloned(),
+            ..self.header.clone()
+        };
         let resumed = match &self.place {
-            Place::New(path) => {
-                let header = RunHeader {
-                    judged_by: judged_by.cloned(),
-                    ..self.header.clone()
-                };
-                return RunFolder::create(path, header).map_err(folder_fault);
+            Place::Named(path) => {
+                return RunFolder::create(path, &header()).map_err(folder_fault);
+            }
+            Place::Numbered => {
+                let made = RunFolder::create_below(Path::new(RUNS), &header());
+                return made.map_err(folder_fault);
             }
             Place::Resumed(folder) => folder.take(),
         };
@@ -242,7 +248,7 @@ impl Prepared {
     /// The agents of the questions that are still to be answered.
     pub(super) fn agents_needed(&self, again: Again) -> BTreeSet<AgentName> {
         match &self.place {
-            Place::New(_) => {
+            Place::Named(_) | Place::Numbered => {
                 let only = self.header.only.as_ref();
                 self.plan
                     .agents(|item_no| only.is_none_or(|only| only.contains(&item_no)))

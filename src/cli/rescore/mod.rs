@@ -65,13 +65,15 @@ impl Rescore {
             false => Needs::Existing,
         };
         let started = OnceCell::new();
-        let command =
-            async |reached: Reached<'_>| self.go(&reached, ids.as_deref(), consent, &started).await;
+        let command = async |reached: Reached<'_>| {
+            self.go(global, &reached, ids.as_deref(), consent, &started)
+                .await
+        };
         let ended = self.reach.run(global, needs, command).await;
         if let (Err(error), Some(id)) = (&ended, started.get())
             && error.exit == Exit::Interrupted
         {
-            output::note(&goes_on(*id, &self.reach));
+            output::note(&goes_on(*id, &self.reach, global));
         }
         ended
     }
@@ -79,6 +81,7 @@ impl Rescore {
     /// Plans, asks, starts and follows.
     async fn go(
         &self,
+        global: &Global,
         reached: &Reached<'_>,
         ids: Option<&[Uuid]>,
         consent: Consent,
@@ -120,7 +123,7 @@ impl Rescore {
             true => output::json(&batch)?,
             false => print_batch(&batch)?,
         }
-        self.say_how_to_go_on(client, &batch).await?;
+        self.say_how_to_go_on(client, &batch, global).await?;
         Ok(match self.watch {
             true => exit_of(&batch),
             false => Exit::Done,
@@ -172,8 +175,13 @@ impl Rescore {
 
     /// The closing words: where the batch is followed, how far its scores lie apart, and how a candidate is compared and made
     /// current.
-    async fn say_how_to_go_on(&self, client: &Client, batch: &Value) -> Result<(), CliError> {
-        let (id, again) = (id_of(batch)?, self.reach.again());
+    async fn say_how_to_go_on(
+        &self,
+        client: &Client,
+        batch: &Value,
+        global: &Global,
+    ) -> Result<(), CliError> {
+        let (id, again) = (id_of(batch)?, self.reach.again(global));
         if !self.watch {
             output::note(&match self.reach.is_remote() {
                 true => format!("follow it with: gavel batches watch {id}{again}"),

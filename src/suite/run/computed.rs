@@ -79,18 +79,21 @@ impl Computed {
         let read = Case::read(case.kind, &case.payload);
         let scored = read.map(|read| self.scored(&*read.into_request()));
         match scored {
-            Ok(Scorecard::Evaluated(evaluation)) => Item {
-                total: evaluation.total,
-                passed: evaluation.passed,
-                outcome: match evaluation.total {
-                    Some(_) => Outcome::Scored,
-                    None => Outcome::Incomplete,
-                },
-                error: evaluation.total.is_none().then(|| self.error.clone()),
-                result: Some(self.stamped(case.kind, evaluation.result))
-                    .filter(|result| *result != Value::Null),
-                ..case.unscored()
-            },
+            Ok(Scorecard::Evaluated(evaluation)) => {
+                let outcome = match evaluation.error {
+                    Some(_) => Outcome::Incomplete,
+                    None => Outcome::of_judged(evaluation.total, evaluation.passed),
+                };
+                Item {
+                    total: evaluation.total,
+                    passed: evaluation.passed,
+                    outcome,
+                    error: (outcome != Outcome::Scored).then(|| self.error.clone()),
+                    result: Some(self.stamped(case.kind, evaluation.result))
+                        .filter(|result| *result != Value::Null),
+                    ..case.unscored()
+                }
+            }
             Ok(Scorecard::Unscored(_) | Scorecard::Session(_)) => Item {
                 error: Some(self.error.clone()),
                 ..case.unscored()
@@ -188,6 +191,14 @@ mod tests {
             let text = item.result.unwrap().to_string();
             assert!(text.contains("not_run"), "{text}");
         }
+    }
+
+    #[test]
+    fn sql_that_cannot_be_read_is_a_miss_and_lacks_no_judge() {
+        let payload = json!({"generated_sql": "SELEC", "expected_tables": ["a"]});
+        let item = item(Kind::SqlMetrics, payload, Wanted::No);
+        assert_eq!((item.outcome, item.error), (Outcome::Scored, None));
+        assert_eq!((item.total, item.passed), (None, Some(false)));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::agents::{AgentAnswer, AgentName};
@@ -92,22 +91,58 @@ impl RunFolder {
     ///
     /// # Errors
     /// `Unfit`: there is something in it. `Io`.
-    pub fn create(path: &Path, header: RunHeader) -> Result<Self, FolderError> {
-        let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
-        let made = path.ancestors().take_while(missing).map(Path::to_owned);
-        let made: Vec<PathBuf> = made.collect();
-        std::fs::create_dir_all(path).map_err(|error| io(path, &error))?;
-        let mut entries = std::fs::read_dir(path).map_err(|error| io(path, &error))?;
-        if entries.next().is_some() {
-            return Err(FolderError::Unfit(format!(
+    pub fn create(path: &Path, header: &RunHeader) -> Result<Self, FolderError> {
+        let made = make_dirs(path)?;
+        Self::begin(path, made, header)
+    }
+
+    /// Makes the folder of a new run below `root`: `run-20260101T120000Z` by when it began, with a number behind it if that
+    /// is taken. Of several that begin in one second each gets its own.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn create_below(root: &Path, header: &RunHeader) -> Result<Self, FolderError> {
+        let mut made = make_dirs(root)?;
+        let name = format!("run-{}", header.started_at.format("%Y%m%dT%H%M%SZ"));
+        let mut path = root.join(&name);
+        let mut n = 1_u64;
+        loop {
+            match std::fs::create_dir(&path) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    n += 1;
+                    path = root.join(format!("{name}-{n}"));
+                }
+                Err(error) => return Err(io(&path, &error)),
+            }
+        }
+        made.insert(0, path.clone());
+        Self::begin(&path, made, header)
+    }
+
+    fn begin(path: &Path, made: Vec<PathBuf>, header: &RunHeader) -> Result<Self, FolderError> {
+        let taken = || {
+            FolderError::Unfit(format!(
                 "{}: there is something in this folder already; name another one, or go on with its run by --resume",
                 path.display()
-            )));
+            ))
+        };
+        let mut entries = std::fs::read_dir(path).map_err(|error| io(path, &error))?;
+        if entries.next().is_some() {
+            return Err(taken());
         }
-        let text = serde_json::to_string_pretty(&header)
+        let text = serde_json::to_string_pretty(header)
             .map_err(|error| io(path, &std::io::Error::other(error)))?;
         let file = path.join(HEADER);
-        std::fs::write(&file, text + "\n").map_err(|error| io(&file, &error))?;
+        // Another run may have begun here since the look.
+        let mut written = File::create_new(&file).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => taken(),
+            _ => io(&file, &error),
+        })?;
+        written
+            .write_all((text + "\n").as_bytes())
+            .map_err(|error| io(&file, &error))?;
+        drop(written);
         Self::open(path).map(|folder| Self {
             made: Some(made),
             ..folder
@@ -419,15 +454,13 @@ pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
     Ok(passed)
 }
 
-/// Where a run that began then is kept below `root`: `run-20260101T120000Z`, with a number behind it if that is taken.
-pub fn new_path(root: &Path, began: DateTime<Utc>) -> PathBuf {
-    let name = format!("run-{}", began.format("%Y%m%dT%H%M%SZ"));
-    let free = |path: &PathBuf| !path.exists();
-    let numbered = (2..).map(|n| root.join(format!("{name}-{n}")));
-    std::iter::once(root.join(&name))
-        .chain(numbered)
-        .find(free)
-        .unwrap_or_else(|| root.join(&name))
+/// Makes a folder and those above it; answers which of them were missing, the deepest first.
+fn make_dirs(path: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
+    let made = path.ancestors().take_while(missing).map(Path::to_owned);
+    let made: Vec<PathBuf> = made.collect();
+    std::fs::create_dir_all(path).map_err(|error| io(path, &error))?;
+    Ok(made)
 }
 
 #[cfg(test)]

@@ -224,6 +224,28 @@ fn wish(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
 }
 
 #[tokio::test]
+async fn keys_that_nobody_can_be_at_any_more_are_released_at_once() {
+    for db in stores().await {
+        let store = &db.store;
+        let now = SystemClock.now();
+        let first = wish("k", "r", now);
+        store.reserve_key(&first).await.unwrap();
+        let again = wish("k", "r", now + chrono::TimeDelta::milliseconds(1));
+        assert_eq!(store.reserve_key(&again).await.unwrap(), Reserved::InUse);
+        store.release_keys().await.unwrap();
+        let Reserved::Mine {
+            effect_id,
+            repeated: true,
+            ..
+        } = store.reserve_key(&again).await.unwrap()
+        else {
+            panic!("the same request may go on");
+        };
+        assert_eq!(effect_id, first.effect_id);
+    }
+}
+
+#[tokio::test]
 async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
     for db in stores().await {
         let store = &db.store;

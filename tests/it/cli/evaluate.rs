@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::embedded::place_with_judge;
+use super::embedded::{Running, place_with_judge};
 use super::{Place, Run};
 
 /// A case that is right, and that no judge is needed for.
@@ -337,12 +337,19 @@ fn the_command_that_is_printed_to_go_on_with_names_the_same_judge_and_place() {
     let place = with_shell(Place::new());
     let asked = question("a", "sql", "How many?");
     suite(&place, "suite.jsonl", &[asked]);
+    let judges = format!("{}/config/llm_providers.yaml", env!("CARGO_MANIFEST_DIR"));
+    place.write("judges.yaml", &std::fs::read_to_string(judges).unwrap());
+    place.write("gavel.toml", "");
     let args = [
         "evaluate",
         "suite.jsonl",
         "--simulate",
         "--data-dir",
         "elsewhere",
+        "--config",
+        "gavel.toml",
+        "--llm-providers",
+        "judges.yaml",
         "--agent-command",
         "false",
         "--output",
@@ -355,10 +362,89 @@ fn the_command_that_is_printed_to_go_on_with_names_the_same_judge_and_place() {
     let words: Vec<&str> = command.unwrap().split_whitespace().collect();
     assert_eq!(
         words.join(" "),
-        "evaluate --resume run --simulate --data-dir elsewhere --retry-errors"
+        "evaluate --resume run --simulate --data-dir elsewhere --config gavel.toml --llm-providers judges.yaml --retry-errors"
     );
     // It does go on.
     place.run(&words).ends(3).says("1 of 1 items to run");
+}
+
+#[test]
+fn sql_that_cannot_be_read_misses_and_fails_the_gate() {
+    let place = Place::new();
+    let case =
+        |id: &str, sql: &str| json!({"id": id, "generated_sql": sql, "expected_tables": ["a"]});
+    let good = "SELECT x FROM a";
+    suite(&place, "good.jsonl", &[case("1", good), case("2", good)]);
+    suite(
+        &place,
+        "bad.jsonl",
+        &[case("1", good), case("2", "SELEC x")],
+    );
+    let evaluate = |suite: &str, out: &str, more: &[&str], code: i32| {
+        let args = ["evaluate", suite, "--simulate", "--output", out, "--json"];
+        place
+            .run(&[&args[..], &["--allow-simulated"], more].concat())
+            .ends(code)
+            .json()
+    };
+    drop(evaluate("good.jsonl", "good", &[], 0));
+    let bad = evaluate("bad.jsonl", "bad", &[], 1);
+    let figures = &bad["figures"];
+    assert_eq!(
+        (
+            &figures["scored"],
+            &figures["missed"],
+            &figures["incomplete"]
+        ),
+        (&json!(2), &json!(1), &json!(0)),
+        "{figures}"
+    );
+    assert_eq!(figures["pass_rate"], 0.5, "{figures}");
+    let gates = ["--max-errors", "2", "--min-pass-rate", "0.9"];
+    drop(evaluate("bad.jsonl", "gated", &gates, 1));
+    // Trying it again would end alike.
+    let again = [
+        "evaluate",
+        "--resume",
+        "bad",
+        "--simulate",
+        "--retry-errors",
+    ];
+    place.run(&again).says("0 of 2 items to run");
+    let junit = std::fs::read_to_string(place.path().join("bad/junit.xml")).unwrap();
+    assert!(
+        junit.contains("<failure") && !junit.contains("<error"),
+        "{junit}"
+    );
+}
+
+#[test]
+fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
+    let tokens = "somebody:read:reading ci:enqueue:scoring";
+    let place = with_shell(Place::new()).with("GAVEL_AUTH_TOKENS", tokens);
+    let up = ["up", "--bind", "127.0.0.1:0"];
+    let (service, url) = Running::start(&place, &up, "listening on");
+    suite(&place, "suite.jsonl", &[question("a", "sql", "How many?")]);
+    let run = |token: &str, out: &str| {
+        place.run(&[
+            "evaluate",
+            "suite.jsonl",
+            "--server",
+            &url,
+            "--token",
+            token,
+            "--agent-command",
+            "touch asked; false",
+            "--output",
+            out,
+        ])
+    };
+    drop(run("reading", "reader").ends(2).says("lacks the scope"));
+    assert!(!place.path().join("asked").exists(), "no agent was asked");
+    assert!(!place.path().join("reader").exists(), "no run was begun");
+    drop(run("scoring", "ci").ends(3));
+    assert!(place.path().join("asked").exists(), "its agent was asked");
+    assert_eq!(service.stop("-TERM"), Some(0));
 }
 
 #[test]

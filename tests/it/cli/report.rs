@@ -120,8 +120,12 @@ fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
         .says("broken.jsonl, line 1: it has neither the object gavel");
     place
         .run(&["report", "run-1", "--output", "none/out.csv"])
-        .ends(3)
-        .says("writing none/out.csv");
+        .ends(2)
+        .says("--output none/out.csv: there is no folder none; make its folder");
+    place
+        .run(&["report", "run-1", "--format", "csv", "--output", "empty"])
+        .ends(2)
+        .says("--output empty: is a folder");
 }
 
 #[test]

@@ -75,6 +75,25 @@ fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
 }
 
 #[test]
+fn a_case_that_fails_without_a_number_is_a_miss_and_nothing_to_try_again() {
+    let job = json!({"state": "succeeded", "result": {"total": null, "passed": false}});
+    let miss = item(case(Kind::SqlMetrics), &job);
+    assert_eq!(miss.outcome, Outcome::Scored);
+    assert_eq!((miss.total, miss.passed), (None, Some(false)));
+    let error = json!({"class": "transient", "message": "503"});
+    let job =
+        json!({"state": "failed", "error": error, "result": {"total": null, "passed": false}});
+    assert_eq!(
+        item(case(Kind::SqlMetrics), &job).outcome,
+        Outcome::Incomplete
+    );
+    // Nothing says that a query without its judge's part failed.
+    let job =
+        json!({"state": "succeeded", "result": {"total_score": null, "is_successful": false}});
+    assert_eq!(item(case(Kind::Query), &job).outcome, Outcome::Incomplete);
+}
+
+#[test]
 fn only_faults_of_the_payload_are_of_the_case() {
     let problem = |name: &str, pointer: &str| Problem {
         status: 422,

@@ -1,5 +1,6 @@
 //! A folder is written, torn and opened again. Runs nothing.
 
+use chrono::DateTime;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -48,7 +49,7 @@ fn item(item_no: u64, passed: Option<bool>) -> Item {
 fn a_folder_opens_as_it_was_closed_and_the_last_line_of_an_item_wins() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let folder = RunFolder::create(&path, header()).unwrap();
+    let folder = RunFolder::create(&path, &header()).unwrap();
     folder.keep(&item(1, None)).unwrap();
     folder.keep(&item(0, Some(false))).unwrap();
     folder.keep(&item(1, Some(true))).unwrap();
@@ -69,7 +70,7 @@ fn a_folder_opens_as_it_was_closed_and_the_last_line_of_an_item_wins() {
 fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let folder = RunFolder::create(&path, header()).unwrap();
+    let folder = RunFolder::create(&path, &header()).unwrap();
     folder.keep(&item(0, Some(true))).unwrap();
     drop(folder);
     let results = path.join(RESULTS);
@@ -89,7 +90,7 @@ fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
 fn a_broken_line_in_the_middle_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let folder = RunFolder::create(&path, header()).unwrap();
+    let folder = RunFolder::create(&path, &header()).unwrap();
     folder.keep(&item(0, Some(true))).unwrap();
     drop(folder);
     let results = path.join(RESULTS);
@@ -106,7 +107,7 @@ fn a_broken_line_in_the_middle_is_named() {
 fn one_process_is_at_a_run_at_a_time_and_a_full_folder_is_not_begun_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let folder = RunFolder::create(&path, header()).unwrap();
+    let folder = RunFolder::create(&path, &header()).unwrap();
     let second = RunFolder::open(&path).unwrap_err().to_string();
     assert!(
         second.contains("another process is at this run"),
@@ -114,7 +115,7 @@ fn one_process_is_at_a_run_at_a_time_and_a_full_folder_is_not_begun_again() {
     );
     drop(folder);
     assert!(RunFolder::open(&path).is_ok());
-    let again = RunFolder::create(&path, header()).unwrap_err().to_string();
+    let again = RunFolder::create(&path, &header()).unwrap_err().to_string();
     assert!(again.contains("--resume"), "{again}");
     let none = RunFolder::open(dir.path()).unwrap_err().to_string();
     assert!(none.contains("there is no run.json"), "{none}");
@@ -130,7 +131,7 @@ fn answers_are_found_again_and_failures_are_no_answers() {
         actual_results: json!([[1]]),
         ..AgentAnswer::default()
     };
-    let folder = RunFolder::create(&path, header()).unwrap();
+    let folder = RunFolder::create(&path, &header()).unwrap();
     folder
         .keep_answer(&question(0), Err("it timed out"))
         .unwrap();
@@ -151,9 +152,29 @@ fn answers_are_found_again_and_failures_are_no_answers() {
 #[test]
 fn runs_of_one_second_get_folders_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
-    let first = new_path(dir.path(), DateTime::UNIX_EPOCH);
-    assert!(first.ends_with("run-19700101T000000Z"), "{first:?}");
-    std::fs::create_dir(&first).unwrap();
-    let second = new_path(dir.path(), DateTime::UNIX_EPOCH);
-    assert!(second.ends_with("run-19700101T000000Z-2"), "{second:?}");
+    let root = dir.path().join("runs");
+    let names: BTreeSet<String> = std::thread::scope(|scope| {
+        let begin = || RunFolder::create_below(&root, &header()).unwrap();
+        let runs: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+        let runs = runs.into_iter().map(|run| run.join().unwrap());
+        let name = |run: RunFolder| run.path().file_name().unwrap().to_str().unwrap().to_owned();
+        runs.map(name).collect()
+    });
+    let numbered = (2..=8).map(|n| format!("run-19700101T000000Z-{n}"));
+    let expected: BTreeSet<String> = std::iter::once("run-19700101T000000Z".to_owned())
+        .chain(numbered)
+        .collect();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn of_two_runs_that_begin_in_one_folder_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let made: Vec<bool> = std::thread::scope(|scope| {
+        let begin = || RunFolder::create(&path, &header()).is_ok();
+        let runs: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert_eq!(made.iter().filter(|made| **made).count(), 1, "{made:?}");
 }
