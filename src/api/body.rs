@@ -231,6 +231,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiEr
             "the body must be a JSON object",
         ));
     }
+    if let Some(pointer) = super::twice::first(bytes) {
+        return Err(ApiError::fault(
+            refusal,
+            pointer,
+            "stands there twice: keep one",
+        ));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let pointer = match error.inner().classify() {

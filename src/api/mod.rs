@@ -57,6 +57,7 @@ mod session_filter;
 mod sessions;
 mod spending;
 mod spool;
+mod twice;
 mod wait;
 mod words;
 
@@ -90,8 +91,9 @@ pub use spending::{SpendingCap, SpendingCaps};
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]
 pub trait Health: Send + Sync {
-    /// What is degraded, one sentence each with its remedy; empty when all is well (Redis away, no judge configured, bad criteria file at reload ..).
-    async fn degraded(&self) -> Vec<String>;
+    /// What is degraded: the check's name (`scoring`, `judge`, `criteria`, `queue`) and a sentence with its remedy; empty when all is
+    /// well (Redis away, no judge configured, bad criteria file at reload ..).
+    async fn degraded(&self) -> Vec<(&'static str, String)>;
     /// Whether the process is stopping.
     fn draining(&self) -> bool;
 }

@@ -78,7 +78,7 @@ async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Res
     if degraded.is_empty() {
         checks.push(passed("services"));
     }
-    checks.extend(degraded.into_iter().map(|why| failed("services", why)));
+    checks.extend(degraded.into_iter().map(|(name, why)| failed(name, why)));
     let reasons: Vec<String> = checks
         .iter()
         .filter_map(|check| check.detail.clone())

@@ -144,6 +144,8 @@ pub(super) struct SessionScoreSummary {
     pub(super) simulated: bool,
     /// When it was made.
     pub(super) scored_at: DateTime<Utc>,
+    /// Who asked for it.
+    pub(super) scored_triggered_by: String,
 }
 
 /// A session's active job in short.
@@ -205,7 +207,14 @@ impl SessionItem {
             completed_at: session.completed_at,
             created_at: session.created_at,
             score: session.score.map(
-                |(score_id, total_score, criteria_hash, simulated, scored_at)| {
+                |(
+                    score_id,
+                    total_score,
+                    criteria_hash,
+                    simulated,
+                    scored_at,
+                    scored_triggered_by,
+                )| {
                     SessionScoreSummary {
                         score_id,
                         total_score,
@@ -214,6 +223,7 @@ impl SessionItem {
                         criteria_hash,
                         simulated,
                         scored_at,
+                        scored_triggered_by,
                     }
                 },
             ),

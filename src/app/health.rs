@@ -20,29 +20,31 @@ pub(super) struct ProcessHealth {
 
 #[async_trait]
 impl Health for ProcessHealth {
-    async fn degraded(&self) -> Vec<String> {
+    async fn degraded(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         let criteria = self.enqueue.current_criteria();
         if !criteria.enabled {
-            found.push("scoring is disabled: set SCORING_ENABLED=true and reload".to_owned());
+            let why = "scoring is disabled: set SCORING_ENABLED=true and reload";
+            found.push(("scoring", why.to_owned()));
         } else if let Err(problem) = self.enqueue.check_judge(&criteria.judge) {
-            found.push(problem.remedy);
+            found.push(("judge", problem.remedy));
         }
         if let Some(error) = &*self
             .bad_reload
             .read()
             .unwrap_or_else(PoisonError::into_inner)
         {
-            found.push(format!(
-                "the last reload of the criteria failed, the ones before stay: {error}"
-            ));
+            let why =
+                format!("the last reload of the criteria failed, the ones before stay: {error}");
+            found.push(("criteria", why));
         }
         if let Some(queue) = &self.queue
             && let Err(error) = queue.ping().await
         {
-            found.push(format!(
+            let why = format!(
                 "the queue is away, workers take due work from the database meanwhile: {error}"
-            ));
+            );
+            found.push(("queue", why));
         }
         found
     }

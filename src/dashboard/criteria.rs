@@ -13,6 +13,7 @@ use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Page, html};
 use super::site::Site;
+use super::system;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
 
@@ -108,6 +109,8 @@ impl Row {
 #[template(path = "criteria.html")]
 struct CriteriaPage {
     frame: Frame,
+    /// What is wrong with the files that are configured; the versions below are those that hold meanwhile.
+    faults: Vec<String>,
     rows: Vec<Row>,
 }
 
@@ -116,10 +119,12 @@ async fn versions(State(site): State<Site>, visitor: Visitor) -> Page {
         .door
         .get(&visitor.caller, "/api/v1/scoring/criteria")
         .await?;
+    let faults = system::faults(&site, &visitor, "criteria").await?;
     let now = site.about.clock.now();
     let current = current_of_sessions(&all.items);
     html(&CriteriaPage {
         frame: Frame::of(&site, visitor, "Criteria", "Criteria").await,
+        faults,
         rows: all
             .items
             .into_iter()

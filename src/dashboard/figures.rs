@@ -1,6 +1,6 @@
 //! Figures over scores, as the API's analytics answer them, made into charts and words. The overview and the insights share them.
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 use serde::Deserialize;
 
 use super::chart::{Bar, Chart, Line, bars, lines};
@@ -9,11 +9,18 @@ use super::words;
 /// Fewer scores than this say nothing: no chart is drawn of them.
 pub(super) const ENOUGH: i64 = 20;
 
+/// Asks for buckets of five points: each lies within one rating, whose colour it has.
+pub(super) const BY_RATING: (&str, &str) = ("points", "5");
+/// How many versions of the criteria have a line: as many as can be told apart.
+const LINES: usize = 4;
+
 /// How totals are spread.
 #[derive(Debug, Deserialize)]
 pub(super) struct Distribution {
     pub(super) scores: i64,
     pub(super) simulated: bool,
+    /// The criteria that all are of; `None`: any.
+    pub(super) criteria_hash: Option<String>,
     pub(super) mean: Option<f64>,
     pub(super) median: Option<f64>,
     pub(super) histogram: Vec<Bucket>,
@@ -45,7 +52,7 @@ pub(super) struct Trend {
 
 #[derive(Debug, Deserialize)]
 struct Point {
-    period: String,
+    period: NaiveDate,
     criteria_hash: String,
     scores: i64,
     mean: Option<f64>,
@@ -105,43 +112,43 @@ impl Distribution {
 }
 
 impl Trend {
-    /// A line of means for each version of the criteria.
-    pub(super) fn chart(&self) -> Option<Chart> {
+    /// A line of means for each version of the criteria, over every period from the first to the last, also those without a
+    /// score.
+    pub(super) fn chart(&self, current: Option<&str>) -> Option<Chart> {
         if self.scores < ENOUGH {
             return None;
         }
-        let mut days: Vec<String> = self.items.iter().map(|p| p.period.clone()).collect();
-        days.dedup();
-        let mut of: Vec<Line> = Vec::new();
+        let periods = periods(&self.items);
+        let mut of: Vec<(&str, Line)> = Vec::new();
         for point in &self.items {
-            let (Some(mean), Some(at)) = (point.mean, days.iter().position(|d| *d == point.period))
-            else {
+            let at = periods.iter().position(|day| *day == point.period);
+            let (Some(mean), Some(at)) = (point.mean, at) else {
                 continue;
             };
-            let name = words::short(&point.criteria_hash).to_owned();
-            match of.iter_mut().find(|line| line.name == name) {
-                Some(line) => line.points.push((at, mean)),
-                None => of.push(Line {
-                    name,
-                    points: vec![(at, mean)],
-                }),
+            let hash = point.criteria_hash.as_str();
+            match of.iter_mut().find(|(of, _)| *of == hash) {
+                Some((_, line)) => line.points.push((at, mean)),
+                None => {
+                    let mark = if current == Some(hash) {
+                        ", current"
+                    } else {
+                        ""
+                    };
+                    let line = Line {
+                        name: format!("{}{mark}", words::short(hash)),
+                        points: vec![(at, mean)],
+                    };
+                    of.push((hash, line));
+                }
             }
         }
-        let labels: Vec<String> = days.iter().map(|day| short_day(day)).collect();
-        let says = match (self.items.first(), self.items.last()) {
-            (Some(first), Some(last)) => format!(
-                "Mean total under {}: {:.1} ({}) at first, {:.1} ({}) at last.",
-                match of.len() {
-                    1 => "one version of the criteria".to_owned(),
-                    n => format!("{n} versions of the criteria"),
-                },
-                first.mean.unwrap_or_default(),
-                words::counted(first.scores, "score"),
-                last.mean.unwrap_or_default(),
-                words::counted(last.scores, "score"),
-            ),
-            _ => String::new(),
-        };
+        let versions = of.len();
+        // Those with the newest scores.
+        of.sort_by_key(|(_, line)| std::cmp::Reverse(line.points.last().map(|(at, _)| *at)));
+        of.truncate(LINES);
+        let says = self.says(of.first().map(|(hash, _)| *hash), versions);
+        let of: Vec<Line> = of.into_iter().map(|(_, line)| line).collect();
+        let labels: Vec<String> = periods.iter().map(|day| short_day(*day)).collect();
         Some(lines(
             "Mean total over time",
             says,
@@ -153,10 +160,58 @@ impl Trend {
     }
 }
 
-fn short_day(day: &str) -> String {
-    let date = day.get(..10).unwrap_or(day);
-    NaiveDate::parse_from_str(date, "%Y-%m-%d")
-        .map_or_else(|_| day.to_owned(), |date| date.format("%d %b").to_string())
+impl Trend {
+    /// What the lines show, of one version of the criteria: means of several aren't compared.
+    fn says(&self, newest: Option<&str>, versions: usize) -> String {
+        let Some(newest) = newest else {
+            return String::new();
+        };
+        let mut of = self
+            .items
+            .iter()
+            .filter(|point| point.criteria_hash == newest);
+        let first = of.next();
+        let last = of.next_back().or(first);
+        let told = |point: Option<&Point>| {
+            let mean = point.and_then(|point| point.mean).unwrap_or_default();
+            let scores = point.map_or(0, |point| point.scores);
+            format!("{mean:.1} ({})", words::counted(scores, "score"))
+        };
+        let others = match versions {
+            0 | 1 => String::new(),
+            n if n > LINES => format!(" Of {n} versions the {LINES} scored with last are drawn."),
+            n => format!(" {n} versions are drawn."),
+        };
+        format!(
+            "Mean total under criteria {}: {} at first, {} at last.{others}",
+            words::short(newest),
+            told(first),
+            told(last)
+        )
+    }
+}
+
+/// Every period from the first to the last: days, or months where all are first days of one.
+fn periods(items: &[Point]) -> Vec<NaiveDate> {
+    let (Some(first), Some(last)) = (
+        items.iter().map(|point| point.period).min(),
+        items.iter().map(|point| point.period).max(),
+    ) else {
+        return Vec::new();
+    };
+    let monthly = first != last && items.iter().all(|point| point.period.day() == 1);
+    let next = |day: &NaiveDate| {
+        let next = match monthly {
+            true => day.checked_add_months(Months::new(1)),
+            false => day.succ_opt(),
+        };
+        next.filter(|day| *day <= last)
+    };
+    std::iter::successors(Some(first), next).collect()
+}
+
+fn short_day(day: NaiveDate) -> String {
+    day.format("%-d %b").to_string()
 }
 
 /// A share as a percentage.
@@ -175,4 +230,89 @@ pub(super) fn days_ago(now: DateTime<Utc>, days: i64) -> String {
         .checked_sub_signed(chrono::Duration::days(days))
         .unwrap_or(now);
     then.format("%Y-%m-%dT00:00:00Z").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn distribution(histogram: serde_json::Value) -> Distribution {
+        let body = json!({
+            "scores": 40, "simulated": false, "criteria_hash": null, "mean": 70.0, "median": 72.0, "histogram": histogram,
+            "coverage": {"sessions": 40, "share": 1.0}, "warnings": [],
+        });
+        serde_json::from_value(body).unwrap()
+    }
+
+    #[test]
+    fn a_bar_has_the_rating_of_every_total_in_it() {
+        let bucket = |from: u8, to: u8| json!({"from": from, "to": to, "scores": 20});
+        let page = |chart: Chart| askama::Template::render(&chart).unwrap();
+        let found = distribution(json!([bucket(40, 44), bucket(45, 49), bucket(75, 79)]));
+        let page = page(found.chart().unwrap());
+        let colours: Vec<&str> = page
+            .split("class=\"bar ")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        assert_eq!(colours, ["rating-failed", "rating-weak", "rating-good"]);
+        for from in (0..=95).step_by(5) {
+            let to = if from == 95 { 100 } else { from + 4 };
+            assert_eq!(words::rating(from), words::rating(to), "{from}-{to}");
+        }
+    }
+
+    fn trend(items: &[(&str, &str, f64)]) -> Trend {
+        let items: Vec<_> = items
+            .iter()
+            .map(|(period, hash, mean)| {
+                json!({"period": period, "criteria_hash": hash, "scores": 10, "mean": mean})
+            })
+            .collect();
+        serde_json::from_value(json!({"scores": 40, "items": items})).unwrap()
+    }
+
+    #[test]
+    fn days_without_scores_keep_their_place_and_months_are_months() {
+        let days = trend(&[("2026-11-10", "a", 1.0), ("2026-11-13", "a", 2.0)]);
+        let found: Vec<String> = periods(&days.items)
+            .iter()
+            .map(|day| short_day(*day))
+            .collect();
+        assert_eq!(found, ["10 Nov", "11 Nov", "12 Nov", "13 Nov"]);
+        let months = trend(&[("2026-01-01", "a", 1.0), ("2026-04-01", "a", 2.0)]);
+        assert_eq!(periods(&months.items).len(), 4);
+        assert!(periods(&[]).is_empty());
+    }
+
+    #[test]
+    fn one_version_is_compared_with_itself_and_the_current_one_is_marked() {
+        let found = trend(&[
+            ("2026-11-10", "aaaaaaaaaa", 60.0),
+            ("2026-11-11", "bbbbbbbbbb", 30.0),
+            ("2026-11-12", "bbbbbbbbbb", 50.0),
+        ]);
+        let chart = found.chart(Some("bbbbbbbbbb")).unwrap();
+        let page = askama::Template::render(&chart).unwrap();
+        assert!(
+            page.contains(
+                "30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn."
+            ),
+            "{page}"
+        );
+        assert!(page.contains(", current"), "{page}");
+        let many: Vec<(String, f64)> = (0..6).map(|n| (format!("{n}").repeat(10), 50.0)).collect();
+        let many: Vec<_> = many
+            .iter()
+            .map(|(hash, mean)| ("2026-11-10", hash.as_str(), *mean))
+            .collect();
+        let chart = trend(&many).chart(None).unwrap();
+        let page = askama::Template::render(&chart).unwrap();
+        assert!(
+            page.contains("Of 6 versions the 4 scored with last are drawn."),
+            "{page}"
+        );
+        assert!(page.contains("of-3") && !page.contains("of-4"), "{page}");
+    }
 }

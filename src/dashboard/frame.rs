@@ -107,7 +107,7 @@ pub(super) struct Strip {
     /// Whether sessions are scored by a simulated judge.
     pub(super) simulated: bool,
     /// Whether there is work and nobody who does it.
-    pub(super) deserted: bool,
+    pub(super) deserted: Option<i64>,
     /// Why there are no figures.
     pub(super) fault: Option<String>,
 }
@@ -152,7 +152,7 @@ impl Strip {
             },
             paused: queue.paused,
             simulated: judges.iter().any(scores_sessions),
-            deserted: alive == 0 && to_do > 0,
+            deserted: (alive == 0).then_some(to_do),
             fault: None,
         }
     }

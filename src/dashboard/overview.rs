@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -10,8 +11,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::chart::Chart;
-use super::figures::{Distribution, Trend, days_ago, percent};
-use super::form::Form;
+use super::figures::{BY_RATING, Distribution, Trend, days_ago, percent};
+use super::form::{Form, query};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
 use super::site::Site;
@@ -74,10 +75,15 @@ struct BatchLine {
 #[template(path = "overview.html")]
 struct Overview {
     frame: Frame,
+    /// Where this page was asked for: `http://host:port`.
+    here: String,
     /// An id for a first session of one's own.
     new_id: Uuid,
     sessions: i64,
+    /// The share of them with a score, whatever the criteria.
     scored: String,
+    /// The share with one under the current criteria, which the figures beside it are of.
+    current: String,
     mean: String,
     distribution: Option<Chart>,
     scores: i64,
@@ -86,14 +92,20 @@ struct Overview {
     batches: Vec<BatchLine>,
 }
 
-async fn overview(State(site): State<Site>, visitor: Visitor) -> Page {
+async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap) -> Page {
     let (door, caller) = (&site.door, &visitor.caller);
     let now = site.about.clock.now();
     let trend = format!("/api/v1/analytics/trend?from={}", days_ago(now, TREND_DAYS));
     let batches = format!("/api/v1/batches?limit={SHOWN}");
-    let (mut troubles, distribution, trend, batches) = tokio::try_join!(
+    let spread = format!("/api/v1/analytics/distribution{}", query(&[BY_RATING]));
+    let ever = format!(
+        "/api/v1/analytics/distribution{}",
+        query(&[("criteria", "any")])
+    );
+    let (mut troubles, distribution, ever, trend, batches) = tokio::try_join!(
         troubles::now(&site, &visitor),
-        fault(door.get::<Distribution>(caller, "/api/v1/analytics/distribution")),
+        fault(door.get::<Distribution>(caller, &spread)),
+        fault(door.get::<Distribution>(caller, &ever)),
         fault(door.get::<Trend>(caller, &trend)),
         fault(door.get::<Batches>(caller, &batches)),
     )?;
@@ -106,16 +118,29 @@ async fn overview(State(site): State<Site>, visitor: Visitor) -> Page {
         ),
         to: format!("/batches/{}", batch.batch_id),
     }));
+    let outdated = ever.scores.saturating_sub(distribution.scores);
+    if outdated > 0 && ever.simulated == distribution.simulated {
+        troubles.push(Trouble {
+            text: format!(
+                "{} of other criteria than the current ones: means and charts here leave {} out.",
+                words::counted(outdated, "score"),
+                if outdated == 1 { "it" } else { "them" }
+            ),
+            to: "/rescore?criteria=not_current".to_owned(),
+        });
+    }
     html(&Overview {
+        here: here(&headers),
         new_id: Uuid::new_v4(),
         sessions: distribution.coverage.sessions,
-        scored: percent(distribution.coverage.share),
+        scored: percent(ever.coverage.share),
+        current: percent(distribution.coverage.share),
         mean: distribution
             .mean
             .map_or_else(|| "–".to_owned(), |mean| format!("{mean:.1}")),
         scores: distribution.scores,
         distribution: distribution.chart(),
-        trend: trend.chart(),
+        trend: trend.chart(distribution.criteria_hash.as_deref()),
         batches: batches
             .items
             .into_iter()
@@ -124,6 +149,18 @@ async fn overview(State(site): State<Site>, visitor: Visitor) -> Page {
         frame: Frame::of(&site, visitor, "", "Overview").await,
         troubles,
     })
+}
+
+/// The address of this service as the browser knows it. Behind a proxy that ends TLS it is `https`.
+fn here(headers: &HeaderMap) -> String {
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    let scheme = match text("x-forwarded-proto") {
+        Some("https") => "https",
+        Some(_) | None => "http",
+    };
+    let strange = |c: char| !(c.is_ascii_alphanumeric() || ".-:[]".contains(c));
+    let host = text("host").filter(|host| !host.is_empty() && !host.contains(strange));
+    format!("{scheme}://{}", host.unwrap_or("localhost:8080"))
 }
 
 /// A look whose problem is the page's.

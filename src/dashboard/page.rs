@@ -155,11 +155,13 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
 
 fn sign_in(asked: &Asked) -> Response {
     let next = if asked.method == Method::GET {
-        asked.target.as_str()
+        Some(asked.target.clone())
     } else {
-        ""
+        // A form: its page is where it came from.
+        from_here(asked)
     };
-    let to = format!("/sign-in{}", query(&[("next", next)]));
+    let next = next.unwrap_or_default();
+    let to = format!("/sign-in{}", query(&[("next", next.as_str())]));
     go(false, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
 }
 
@@ -195,10 +197,26 @@ fn faults(problem: &Problem) -> Vec<(&str, &str)> {
 
 /// The page that the person came from, if it is one of ours.
 fn back(asked: &Asked) -> String {
-    let referer = asked.headers.get(header::REFERER);
-    let path = referer
-        .and_then(|from| from.to_str().ok()?.parse::<axum::http::Uri>().ok())
-        .and_then(|from| from.path_and_query().map(ToString::to_string))
-        .filter(|path| super::form::is_ours(path) && *path != asked.target);
-    path.unwrap_or_else(|| "/".to_owned())
+    referer(asked)
+        .and_then(|from| path_of(&from))
+        .filter(|path| *path != asked.target)
+        .unwrap_or_else(|| "/".to_owned())
+}
+
+/// The page of this host that a request came from.
+fn from_here(asked: &Asked) -> Option<String> {
+    let host = asked.headers.get(header::HOST)?.to_str().ok()?;
+    let from = referer(asked)?;
+    let same = from.authority().is_some_and(|from| from.as_str() == host);
+    path_of(&from).filter(|_| same)
+}
+
+fn referer(asked: &Asked) -> Option<axum::http::Uri> {
+    let referer = asked.headers.get(header::REFERER)?;
+    referer.to_str().ok()?.parse().ok()
+}
+
+fn path_of(uri: &axum::http::Uri) -> Option<String> {
+    let path = uri.path_and_query()?.to_string();
+    super::form::is_ours(&path).then_some(path)
 }

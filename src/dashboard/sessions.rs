@@ -54,6 +54,7 @@ pub(super) struct Summary {
     pub(super) is_current_criteria: bool,
     pub(super) simulated: bool,
     pub(super) scored_at: DateTime<Utc>,
+    pub(super) scored_triggered_by: String,
 }
 
 /// An active job in short.

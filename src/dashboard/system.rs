@@ -7,7 +7,7 @@ use axum::routing::get;
 use serde::Deserialize;
 
 use super::frame::Frame;
-use super::page::{Page, html};
+use super::page::{Fault, Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
 
@@ -27,6 +27,23 @@ struct Check {
     name: String,
     ok: bool,
     detail: Option<String>,
+}
+
+/// What a check says that isn't passed, in the words of the service.
+pub(super) async fn faults(
+    site: &Site,
+    visitor: &Visitor,
+    check: &str,
+) -> Result<Vec<String>, Fault> {
+    let ready: Readiness = site
+        .door
+        .get(&visitor.caller, "/readyz?verbose=true")
+        .await?;
+    let checks = ready.checks.unwrap_or_default().into_iter();
+    let failed = checks.filter(|found| !found.ok && found.name == check);
+    Ok(failed
+        .map(|found| found.detail.unwrap_or_default())
+        .collect())
 }
 
 #[derive(Template)]

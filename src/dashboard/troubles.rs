@@ -6,6 +6,7 @@ use futures::future::try_join_all;
 use serde::Deserialize;
 
 use super::form::segment;
+use super::machinery;
 use super::page::Fault;
 use super::session::JobError;
 use super::sessions::Item;
@@ -67,9 +68,10 @@ struct Job {
 pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, Fault> {
     let (door, caller) = (&site.door, &visitor.caller);
     let failed = format!("/api/v1/sessions?scored=failed&limit={SESSIONS}");
-    let (ready, judges, failed) = tokio::try_join!(
+    let (ready, judges, gates, failed) = tokio::try_join!(
         door.get::<Readiness>(caller, "/readyz"),
         door.get::<Judges>(caller, "/api/v1/judges"),
+        machinery::judges(door, caller),
         door.get::<Sessions>(caller, &failed),
     )?;
     let reasons = ready.reasons.into_iter();
@@ -81,6 +83,21 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
     for judge in &judges.items {
         if let Some(brake) = &judge.brake {
             troubles.push(stopped(&format!("Judge {}", judge.name), brake, now));
+        }
+    }
+    // What calls say of those that nobody has stopped.
+    for judge in gates.iter().filter(|judge| judge.brake.is_none()) {
+        let found = judge.stopped().or_else(|| judge.failing());
+        if let Some((name, why)) = found.filter(|_| judge.configured) {
+            let why = why.replace('_', " ");
+            let until = judge.gates.iter().filter_map(|gate| gate.until).max();
+            let again = until.map_or_else(String::new, |at| {
+                format!(
+                    " It is asked again by itself at {} UTC.",
+                    at.format("%H:%M:%S")
+                )
+            });
+            troubles.push(trouble(format!("Judge {name}: {why}.{again}"), "/queue"));
         }
     }
     let looks = failed

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
+pub use self::plan::FAULTS;
 use self::plan::{Plan, Ready};
 use super::{Enqueue, EnqueueError, NewId};
 use crate::events::{Event, EventType};

@@ -146,14 +146,18 @@ impl Component {
         found.as_f64().or_else(|| found.get("score")?.as_f64())
     }
 
-    /// What it adds to a mean: its score, unless that stands for an error.
+    /// What it adds to a mean: its score, unless that stands for an error. Of a query whose execution failed the score is a
+    /// real 0, which its total holds too.
     pub(super) fn counted(&self, item: &Item) -> Option<f64> {
+        let score = self.score(item).filter(|score| score.is_finite());
+        if item.kind == Kind::Query {
+            return score;
+        }
         let is_error = self
             .of(item)?
             .get("error")
             .is_some_and(|error| !error.is_null());
-        self.score(item)
-            .filter(|score| !is_error && score.is_finite())
+        score.filter(|_| !is_error)
     }
 
     /// What was said of it.

@@ -32,6 +32,8 @@ pub struct Part {
     pub title: &'static str,
     /// What it is worth, 0-1 (of a session 0-100); `None`: it failed or wasn't run.
     pub score: Option<f64>,
+    /// What it adds to a mean: its score, unless that stands for an error of the rules' (an error is left out of means).
+    pub counted: Option<f64>,
     /// What was said of it, or why it has no score.
     pub words: Option<String>,
 }
@@ -72,6 +74,7 @@ pub fn parts(item: &Item) -> impl Iterator<Item = Part> {
         name: part.name,
         title: part.title,
         score: part.score(item),
+        counted: part.counted(item),
         words: part.words(item).map(str::to_owned),
     })
 }

@@ -38,8 +38,8 @@ pub struct SessionSummary {
     pub completed_at: Option<DateTime<Utc>>,
     /// When gavel first saw it.
     pub created_at: DateTime<Utc>,
-    /// The current score: id, total, criteria hash, simulated, when.
-    pub score: Option<(Uuid, u8, String, bool, DateTime<Utc>)>,
+    /// The current score: id, total, criteria hash, simulated, when, who asked for it.
+    pub score: Option<(Uuid, u8, String, bool, DateTime<Utc>, String)>,
     /// The active job's id and state.
     pub active_job: Option<(JobId, JobState)>,
 }
@@ -360,6 +360,7 @@ impl Store {
 /// active jobs would walk through all of them for each session.
 pub(super) const LINE: &str = "s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
     s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
+    (select x.scored_triggered_by from session_scores x where x.score_id = c.score_id) as scored_triggered_by,
     (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
         and a.finished_at is null and a.purpose = 'score') as active_id,
     (select a.state from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
@@ -392,6 +393,7 @@ fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
             row.get("criteria_hash")?,
             row.get("simulated")?,
             row.get("scored_at")?,
+            row.get("scored_triggered_by")?,
         )),
     };
     let active_job = match row.get::<Option<Uuid>>("active_id")? {

@@ -165,6 +165,9 @@ impl ApiError {
 const STALE_FORM: &str =
     "the form was made before this browser lost or changed its cookie, and nothing was done";
 
+/// How many faults of a file are told.
+const MOST_TOLD: usize = crate::enqueue::FAULTS;
+
 fn media_type(declared: Option<&str>) -> String {
     match declared {
         Some(declared) => format!(
@@ -178,6 +181,10 @@ fn invalid(faults: &[Fault]) -> String {
     match faults {
         [one] if one.pointer.is_empty() => one.message.clone(),
         [one] => format!("{}: {}", one.pointer, one.message),
+        // Reading a file ends after so many.
+        many if many.len() >= MOST_TOLD => {
+            format!("the first {} faults are told; see errors", many.len())
+        }
         many => format!("{} faults; see errors", many.len()),
     }
 }

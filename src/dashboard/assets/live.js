@@ -3,7 +3,7 @@
 // says so. A tab that nobody sees asks for what its title says alone.
 (function () {
   "use strict";
-  var POLL_MS = 10000, BEAT_MS = 30000, GATHER_MS = 250, OPENING_MS = 1500, ANSWER_MS = 15000, RETRY_MS = 2000, RETRY_MOST_MS = 30000, SAID_MS = 8000;
+  var POLL_MS = 10000, BEAT_MS = 10000, GATHER_MS = 250, OPENING_MS = 1500, ANSWER_MS = 15000, RETRY_MS = 2000, RETRY_MOST_MS = 30000, SAID_MS = 8000;
   var channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null, fields = "input,textarea,select";
   var leader = false, streamed = false, opened = false, source = null, lastId = remembered();
   // What to ask for, by its element's id; what an event was about since its last answer; who asks, since when; who was refused; who
@@ -341,8 +341,9 @@
   // What happened between the drawing of this page and its first listening was told to nobody here.
   setTimeout(function () { if (!opened) { all(); } }, OPENING_MS);
   setInterval(function () { if (!streamed && !document.hidden) { heard(null); } }, POLL_MS);
-  // A worker that dies tells nobody, nor does a session that is stored: how the service does is asked for now and then.
-  setInterval(function () { if (streamed && !document.hidden) { want(every('[data-live="any"]')); } }, BEAT_MS);
+  // A worker that dies tells nobody, nor does a judge's call that failed and is made again, nor a session that is stored: how
+  // the service does, and what moves, is asked for now and then.
+  setInterval(function () { if (streamed && !document.hidden) { want(every('[data-live="any"],[data-live][data-moving]')); } }, BEAT_MS);
   document.addEventListener("visibilitychange", function () { if (!document.hidden) { want(every('[data-live="any"]')); } });
   document.addEventListener("focusout", function () { plan(GATHER_MS); });
   document.addEventListener("input", function () { plan(GATHER_MS); });

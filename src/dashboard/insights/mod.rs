@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::chart::Chart;
-use super::figures::{Distribution, Name, Names, Trend, days_ago, percent};
+use super::figures::{BY_RATING, Distribution, Name, Names, Trend, days_ago, percent};
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
@@ -46,6 +46,14 @@ struct Choice {
 }
 
 impl Choice {
+    /// Whatever isn't chosen is any: all figures of the page are of the same scores.
+    fn criteria(&self) -> &str {
+        match self.criteria.as_str() {
+            "" => "any",
+            chosen => chosen,
+        }
+    }
+
     fn days(&self) -> i64 {
         let days = self.days.parse().unwrap_or(90);
         if matches!(days, 14 | 30 | 90 | 365) {
@@ -104,22 +112,19 @@ impl Figures {
         let (door, caller, days) = (&site.door, &visitor.caller, choice.days());
         let from = days_ago(site.about.clock.now(), days);
         let asked = |route: &str, more: &[(&str, &str)]| {
-            let mut pairs = vec![
-                ("from", from.as_str()),
-                ("criteria", choice.criteria.as_str()),
-            ];
+            let mut pairs = vec![("from", from.as_str()), ("criteria", choice.criteria())];
             pairs.extend_from_slice(more);
             format!("/api/v1/analytics/{route}{}", query(&pairs))
         };
         let limit = [("limit", NAMES)];
         let every = [("every", if days > 100 { "month" } else { "day" })];
-        let (distribution, trend) = (asked("distribution", &[]), asked("trend", &every));
+        let (distribution, trend) = (asked("distribution", &[BY_RATING]), asked("trend", &every));
         let (missing, approaches) = (asked("missing-tools", &limit), asked("approaches", &limit));
         let day = from.get(..10).unwrap_or(&from);
         let costs = format!("/api/v1/analytics/costs?from={day}");
         let suites = format!("/api/v1/analytics/costs/batches?from={day}&limit={SUITES}");
         let latency = format!("/api/v1/analytics/latency?from={day}");
-        let criteria = match choice.criteria.as_str() {
+        let criteria = match choice.criteria() {
             "any" => "",
             named => named,
         };
@@ -167,6 +172,7 @@ async fn insights(
         agreement,
     } = figures;
     let calibration = Calibration::read(&site, &visitor, choice.suite.trim()).await?;
+    let current = distribution.criteria_hash.clone();
     let total = &costs.total;
     html(&Insights {
         frame: Frame::of(&site, visitor, "Insights", "Insights").await,
@@ -174,7 +180,7 @@ async fn insights(
         scores: distribution.scores,
         distribution: distribution.chart(),
         warnings: distribution.warnings,
-        trend: trend.chart(),
+        trend: trend.chart(current.as_deref()),
         missing: frequent(missing.items, |name| {
             format!("/sessions{}", query(&[("missing_tool", name)]))
         }),

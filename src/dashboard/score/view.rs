@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -83,6 +84,12 @@ struct Usage {
     cost_usd: Option<f64>,
 }
 
+/// The job that a score came of.
+#[derive(Debug, Deserialize)]
+struct Job {
+    calls: Option<Vec<IgnoredAny>>,
+}
+
 #[derive(Debug, Deserialize)]
 struct Criteria {
     content: Option<Value>,
@@ -121,6 +128,8 @@ pub(in super::super) struct Score {
     pub(in super::super) aside: &'static str,
     pub(in super::super) tokens: String,
     pub(in super::super) cost: String,
+    /// How many calls of the judge it took; `None`: none is kept.
+    pub(in super::super) calls: Option<usize>,
     pub(in super::super) opinions: Vec<Opinion>,
     pub(in super::super) may_rate: bool,
     /// What was said before by the person who looks: another rating takes its place.
@@ -161,6 +170,7 @@ impl Score {
                 words::grouped(usage.tokens_out)
             ),
             cost: words::usd(usage.cost_usd),
+            calls: None,
             parts: answer
                 .score_breakdown
                 .into_iter()
@@ -229,13 +239,17 @@ impl Score {
     ) -> Result<Self, Fault> {
         let criteria = format!("/api/v1/scoring/criteria/{}", answer.criteria_hash);
         let ratings = format!("/api/v1/scores/{}/ratings", answer.score_id);
-        let (criteria, ratings, elsewhere) = tokio::try_join!(
+        let job = format!("/api/v1/jobs/{}?calls=true", answer.job_id);
+        let (job, criteria, ratings, elsewhere) = tokio::try_join!(
+            site.door.find::<Job>(&visitor.caller, &job),
             site.door.find::<Criteria>(&visitor.caller, &criteria),
             site.door.get::<Ratings>(&visitor.caller, &ratings),
             missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
         )?;
         let now = site.about.clock.now();
         let mut score = Self::of(answer, now);
+        let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
+        score.calls = calls.filter(|calls| *calls > 0);
         missing_tools::tell(&mut score.missing_tools, &elsewhere);
         let maxima = criteria.and_then(|criteria| criteria.content);
         let maxima = maxima

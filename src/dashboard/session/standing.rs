@@ -18,10 +18,27 @@ use super::Session;
 pub(super) struct Job {
     pub(super) job_id: Uuid,
     pub(super) state: String,
-    pub(super) retries: i32,
+    retries: i32,
     pub(super) judge: Option<String>,
     pub(super) wait: Option<Wait>,
     pub(super) error: Option<JobError>,
+    /// The judge's calls so far, where they were asked for.
+    calls: Option<Vec<Call>>,
+}
+
+/// A judge's call, as far as it counts.
+#[derive(Debug, Clone, Deserialize)]
+struct Call {
+    error: Option<String>,
+}
+
+impl Job {
+    /// Which try is being made, from 1: a worker tries a call again by itself before the job is put back.
+    fn attempt(&self) -> usize {
+        let calls = self.calls.iter().flatten();
+        let failed = calls.filter(|call| call.error.is_some()).count();
+        failed.max(usize::try_from(self.retries).unwrap_or(0)) + 1
+    }
 }
 
 /// Why a job failed.
@@ -108,9 +125,13 @@ impl Standing {
             )
             .await?;
         let mut job = newest.items.into_iter().next();
-        // Only by itself a job is told its place in line.
-        if let Some(queued) = job.as_ref().filter(|job| job.state == "queued") {
-            let path = format!("/api/v1/jobs/{}", queued.job_id);
+        // Only by itself a job is told its place in line, and what came of the calls that it has made.
+        let alone = job.as_ref().and_then(|job| match job.state.as_str() {
+            "queued" => Some(format!("/api/v1/jobs/{}", job.job_id)),
+            "running" => Some(format!("/api/v1/jobs/{}?calls=true", job.job_id)),
+            _ => None,
+        });
+        if let Some(path) = alone {
             job = site.door.find(&visitor.caller, &path).await?;
         }
         let now = site.about.clock.now();

@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// How many chunks are read ahead.
 const AHEAD: usize = 2;
 /// How many faults are told at once.
-const FAULTS: usize = 20;
+pub const FAULTS: usize = 20;
 
 /// The payload of kind `session`.
 #[derive(Debug, Deserialize)]
@@ -278,24 +278,45 @@ fn troubles_of(
     vec![fault(None, error.to_string())]
 }
 
-/// Sessions that an earlier item names too.
-fn twice_named(items: &[Ready], lines: &mut HashMap<Uuid, u64>) -> Vec<ItemFault> {
+/// Items that bear the name of an earlier one: two scores of one session would overtake each other, and two cases of one name could
+/// not be told apart where batches are compared.
+fn twice_named(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFault> {
     let mut faults = Vec::new();
     for item in items {
-        let Some(session_id) = item.job.subject_id else {
+        let Some((field, name)) = name_of(&item.job) else {
             continue;
         };
-        if let Some(first) = lines.get(&session_id) {
+        if let Some(first) = lines.get(&name) {
             faults.push(ItemFault {
                 line: Some(item.line),
-                field: Some("session_id".to_owned()),
-                message: format!("names the session of row {first} again"),
+                field: Some(field.to_owned()),
+                message: match item.job.kind {
+                    Kind::Session => format!("names the session of row {first} again"),
+                    Kind::Query | Kind::Qas | Kind::SqlMetrics => {
+                        format!("is the name of row {first} too: give each its own, or none")
+                    }
+                },
             });
         } else {
-            lines.insert(session_id, item.line);
+            lines.insert(name, item.line);
         }
     }
     faults
+}
+
+/// The field that names an item, and its name; `None` for a case without one. A number counts as its digits.
+fn name_of(job: &NewJob) -> Option<(&'static str, String)> {
+    let field = match job.kind {
+        Kind::Session => return Some(("session_id", job.subject_id?.to_string())),
+        Kind::Qas => "test_id",
+        Kind::Query | Kind::SqlMetrics => "id",
+    };
+    let name = match job.payload.get(field)? {
+        Value::String(name) => name.trim().to_owned(),
+        Value::Number(name) => name.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    };
+    (!name.is_empty()).then_some((field, name))
 }
 
 /// The reader's end; a reader that panicked has read nothing to its end.

@@ -286,6 +286,15 @@ pub(super) fn named_rows(value: &Value) -> Option<(Vec<String>, &Value)> {
 /// Whether an answer is an error rather than an answer: the case's own error, an object that holds an `error` and nothing else, or a text that
 /// begins as errors do.
 pub(super) fn is_error(value: &Value, error: Option<&str>) -> bool {
+    let opened = opened(value);
+    let mut value = opened.as_ref();
+    // A list of one is read as that one everywhere else.
+    for _ in 0..WRAPPINGS {
+        let Some([one]) = value.as_array().map(Vec::as_slice) else {
+            break;
+        };
+        value = one;
+    }
     match value {
         Value::Object(members) => members.len() == 1 && members.contains_key("error"),
         Value::String(text) => {
@@ -422,6 +431,10 @@ mod tests {
         }
         assert!(is_error(&json!({ "error": "x" }), None));
         assert!(!is_error(&json!({ "error": "x", "n": 1 }), None));
+        assert!(is_error(&json!("{\"error\": \"no such table\"}"), None));
+        assert!(is_error(&json!(["Error: no such table"]), None));
+        assert!(is_error(&json!([[{ "error": "x" }]]), None));
+        assert!(!is_error(&json!(["Error: one", "Error: two"]), None));
         assert!(is_error(&json!(" timed out "), Some("timed out")));
     }
 

@@ -6,7 +6,8 @@
 pub mod kql;
 mod literal;
 pub mod sql;
-pub mod text;
+#[cfg(test)]
+mod text;
 
 use serde::{Deserialize, Serialize};
 

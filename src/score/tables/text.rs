@@ -1,71 +1,65 @@
-//! Two queries that are one but for what nobody reads: white space, comments, semicolons at the end; in SQL the case of keywords.
+//! Tests of what makes two queries one: they differ in what nobody reads, which is white space, comments, semicolons at the end, and in
+//! SQL the case of keywords.
 
 use super::{Language, kql, sql};
 
-/// Whether two queries are identical but for that. Strings and names are compared as they are written; where it isn't certain what an
-/// engine reads, the answer is no.
-pub fn identical(one: &str, other: &str, language: Language) -> bool {
+fn identical(one: &str, other: &str, language: Language) -> bool {
     match language {
         Language::Kql => kql::are_identical(one, other),
         Language::Sql => sql::are_identical(one, other, sql::Dialect::Generic),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn white_space_and_comments_do_not_tell_two_queries_apart() {
-        let same = [
-            (Language::Kql, "T|where a==1", "T // all\n| where  a == 1 ;"),
-            (
-                Language::Kql,
-                "T | where a == \"x // y\"",
-                "T\u{a0}|\u{200b}where a==\"x // y\"",
-            ),
-            (
-                Language::Sql,
-                "select a,b from t",
-                "select a , b -- two\nfrom /* the */ t;",
-            ),
-            (Language::Sql, "select 'it''s'", "select\n'it''s' ;;"),
-            (Language::Sql, "select a+b", "select a + /* and */ b"),
-            (Language::Sql, "select a from t", "SELECT a FROM t"),
-        ];
-        for (language, one, other) in same {
-            assert!(identical(one, other, language), "{one} / {other}");
-        }
+#[test]
+fn white_space_and_comments_do_not_tell_two_queries_apart() {
+    let same = [
+        (Language::Kql, "T|where a==1", "T // all\n| where  a == 1 ;"),
+        (
+            Language::Kql,
+            "T | where a == \"x // y\"",
+            "T\u{a0}|\u{200b}where a==\"x // y\"",
+        ),
+        (
+            Language::Sql,
+            "select a,b from t",
+            "select a , b -- two\nfrom /* the */ t;",
+        ),
+        (Language::Sql, "select 'it''s'", "select\n'it''s' ;;"),
+        (Language::Sql, "select a+b", "select a + /* and */ b"),
+        (Language::Sql, "select a from t", "SELECT a FROM t"),
+    ];
+    for (language, one, other) in same {
+        assert!(identical(one, other, language), "{one} / {other}");
     }
+}
 
-    #[test]
-    fn what_stands_in_strings_and_makes_tokens_tells_them_apart() {
-        let apart = [
-            (
-                Language::Kql,
-                "T | where a == 'x y'",
-                "T | where a == 'x  y'",
-            ),
-            (
-                Language::Kql,
-                "T | where a == '//1'",
-                "T | where a == '//2'",
-            ),
-            (Language::Kql, "T | take 1 d", "T | take 1d"),
-            (Language::Kql, "T )", "T"),
-            (Language::Sql, "select 'a b'", "select 'a  b'"),
-            (Language::Sql, "select '--a'", "select '--b'"),
-            (Language::Sql, "select 'it\\'s  a'", "select 'it\\'s a'"),
-            (Language::Sql, "select $q$ a  b $q$", "select $q$ a b $q$"),
-            (Language::Sql, "select \"a  b\"", "select \"a b\""),
-            (Language::Sql, "select a > = b", "select a >= b"),
-            (Language::Sql, "select 'a' 'b'", "select 'a''b'"),
-            (Language::Sql, "select /*+ full(t) */ 1", "select 1"),
-            (Language::Sql, "select N'x'", "select N 'x'"),
-            (Language::Kql, "t | take 1", "T | take 1"),
-        ];
-        for (language, one, other) in apart {
-            assert!(!identical(one, other, language), "{one} / {other}");
-        }
+#[test]
+fn what_stands_in_strings_and_makes_tokens_tells_them_apart() {
+    let apart = [
+        (
+            Language::Kql,
+            "T | where a == 'x y'",
+            "T | where a == 'x  y'",
+        ),
+        (
+            Language::Kql,
+            "T | where a == '//1'",
+            "T | where a == '//2'",
+        ),
+        (Language::Kql, "T | take 1 d", "T | take 1d"),
+        (Language::Kql, "T )", "T"),
+        (Language::Sql, "select 'a b'", "select 'a  b'"),
+        (Language::Sql, "select '--a'", "select '--b'"),
+        (Language::Sql, "select 'it\\'s  a'", "select 'it\\'s a'"),
+        (Language::Sql, "select $q$ a  b $q$", "select $q$ a b $q$"),
+        (Language::Sql, "select \"a  b\"", "select \"a b\""),
+        (Language::Sql, "select a > = b", "select a >= b"),
+        (Language::Sql, "select 'a' 'b'", "select 'a''b'"),
+        (Language::Sql, "select /*+ full(t) */ 1", "select 1"),
+        (Language::Sql, "select N'x'", "select N 'x'"),
+        (Language::Kql, "t | take 1", "T | take 1"),
+    ];
+    for (language, one, other) in apart {
+        assert!(!identical(one, other, language), "{one} / {other}");
     }
 }

@@ -33,7 +33,7 @@ pub struct Comparison {
     pub new: Vec<String>,
     /// Items of A alone.
     pub gone: Vec<String>,
-    /// Items with a whole score in both runs: what the means are made of.
+    /// Items with a total in both runs: what the means are made of. One that misses without a number (SQL that can't be read) has none.
     pub compared: u64,
     /// Their mean in A, 0-1.
     pub mean_a: Option<f64>,
@@ -87,6 +87,8 @@ pub struct PartChange {
 
 /// What is remembered of an item.
 struct Brief {
+    /// Whether its score is whole, also as a miss without a number.
+    scored: bool,
     total: Option<f64>,
     passed: Option<bool>,
     place: u64,
@@ -99,16 +101,16 @@ type Worth = (&'static str, &'static str, f64);
 
 impl Brief {
     fn of(item: &Item) -> Self {
-        let total = match item.outcome {
-            Outcome::Scored => item.total.filter(|total| total.is_finite()),
-            Outcome::Incomplete | Outcome::Failed => None,
-        };
+        let total = item.total.filter(|total| total.is_finite());
+        let scored = item.outcome == Outcome::Scored
+            && Outcome::of_judged(total, item.passed) == Outcome::Scored;
         Self {
-            total,
-            passed: item.passed.filter(|_| total.is_some()),
+            scored,
+            total: total.filter(|_| scored),
+            passed: item.passed.filter(|_| scored),
             place: item.item_no,
             parts: parts(item)
-                .filter_map(|part| Some((part.name, part.title, part.score?)))
+                .filter_map(|part| Some((part.name, part.title, part.counted?)))
                 .collect(),
         }
     }
@@ -193,20 +195,23 @@ impl Comparison {
             item_b: after.place,
         };
         self.add_parts(before, after);
-        match (before.total, after.total) {
-            (Some(_), None) => self.lost_score.push(change),
-            (None, Some(_)) => self.gained_score.push(change),
-            (None, None) => {}
-            (Some(a), Some(b)) => {
-                match (before.passed, after.passed) {
-                    (Some(true), Some(false)) => self.pass_to_fail.push(change),
-                    (Some(false), Some(true)) => self.fail_to_pass.push(change),
-                    (Some(_) | None, Some(_) | None) => {}
-                }
-                return Some((a, b));
-            }
+        match (before.scored, after.scored) {
+            (true, false) => self.lost_score.push(change),
+            (false, true) => self.gained_score.push(change),
+            (false, false) => {}
+            (true, true) => match (before.passed, after.passed) {
+                (Some(true), Some(false)) => self.pass_to_fail.push(change),
+                (Some(false), Some(true)) => self.fail_to_pass.push(change),
+                (Some(_) | None, Some(_) | None) => {}
+            },
         }
-        None
+        before.total.zip(after.total)
+    }
+
+    /// Items that passed in A and miss in B without a number, so that no mean tells of them.
+    pub fn unmeasured_misses(&self) -> usize {
+        let turned = self.pass_to_fail.iter();
+        turned.filter(|change| change.after.is_none()).count()
     }
 
     /// Adds up the parts that both have; sums stand where the means will.

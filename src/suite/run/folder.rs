@@ -135,9 +135,12 @@ impl RunFolder {
             .map_err(|error| io(path, &std::io::Error::other(error)))?;
         let file = path.join(HEADER);
         // Another run may have begun here since the look.
-        let mut written = File::create_new(&file).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => taken(),
-            _ => io(&file, &error),
+        let mut written = File::create_new(&file).map_err(|error| {
+            if error.kind() == ErrorKind::AlreadyExists {
+                taken()
+            } else {
+                io(&file, &error)
+            }
         })?;
         written
             .write_all((text + "\n").as_bytes())

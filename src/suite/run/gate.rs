@@ -176,6 +176,16 @@ fn regression(
     let (Some(most), Some(against)) = (gates.max_regression, against) else {
         return;
     };
+    match against.unmeasured_misses() {
+        0 => {}
+        1 => missed.push(
+            "one item that passed in the baseline misses now, without a number that a mean could tell of"
+                .to_owned(),
+        ),
+        many => missed.push(format!(
+            "{many} items that passed in the baseline miss now, without numbers that a mean could tell of"
+        )),
+    }
     match against.difference {
         None => open.push("no item has a whole score in both this run and the baseline".to_owned()),
         Some(difference) if difference < -most - SLACK => missed.push(format!(

@@ -50,6 +50,25 @@ async fn a_session_is_put_updated_unchanged_and_read_back() {
 }
 
 #[tokio::test]
+async fn a_field_that_stands_twice_is_refused_and_nothing_is_queued() {
+    let server = Server::with(Setup::default()).await;
+    let twice = r#"{"generated_kql":"T","expected_kql":"T","expected_kql":"U"}"#;
+    let job = format!(r#"{{"kind":"query","payload":{twice}}}"#);
+    for (path, body, pointer) in [
+        ("/api/score-query", twice, "/expected_kql"),
+        ("/api/v1/jobs", &job, "/payload/expected_kql"),
+    ] {
+        let asked = server.post(path).header("content-type", "application/json");
+        let refused = asked.body(body.to_owned()).send().await.unwrap();
+        let problem = problem_of(refused, 422, "invalid-request").await;
+        assert_eq!(pointers(&problem), [pointer], "{problem:#}");
+        let message = problem["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains("stands there twice"), "{message}");
+    }
+    assert_eq!(server.json_of("/api/v1/jobs").await["items"], json!([]));
+}
+
+#[tokio::test]
 async fn putting_a_session_scores_nothing() {
     let server = Server::with(Setup::default()).await;
     server.session().await;

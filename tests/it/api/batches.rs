@@ -178,6 +178,29 @@ async fn only_the_first_twenty_faults_are_told() {
     let problem = problem_of(refused, 422, "invalid-request").await;
     assert_eq!(pointers(&problem).len(), 20);
     assert_eq!(pointers(&problem)[0], "/items/0/n");
+    assert_eq!(
+        problem["detail"],
+        "the first 20 faults are told; see errors"
+    );
+}
+
+#[tokio::test]
+async fn two_cases_of_one_name_are_refused_by_the_row_of_the_second() {
+    let server = Server::with(Setup::default()).await;
+    let case = |id: Value| json!({"id": id, "generated_kql": "T", "expected_kql": "T"});
+    let items = json!([
+        case(json!("7")),
+        case(json!("b")),
+        case(json!(7)),
+        case(Value::Null),
+        case(Value::Null)
+    ]);
+    let body = json!({"kind": "query", "items": items});
+    let problem = problem_of(server.json_batch(&body).await, 422, "invalid-request").await;
+    assert_eq!(pointers(&problem), ["/items/2/id"], "{problem:#}");
+    let message = problem["errors"][0]["message"].as_str().unwrap();
+    assert!(message.contains("is the name of row 1 too"), "{message}");
+    assert_eq!(server.json_of(PATH).await["items"], json!([]));
 }
 
 #[tokio::test]
@@ -277,7 +300,9 @@ async fn a_batch_may_be_larger_than_other_bodies_and_not_without_end() {
     setup.http.max_body_bytes = 2_000;
     setup.http.max_batch_bytes = 50_000;
     let server = Server::with(setup).await;
-    let line = format!("{}\n", queries(1)[0]);
+    let mut query = queries(1)[0].clone();
+    query.as_object_mut().unwrap().remove("id");
+    let line = format!("{query}\n");
     let large = line.repeat(20_000 / line.len());
     assert!(large.len() > 4_000);
     for key in [None, Some("large")] {

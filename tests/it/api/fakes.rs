@@ -126,13 +126,13 @@ impl Queue for Pushed {
 /// A process whose health is set by the test.
 #[derive(Default)]
 pub(super) struct Condition {
-    pub(super) degraded: Mutex<Vec<String>>,
+    pub(super) degraded: Mutex<Vec<(&'static str, String)>>,
     pub(super) draining: AtomicBool,
 }
 
 #[async_trait]
 impl Health for Condition {
-    async fn degraded(&self) -> Vec<String> {
+    async fn degraded(&self) -> Vec<(&'static str, String)> {
         self.degraded.lock().unwrap().clone()
     }
     fn draining(&self) -> bool {

@@ -25,7 +25,8 @@ async fn a_process_is_ready_degraded_or_unavailable() {
         assert!(verbose["version"].is_string());
 
         let why = "redis is away: start it".to_owned();
-        server.health.degraded.lock().unwrap().push(why.clone());
+        let found = ("queue", why.clone());
+        server.health.degraded.lock().unwrap().push(found);
         assert_eq!(
             server.json_of("/readyz").await,
             json!({ "status": "degraded", "reasons": [why] })

@@ -124,6 +124,58 @@ async fn a_form_that_is_out_of_date_keeps_what_was_typed_and_can_be_sent_again()
 }
 
 #[tokio::test]
+async fn who_was_signed_out_meanwhile_comes_back_to_the_page_with_the_form() {
+    let server = Server::with(guarded()).await;
+    let (_, score) = server.scored_by("e-token").await;
+    let path = format!("/scores/{score}/rate");
+    let browser = Browser::of(&server);
+    let typed = [("total", "41"), ("form_token", &browser.form_token)];
+    let here = server.base.trim_end_matches('/');
+    for (from, to) in [
+        (
+            format!("{here}/scores/{score}?a=b"),
+            format!("/sign-in?next=%2Fscores%2F{score}%3Fa%3Db"),
+        ),
+        (
+            "http://elsewhere.example/x".to_owned(),
+            "/sign-in".to_owned(),
+        ),
+    ] {
+        let sent = fields_of(server.post(&path), &typed).header("referer", from);
+        let told = browser.send(sent).await;
+        assert_eq!((told.status, told.location), (303, Some(to)));
+    }
+}
+
+#[tokio::test]
+async fn criteria_that_could_not_be_read_are_told_where_the_criteria_stand() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    assert!(
+        !browser
+            .page("/criteria")
+            .await
+            .contains("could not be read")
+    );
+    let why = "criteria.yaml:3:7: <expected> a list".to_owned();
+    server
+        .health
+        .degraded
+        .lock()
+        .unwrap()
+        .push(("criteria", why));
+    let page = browser.page("/criteria").await;
+    in_order(
+        &page,
+        &[
+            "Criteria could not be read",
+            "criteria.yaml:3:7: &#60;expected&#62; a list",
+            "stays in force",
+        ],
+    );
+}
+
+#[tokio::test]
 async fn without_scripts_the_server_asks_before_it_pauses_cancels_or_pays_again() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);

@@ -1,6 +1,6 @@
 //! A score as a page.
 
-use gavel::judge::{CallLog as _, CallRecord, CallUsage};
+use gavel::judge::{CallLog as _, CallRecord, CallUsage, ErrorClass};
 use gavel::store::SessionScoreRow;
 
 use super::*;
@@ -134,5 +134,28 @@ async fn pages_of_a_score_stay_light_whatever_a_judge_wrote() {
         let page = light(&browser, &format!("/scores/{score}/calls")).await;
         let whole = format!("href=\"/api/v1/jobs/{}?calls=true\"", job.0);
         in_order(&page, &["&lt;&amp;&gt;", &whole, "short"]);
+    }
+}
+
+#[tokio::test]
+async fn tries_are_counted_while_it_is_scored_and_stand_beside_the_score() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let session = server.session().await;
+        let job = server.queued(session).await;
+        server.claim(job).await;
+        let state = format!("/sessions/{session}/state");
+        let page = browser.page(&state).await;
+        in_order(&page, &["scoring"]);
+        assert!(!page.contains("attempt"), "{page}");
+        for _ in 0..2 {
+            let failed = CallRecord {
+                error: Some(ErrorClass::Transient),
+                ..call(job, String::new())
+            };
+            server.store().log(failed);
+        }
+        in_order(&browser.page(&state).await, &["scoring, attempt 3"]);
     }
 }

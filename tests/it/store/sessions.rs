@@ -268,7 +268,9 @@ async fn a_line_shows_the_session_its_score_and_its_active_job() {
             .unwrap();
         let line = &page.items[0];
         let current = store.current_score(session_id).await.unwrap().unwrap();
-        let score = (current.score_id, 66, hash('a'), false, current.scored_at);
+        let by = "tester".to_owned();
+        let at = current.scored_at;
+        let score = (current.score_id, 66, hash('a'), false, at, by);
         assert_eq!(line.score, Some(score));
         assert_eq!(line.active_job, Some((job, JobState::Queued)));
         assert_eq!(line.tags, ["prod"]);

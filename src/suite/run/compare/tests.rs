@@ -83,6 +83,40 @@ fn what_turned_is_told_apart_and_only_common_items_are_measured() {
 }
 
 #[test]
+fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
+    let of = |id: &str, total: Option<f64>, table: serde_json::Value| Item {
+        kind: Kind::SqlMetrics,
+        outcome: Outcome::Scored,
+        passed: Some(total == Some(1.0)),
+        result: Some(serde_json::json!({"metrics": {"table_accuracy": table}})),
+        ..item(id, total)
+    };
+    let right = || serde_json::json!({"score": 1.0});
+    let broken = serde_json::json!({"score": 0.0, "error": {"class": "bad_input"}});
+    let a = [of("x", Some(1.0), right()), of("y", Some(1.0), right())];
+    let b = [of("x", Some(1.0), right()), of("y", None, broken)];
+    let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
+    assert_eq!(ids(&found.pass_to_fail), ["y"]);
+    assert_eq!(ids(&found.lost_score), [""; 0]);
+    assert_eq!((found.compared, found.unmeasured_misses()), (1, 1));
+    let parts = found.parts.iter();
+    let parts: Vec<_> = parts
+        .map(|part| (part.name, part.compared, part.mean_b))
+        .collect();
+    assert_eq!(parts, [("table_accuracy", 1, 1.0)]);
+    let back = Comparison::of(b.as_slice(), a.as_slice()).unwrap();
+    assert_eq!(ids(&back.fail_to_pass), ["y"]);
+    let judged = crate::suite::run::gate::decide_comparison(&found, Some(0.01));
+    assert!(
+        judged
+            .reasons
+            .iter()
+            .any(|why| why.contains("passed in the baseline")),
+        "{judged:?}"
+    );
+}
+
+#[test]
 fn the_interval_holds_the_difference_and_is_the_same_every_time() {
     let run = |shift: f64| -> Vec<Item> {
         (0..200)
