@@ -69,7 +69,7 @@ pub(super) struct BatchRetried {
 /// Asks for the scores of many items of one kind.
 ///
 /// All items are checked first; if one can't be taken, nothing is stored, and `errors` names the rows and columns of the first
-/// 20 faults. JSON holds `items` beside the other fields; of JSONL (`application/x-ndjson`), CSV (`text/csv`) and XLSX the
+/// 20 faults. Two items of one `id` (`test_id`) are refused, as they could not be told apart in a comparison. JSON holds `items` beside the other fields; of JSONL (`application/x-ndjson`), CSV (`text/csv`) and XLSX the
 /// other fields stand in the query string. In tables a column is a field of the payload, and lists and objects are JSON in
 /// the cell. A 202 means that all items are stored and will run. Sessions are scored anew, whether or not they have a score.
 #[utoipa::path(

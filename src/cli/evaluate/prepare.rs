@@ -111,6 +111,7 @@ impl Evaluate {
             return Err(CliError::usage("name the suite that is to be run"));
         };
         let plan = plan(&path, self.kind, self.limit)?;
+        self.baseline_fits(plan.kind)?;
         let only = match &self.only_failed {
             None => None,
             Some(dir) => Some(not_passed(dir, &plan)?),
@@ -147,6 +148,7 @@ impl Evaluate {
         self.agrees_with(&header)?;
         let path = self.suite.clone().unwrap_or(header.suite.path.clone());
         let plan = plan(&path, Some(header.kind), header.options.limit)?;
+        self.baseline_fits(plan.kind)?;
         if plan.sha256 != header.suite.sha256 {
             return Err(CliError::usage(format!(
                 "--resume {}: that run is of another suite: {} has the digest {}, the run's suite {} had {}; restore the \
@@ -164,6 +166,18 @@ impl Evaluate {
             plan,
             place: Place::Resumed(RefCell::new(Some(Box::new(folder)))),
         })
+    }
+
+    /// Totals of two kinds are not of one measure. A baseline without a header is taken as it is.
+    fn baseline_fits(&self, kind: Kind) -> Result<(), CliError> {
+        let header = self.baseline.as_deref().map(RunFolder::header_of);
+        match header {
+            Some(Ok(header)) if header.kind != kind => Err(CliError::usage(format!(
+                "--baseline: that is a run of kind {}, and this suite is of kind {kind}: their scores don't measure the same",
+                header.kind
+            ))),
+            Some(Ok(_) | Err(_)) | None => Ok(()),
+        }
     }
 
     /// What changes results is part of a run: given again, it must be the same.

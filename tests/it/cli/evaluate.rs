@@ -388,6 +388,16 @@ fn sql_that_cannot_be_read_misses_and_fails_the_gate() {
             .json()
     };
     drop(evaluate("good.jsonl", "good", &[], 0));
+    let query = json!({"generated_kql": "T", "expected_kql": "T"});
+    suite(&place, "query.jsonl", &[query]);
+    let other = [
+        "evaluate",
+        "query.jsonl",
+        "--no-judge",
+        "--baseline",
+        "good",
+    ];
+    drop(place.run(&other).ends(2).says("a run of kind sql_metrics"));
     let bad = evaluate("bad.jsonl", "bad", &[], 1);
     let figures = &bad["figures"];
     assert_eq!(

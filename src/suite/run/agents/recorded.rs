@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
@@ -41,7 +42,27 @@ struct Head {
     test_id: Value,
     #[serde(default)]
     agent_error: Option<String>,
+    #[serde(flatten)]
+    rest: HashMap<String, IgnoredAny>,
 }
+
+impl Head {
+    /// Whether it holds anything that an answer is read from, or says why there is none.
+    fn has_answer(&self) -> bool {
+        self.agent_error.is_some() || PARTS.iter().any(|part| self.rest.contains_key(*part))
+    }
+}
+
+/// What an answer is read from.
+const PARTS: [&str; 5] = [
+    "generated_sql",
+    "actual_results",
+    "success",
+    "error",
+    "api_success",
+];
+/// What some editors write at the beginning of a file.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A whole line.
 #[derive(Deserialize)]
@@ -76,9 +97,15 @@ impl Recorded {
             if length > LARGEST {
                 return Err(bad(format!("line {number} has more than {LARGEST} bytes")));
             }
-            if !text.iter().all(u8::is_ascii_whitespace) {
-                let head: Head = serde_json::from_slice(&text)
+            let before = match text.strip_prefix(BOM) {
+                Some(_) if number == 1 => BOM.len(),
+                Some(_) | None => 0,
+            };
+            let line = text.get(before..).unwrap_or_default();
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                let head: Head = serde_json::from_slice(line)
                     .map_err(|error| bad(format!("line {number}: {error}")))?;
+                let has_answer = head.has_answer();
                 let id = match head.test_id {
                     Value::String(id) => id,
                     Value::Number(id) => id.to_string(),
@@ -86,9 +113,15 @@ impl Recorded {
                         return Err(bad(format!("line {number}: test_id is no text")));
                     }
                 };
+                if !has_answer {
+                    return Err(bad(format!(
+                        "line {number} has none of {}, so it is no answer",
+                        PARTS.join(", ")
+                    )));
+                }
                 let place = Place {
-                    offset,
-                    length,
+                    offset: offset + before as u64,
+                    length: length - before,
                     number,
                     is_answer: head.agent_error.is_none(),
                 };
@@ -158,6 +191,24 @@ mod tests {
         let path = dir.path().join("answers.jsonl");
         std::fs::write(&path, text).unwrap();
         Recorded::open(&path)
+    }
+
+    #[test]
+    fn a_line_that_holds_nothing_of_an_answer_is_refused_and_a_mark_at_the_beginning_is_not() {
+        for misspelled in [
+            r#"{"test_id":"a","sql":"select 1","results":[1]}"#,
+            r#"{"test_id":"a","succes":true}"#,
+        ] {
+            let error = open(misspelled).err().unwrap().to_string();
+            assert!(
+                error.contains("line 1 has none of generated_sql"),
+                "{error}"
+            );
+        }
+        let lines = "\u{feff}{\"test_id\":\"a\",\"actual_results\":null}\n{\"test_id\":\"b\",\"success\":true}\n";
+        let answers = open(lines).unwrap();
+        assert_eq!(answers.answer("a").unwrap(), AgentAnswer::default());
+        assert_eq!(answers.answer("b").unwrap().success, Some(true));
     }
 
     #[test]
