@@ -288,15 +288,16 @@ pub(super) fn named_rows(value: &Value) -> Option<(Vec<String>, &Value)> {
 pub(super) fn is_error(value: &Value, error: Option<&str>) -> bool {
     let opened = opened(value);
     let mut value = opened.as_ref();
-    // A list of one is read as that one everywhere else.
+    // A list of one is read as that one everywhere else. An object in it is a row, whose column may well be called so.
     for _ in 0..WRAPPINGS {
         let Some([one]) = value.as_array().map(Vec::as_slice) else {
             break;
         };
         value = one;
     }
+    let is_row = opened.is_array();
     match value {
-        Value::Object(members) => members.len() == 1 && members.contains_key("error"),
+        Value::Object(members) => !is_row && members.len() == 1 && members.contains_key("error"),
         Value::String(text) => {
             let text = text.trim();
             error.is_some_and(|error| !text.is_empty() && error.trim() == text)
@@ -433,7 +434,7 @@ mod tests {
         assert!(!is_error(&json!({ "error": "x", "n": 1 }), None));
         assert!(is_error(&json!("{\"error\": \"no such table\"}"), None));
         assert!(is_error(&json!(["Error: no such table"]), None));
-        assert!(is_error(&json!([[{ "error": "x" }]]), None));
+        assert!(!is_error(&json!([{ "error": "x" }]), None));
         assert!(!is_error(&json!(["Error: one", "Error: two"]), None));
         assert!(is_error(&json!(" timed out "), Some("timed out")));
     }
