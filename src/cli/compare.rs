@@ -22,11 +22,11 @@ const LISTED: usize = 50;
 #[command(
     long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). Printed \
                   first is what passed in A and misses in B, then the other way round, then what lost or gained a whole \
-                  score. Means are made of the items that have a whole score in both runs; the interval is a bootstrap \
+                  score. Means are made of the items that have a total in both runs; the interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
                   criteria are compared, and told (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
-                  --max-regression, 2 a folder is no run, or only one of the two was judged by a simulated judge, 3 \
-                  nothing has a whole score in both.",
+                  --max-regression or an item lost its total by missing (SQL that can't be read), 2 a folder is no run, or only one of the two was judged by a simulated judge, 3 \
+                  nothing has a total in both.",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
 )]
@@ -123,6 +123,7 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
         ("passed, and misses now", &found.pass_to_fail),
         ("missed, and passes now", &found.fail_to_pass),
         ("has no whole score any more", &found.lost_score),
+        ("missed, and misses without a total now", &found.lost_total),
         ("has a whole score now", &found.gained_score),
     ] {
         if changes.is_empty() {
@@ -148,7 +149,7 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
     }
     let (Some(a), Some(b), Some(difference)) = (found.mean_a, found.mean_b, found.difference)
     else {
-        output::line("no item has a whole score in both runs")?;
+        output::line("no item has a total in both runs")?;
         return Ok(());
     };
     let interval = found.interval.map_or(String::new(), |(low, high)| {

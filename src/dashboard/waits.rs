@@ -20,9 +20,15 @@ pub(super) struct Wait {
 impl Wait {
     /// All that is known of it, in a line.
     pub(super) fn says(&self, judge: Option<&str>, now: DateTime<Utc>) -> String {
+        if (self.reason.as_str(), self.position) == ("queued", Some(1)) {
+            return "it is the next in line".to_owned();
+        }
         let mut says = self.in_short(judge);
         if let Some(until) = self.until {
-            says.push_str(&format!(", tried again {}", words::moment(until, now).ago));
+            // Pages stay open: what is counted from now soon isn't true any more, the time of day is.
+            let at = until.format("%H:%M:%S UTC");
+            let ago = words::moment(until, now).ago;
+            says.push_str(&format!(", tried again {ago} (at {at})"));
         }
         if let Some(place) = self.position {
             says.push_str(&format!(", number {} in line", words::count(place)));
@@ -31,6 +37,16 @@ impl Wait {
             says.push_str(&format!("; it said last: {said}"));
         }
         says
+    }
+
+    /// Whether it waits until somebody resumes what was paused.
+    pub(super) fn needs_somebody(&self) -> bool {
+        self.reason == "paused"
+    }
+
+    /// Whether it goes on by itself at a time that is known.
+    pub(super) fn goes_on(&self) -> bool {
+        self.reason != "paused" && self.until.is_some()
     }
 
     /// What is stopped, by whom and why.
@@ -78,7 +94,11 @@ mod tests {
             ),
             (
                 serde_json::json!({"reason": "budget", "target": "judge", "set_by": "cap", "message": "the daily cap of gpt, 2 USD, is reached", "until": "2026-11-22T20:15:30Z"}),
-                "gpt has reached its spending cap (the daily cap of gpt, 2 USD, is reached), tried again in 2 h",
+                "gpt has reached its spending cap (the daily cap of gpt, 2 USD, is reached), tried again in 2 h (at 20:15:30 UTC)",
+            ),
+            (
+                serde_json::json!({"reason": "queued", "position": 1}),
+                "it is the next in line",
             ),
             (
                 serde_json::json!({"reason": "queued", "position": 1_200}),
@@ -86,7 +106,7 @@ mod tests {
             ),
             (
                 serde_json::json!({"reason": "breaker_open", "until": "2026-11-22T18:16:00Z", "last_error": "HTTP 503"}),
-                "its judge failed too often in a row and is left alone for a while, tried again in 30 s; it said last: HTTP 503",
+                "its judge failed too often in a row and is left alone for a while, tried again in 30 s (at 18:16:00 UTC); it said last: HTTP 503",
             ),
         ] {
             assert_eq!(wait(fields).says(Some("gpt"), now), says);

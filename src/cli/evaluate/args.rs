@@ -119,7 +119,7 @@ pub(in crate::cli) struct Evaluate {
     /// Compare with the run of this folder
     #[arg(long, value_name = "DIR", help_heading = "Gates")]
     pub(super) baseline: Option<PathBuf>,
-    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%
+    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%; an item that has a total there may not miss without one
     #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
     pub(super) max_regression: Option<f64>,
 

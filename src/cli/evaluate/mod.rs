@@ -21,6 +21,7 @@ use super::context::{Context, Voice};
 use super::daemon::ending;
 use super::outcome::{CliError, Exit};
 use super::output;
+use super::patience::patiently;
 use super::progress::Progress;
 use super::reach::{Needs, Reached};
 use super::simulated::SimulatedJudge;
@@ -149,15 +150,13 @@ impl Evaluate {
                 told => told,
             },
         };
-        if let Some(reached) = reached.filter(|_| self.reach.is_remote()) {
+        let needed = prepared.agents_needed(self.again());
+        if let Some(reached) = reached.filter(|_| self.reach.is_remote() && !needed.is_empty()) {
             // Nobody's agents are asked for answers that can't be scored.
-            reached.client.may_ask().await?;
+            let progress = Progress::new("items", 0);
+            patiently(&progress, async || reached.client.may_ask().await).await?;
         }
-        let agents = Agents::new(
-            prepared.answers_from(),
-            &prepared.agents_needed(self.again()),
-            &settings.agents,
-        );
+        let agents = Agents::new(prepared.answers_from(), &needed, &settings.agents);
         let agents = agents.map_err(stopped)?;
         agents.probe().await.map_err(stopped)?;
         if let Some(note) = prepared.unasked(&agents) {

@@ -106,6 +106,10 @@ async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
     if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
         body["total"] = total.into();
     }
+    if form.text("total").is_none() && form.text("rating").is_none() {
+        let wanted = "is empty: choose what it deserves, or give points from 0 to 100";
+        return Err(Box::new(Problem::of_field("rating", wanted)).into());
+    }
     for field in ["rating", "comment", "by"] {
         if let Some(text) = form.text(field) {
             body[field] = text.into();

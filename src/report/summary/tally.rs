@@ -27,6 +27,8 @@ pub struct Share {
     pub passed: u64,
     /// Those of them that didn't.
     pub missed: u64,
+    /// Those of the missed that have no total, such as SQL that can't be read: they are in the pass rate and in no mean.
+    pub unmeasured: u64,
     /// The mean of their totals, 0-1; null where none has one.
     pub mean: Option<f64>,
     /// `passed / (passed + missed)`; null where neither is known.
@@ -217,6 +219,7 @@ impl Tally {
             measured: scores.scored,
             passed: scores.passed,
             missed: scores.missed,
+            unmeasured: scores.scored.saturating_sub(scores.total.n),
             mean: scores.total.value(),
             pass_rate: ratio(scores.passed, scores.passed + scores.missed),
             simulated: simulated.scored,

@@ -27,7 +27,9 @@ pub struct Comparison {
     pub fail_to_pass: Vec<Change>,
     /// Those that have a whole score in A alone.
     pub lost_score: Vec<Change>,
-    /// Those that have one in B alone.
+    /// Those that missed in A with a total and miss in B without one, such as SQL that can't be read any more.
+    pub lost_total: Vec<Change>,
+    /// Those that have a whole score in B alone.
     pub gained_score: Vec<Change>,
     /// Items of B alone.
     pub new: Vec<String>,
@@ -169,6 +171,7 @@ impl Comparison {
             pass_to_fail: Vec::new(),
             fail_to_pass: Vec::new(),
             lost_score: Vec::new(),
+            lost_total: Vec::new(),
             gained_score: Vec::new(),
             new: Vec::new(),
             gone: Vec::new(),
@@ -202,15 +205,19 @@ impl Comparison {
             (true, true) => match (before.passed, after.passed) {
                 (Some(true), Some(false)) => self.pass_to_fail.push(change),
                 (Some(false), Some(true)) => self.fail_to_pass.push(change),
-                (Some(_) | None, Some(_) | None) => {}
+                (Some(_) | None, Some(_) | None) => {
+                    if before.total.is_some() && after.total.is_none() {
+                        self.lost_total.push(change);
+                    }
+                }
             },
         }
         before.total.zip(after.total)
     }
 
-    /// Items that passed in A and miss in B without a number, so that no mean tells of them.
+    /// Items that have a total in A and miss in B without one, so that no mean tells of them.
     pub fn unmeasured_misses(&self) -> usize {
-        let turned = self.pass_to_fail.iter();
+        let turned = self.pass_to_fail.iter().chain(&self.lost_total);
         turned.filter(|change| change.after.is_none()).count()
     }
 

@@ -114,6 +114,13 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             figures.all.scored
         ));
     }
+    let unmeasured = figures.all.unmeasured + apart.map_or(0, |share| share.unmeasured);
+    if gates.min_mean.is_some() && unmeasured > 0 {
+        // Left out alone, the worst would raise the mean.
+        missed.push(format!(
+            "{unmeasured} of {scored} scored items missed without a total (such as SQL that can't be read), below any --min-mean"
+        ));
+    }
     for (what, flag, given, asked) in [
         (
             "pass rate",
@@ -132,7 +139,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     ] {
         match (given, asked) {
             (_, None) => {}
-            (None, Some(_)) if scored == 0 => {} // said above
+            (None, Some(_)) if scored == 0 || unmeasured > 0 => {} // said above
             (None, Some(_)) => open.push(format!("there is no {what}: no item has a verdict")),
             (Some(given), Some(asked)) if given < asked - SLACK => {
                 missed.push(format!("the {what} is {given:.3}, below {flag} {asked}"));
@@ -179,14 +186,15 @@ fn regression(
     match against.unmeasured_misses() {
         0 => {}
         1 => missed.push(
-            "one item that passed in the baseline misses now, without a number that a mean could tell of"
+            "one item that has a total in the baseline misses now without one, such as SQL that can't be read"
                 .to_owned(),
         ),
         many => missed.push(format!(
-            "{many} items that passed in the baseline miss now, without numbers that a mean could tell of"
+            "{many} items that have a total in the baseline miss now without one, such as SQL that can't be read"
         )),
     }
     match against.difference {
+        None if against.unmeasured_misses() > 0 => {} // said above
         None => open.push("no item has a whole score in both this run and the baseline".to_owned()),
         Some(difference) if difference < -most - SLACK => missed.push(format!(
             "the mean fell by {:.3} against the baseline, more than --max-regression {most} ({} items)",

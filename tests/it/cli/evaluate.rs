@@ -412,6 +412,10 @@ fn sql_that_cannot_be_read_misses_and_fails_the_gate() {
     assert_eq!(figures["pass_rate"], 0.5, "{figures}");
     let gates = ["--max-errors", "2", "--min-pass-rate", "0.9"];
     drop(evaluate("bad.jsonl", "gated", &gates, 1));
+    let gates = ["--max-errors", "2", "--min-mean", "0.5"];
+    drop(evaluate("bad.jsonl", "mean", &gates, 1));
+    let against = ["--baseline", "good", "--max-regression", "0.01"];
+    drop(evaluate("bad.jsonl", "fell", &against, 1));
     // Trying it again would end alike.
     let again = [
         "evaluate",

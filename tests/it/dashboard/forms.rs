@@ -124,6 +124,22 @@ async fn a_form_that_is_out_of_date_keeps_what_was_typed_and_can_be_sent_again()
 }
 
 #[tokio::test]
+async fn an_empty_rating_is_refused_in_the_words_of_its_form() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let (_, score) = server.scored(72).await;
+    let path = format!("/scores/{score}/rate");
+    let refused = browser
+        .form(&path, &[("comment", "hm"), ("key", "k-1")])
+        .await;
+    assert_eq!(refused.status, 422);
+    let says = "choose what it deserves, or give points from 0 to 100";
+    assert!(refused.text.contains(says), "{}", refused.text);
+    assert!(!refused.text.contains("quality"), "{}", refused.text);
+    assert!(refused.text.contains("value=\"hm\""), "{}", refused.text);
+}
+
+#[tokio::test]
 async fn who_was_signed_out_meanwhile_comes_back_to_the_page_with_the_form() {
     let server = Server::with(guarded()).await;
     let (_, score) = server.scored_by("e-token").await;

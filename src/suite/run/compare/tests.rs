@@ -106,14 +106,15 @@ fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
     assert_eq!(parts, [("table_accuracy", 1, 1.0)]);
     let back = Comparison::of(b.as_slice(), a.as_slice()).unwrap();
     assert_eq!(ids(&back.fail_to_pass), ["y"]);
-    let judged = crate::suite::run::gate::decide_comparison(&found, Some(0.01));
-    assert!(
-        judged
-            .reasons
-            .iter()
-            .any(|why| why.contains("passed in the baseline")),
-        "{judged:?}"
-    );
+    let decide =
+        |found: &Comparison| crate::suite::run::gate::decide_comparison(found, Some(0.01)).decision;
+    assert_eq!(decide(&found), crate::report::Decision::Failed);
+    // Also where it missed before, and where nothing else is left.
+    let missed = [of("y", Some(0.5), right())];
+    let unread = [of("y", None, serde_json::json!({"score": 0.0}))];
+    let worse = Comparison::of(missed.as_slice(), unread.as_slice()).unwrap();
+    assert_eq!(ids(&worse.lost_total), ["y"]);
+    assert_eq!(decide(&worse), crate::report::Decision::Failed);
 }
 
 #[test]
