@@ -21,7 +21,7 @@ use super::problem::{ApiError, Fault, Problem, Refusal};
 use super::session_filter::{SessionQuery, session_filter};
 use crate::enqueue::ScoreOnly;
 use crate::history::ingest::{InvalidSession, SessionInput};
-use crate::job::JobState;
+use crate::job::{FailureClass, JobState};
 use crate::score::session::{Message, Rating};
 use crate::store::{PutOutcome, SessionOrder, SessionRecord, SessionStatus, SessionSummary};
 
@@ -188,6 +188,8 @@ pub(super) struct SessionItem {
     pub(super) score: Option<SessionScoreSummary>,
     /// Its active job.
     pub(super) active_job: Option<ActiveJob>,
+    /// Why its newest job failed; null: it has none, or that one didn't.
+    pub(super) failed: Option<FailureClass>,
     /// Where to go from here.
     pub(super) links: SessionLinks,
 }
@@ -232,6 +234,7 @@ impl SessionItem {
                 state,
                 href: job_path(job_id),
             }),
+            failed: session.failed,
             links: SessionLinks::of(session.session_id),
         }
     }

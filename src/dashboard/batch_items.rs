@@ -146,21 +146,25 @@ impl Line {
             (None, "running") => "its judge is asked".to_owned(),
             (None, _) => String::new(),
         };
+        let error = answer.job.error.filter(|_| outcome == Outcome::Unscored);
         let shows_why = matches!(outcome, Outcome::Missed | Outcome::Unscored);
-        let reasoning = answer.reasoning.filter(|_| shows_why);
+        let told = |said: &String| error.as_ref().is_some_and(|e| *said == e.message);
+        let reasoning = answer.reasoning.filter(|said| shows_why && !told(said));
         Self {
             sign: outcome.sign(),
             head: head.unwrap_or(question),
             to,
-            // A session's score is its badge.
+            // A session's score is its badge; what an error says is told once, below.
             lines: if badge.is_some() {
                 Vec::new()
             } else {
-                lines.collect()
+                lines
+                    .filter(|line| !error.as_ref().is_some_and(|e| line.contains(&e.message)))
+                    .collect()
             },
             badge,
             simulated: answer.job.simulated,
-            error: answer.job.error.filter(|_| outcome == Outcome::Unscored),
+            error,
             waits: if outcome == Outcome::Open {
                 waits
             } else {
@@ -372,6 +376,19 @@ pub(super) mod tests {
         assert!(passed.reasoning.is_none());
         let open = line(&json!({"outcome": "open", "lines": [], "question": "", "name": "q9"}));
         assert_eq!((open.head.as_str(), open.lines.len()), ("q9", 0));
+    }
+
+    #[test]
+    fn what_an_error_says_is_told_once() {
+        let mut fields = item(
+            &json!({"outcome": "unscored", "reasoning": "timed out", "lines": ["Query: Errors?", "Judge error: timed out", "Schema: 100%"]}),
+        );
+        fields["job"]["error"] =
+            json!({"class": "timeout", "message": "timed out", "remedy": "try again"});
+        let line = line(&fields);
+        assert_eq!(line.lines, ["Schema: 100%"]);
+        assert_eq!(line.error.unwrap().message, "timed out");
+        assert!(line.reasoning.is_none());
     }
 
     #[test]

@@ -158,7 +158,7 @@ pub(super) struct Promise {
     pub(super) promised: f64,
     /// What came of it.
     pub(super) kept: f64,
-    /// Where that lies with a certainty of 95 %.
+    /// Where that lies with a certainty of 95%.
     pub(super) interval: [f64; 2],
     /// Of how many cases.
     pub(super) cases: i64,
@@ -167,7 +167,7 @@ pub(super) struct Promise {
 /// What was promised, to the right, against what was kept, upwards. On the diagonal both are one.
 pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Chart {
     const SIDE: f64 = 24.0;
-    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let percent = |share: f64| format!("{:.0}%", 100.0 * share);
     let x = |share: f64| LEFT + SIDE + (WIDTH - LEFT - 2.0 * SIDE) * share.clamp(0.0, 1.0);
     let y = |share: f64| HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * share.clamp(0.0, 1.0);
     let mut svg = frame(1.0, &percent);
@@ -218,7 +218,7 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
         title: title.to_owned(),
         says,
         svg,
-        heads: vec!["Confidence", "Promises", "Right", "95 % interval", "Cases"],
+        heads: vec!["Confidence", "Promises", "Right", "95% interval", "Cases"],
         rows: levels.iter().map(row).collect(),
     }
 }
@@ -386,7 +386,7 @@ mod tests {
             chart.svg
         );
         assert!(chart.svg.contains("&lt;high&gt;"), "{}", chart.svg);
-        assert_eq!(chart.rows[0][1..3], ["50 %", "50 %"]);
+        assert_eq!(chart.rows[0][1..3], ["50%", "50%"]);
         let page = chart.render().unwrap();
         assert!(
             page.contains("role=\"img\"") && !page.contains("style="),

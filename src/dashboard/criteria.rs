@@ -82,12 +82,12 @@ impl Row {
                 .map(|at| words::moment(at, now)),
             scores: words::grouped(version.scores),
             mean: version.mean_total.map_or_else(
-                || "–".to_owned(),
+                || "not yet".to_owned(),
                 |mean| {
                     if version.kind == "session" {
                         format!("{mean:.1}")
                     } else {
-                        format!("{mean:.3}")
+                        words::percent(mean)
                     }
                 },
             ),

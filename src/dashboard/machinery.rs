@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
 use super::health::{self, Health};
+use super::words;
 use crate::api::{Caller, Door, Problem};
 
 /// The queue, the workers and the judges at one time.
@@ -104,6 +105,22 @@ pub(super) struct Gate {
     pub(super) until: Option<DateTime<Utc>>,
     pub(super) in_flight: i32,
     pub(super) last_error: Option<String>,
+    pub(super) pace: Option<Pace>,
+}
+
+/// How fast one worker may ask a judge.
+#[derive(Debug, Deserialize)]
+pub(super) struct Pace {
+    pub(super) requests: Meter,
+    pub(super) tokens: Meter,
+    pub(super) shrunk_until: Option<DateTime<Utc>>,
+}
+
+/// One quantity that is limited by the minute.
+#[derive(Debug, Deserialize)]
+pub(super) struct Meter {
+    pub(super) limit: Option<i64>,
+    pub(super) used_last_minute: i64,
 }
 
 /// What a judge cost.
@@ -146,12 +163,6 @@ impl Judge {
             }
             (None, None) => return None,
         };
-        let word = match reason.as_str() {
-            "breaker_open" => "failing",
-            "exhausted" => "out of quota",
-            "budget" => "cap reached",
-            other => other,
-        };
-        Some((self.name.clone(), word.to_owned()))
+        Some((self.name.clone(), words::stopped_by(&reason).to_owned()))
     }
 }

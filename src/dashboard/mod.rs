@@ -36,6 +36,7 @@ mod queue;
 mod rescore;
 mod score;
 mod session;
+mod session_count;
 mod sessions;
 mod sign_in;
 mod site;

@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::batches::{Batch, List, Standing};
 use super::chart::Chart;
 use super::figures::{BY_RATING, Distribution, Trend, days_ago, percent};
 use super::form::{Form, query};
@@ -34,33 +34,6 @@ pub(super) fn routes() -> Router<Site> {
         .route("/samples", post(load_samples))
 }
 
-#[derive(Debug, Deserialize)]
-struct Batches {
-    items: Vec<Batch>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Batch {
-    batch_id: Uuid,
-    name: Option<String>,
-    kind: String,
-    state: String,
-    counts: Counts,
-    times: Times,
-}
-
-#[derive(Debug, Deserialize)]
-struct Counts {
-    total: i64,
-    succeeded: i64,
-    failed: i64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Times {
-    created_at: DateTime<Utc>,
-}
-
 /// A batch in a line.
 struct BatchLine {
     to: String,
@@ -68,6 +41,7 @@ struct BatchLine {
     kind: String,
     state: String,
     done: String,
+    standing: Standing,
     made: Moment,
 }
 
@@ -107,14 +81,14 @@ async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap
         fault(door.get::<Distribution>(caller, &spread)),
         fault(door.get::<Distribution>(caller, &ever)),
         fault(door.get::<Trend>(caller, &trend)),
-        fault(door.get::<Batches>(caller, &batches)),
+        fault(door.get::<List>(caller, &batches)),
     )?;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     troubles.extend(failed.map(|batch| Trouble {
         text: format!(
             "{} of {} could not be scored.",
             words::counted(batch.counts.failed, "item"),
-            title(batch)
+            batch.title()
         ),
         to: format!("/batches/{}", batch.batch_id),
     }));
@@ -168,24 +142,15 @@ async fn fault<T>(look: impl Future<Output = Result<T, Box<Problem>>>) -> Result
     Ok(look.await?)
 }
 
-fn title(batch: &Batch) -> String {
-    let own = batch.name.clone();
-    own.unwrap_or_else(|| format!("Batch {}", words::short_id(&batch.batch_id)))
-}
-
 fn line(batch: Batch, now: DateTime<Utc>) -> BatchLine {
-    let counts = &batch.counts;
     BatchLine {
         to: format!("/batches/{}", batch.batch_id),
-        name: title(&batch),
-        kind: batch.kind.replace('_', " "),
-        done: format!(
-            "{} of {}",
-            words::grouped(counts.succeeded + counts.failed),
-            words::grouped(counts.total)
-        ),
-        state: batch.state,
+        name: batch.title(),
+        kind: batch.kind_word(),
+        done: batch.done(),
+        standing: batch.standing(),
         made: words::moment(batch.times.created_at, now),
+        state: batch.state,
     }
 }
 

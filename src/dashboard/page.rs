@@ -62,6 +62,59 @@ pub(super) fn go(piece: bool, to: &str) -> Page {
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, target)]).into_response())
 }
 
+/// After how many seconds a page that the service couldn't draw is asked for again.
+const AGAIN_S: u8 = 10;
+
+/// What wasn't found, for people.
+#[derive(Clone, Copy)]
+struct Lost {
+    title: &'static str,
+    detail: &'static str,
+    place: (&'static str, &'static str),
+}
+
+/// What is told of something that isn't there, where the API's own words are for programs.
+fn lost(type_uri: &str) -> Option<Lost> {
+    let (title, detail, place) = match type_uri.rsplit(':').next()? {
+        "not-found" => (
+            "There is no such page",
+            "Nothing is at this address; it may have been cut short.",
+            ("/", "the overview"),
+        ),
+        "session-not-found" => (
+            "There is no such session",
+            "No session has this id: it may never have been sent here.",
+            ("/sessions", "the list of sessions"),
+        ),
+        "score-not-found" => (
+            "There is no such score",
+            "No score has this id. A session's History has all of its scores.",
+            ("/sessions", "the list of sessions"),
+        ),
+        "batch-not-found" | "batch-item-not-found" => (
+            "There is no such batch or item",
+            "No batch has this id, or it has no item of this number.",
+            ("/batches", "the list of batches"),
+        ),
+        "criteria-not-found" => (
+            "There are no such criteria",
+            "No stored version of the criteria has this hash.",
+            ("/criteria", "the versions there are"),
+        ),
+        "job-not-found" => (
+            "There is no such job",
+            "No job has this id.",
+            ("/queue", "the queue"),
+        ),
+        _ => return None,
+    };
+    Some(Lost {
+        title,
+        detail,
+        place,
+    })
+}
+
 /// A problem as a page, or as a piece of one.
 #[derive(Template)]
 #[template(path = "problem.html")]
@@ -73,9 +126,29 @@ struct ProblemPage<'a> {
     faults: Vec<(&'a str, &'a str)>,
     request_id: &'a str,
     back: String,
+    /// Where what wasn't found may be looked for: address and what it is called.
+    place: Option<(&'static str, &'static str)>,
+    /// After how many seconds the browser asks again by itself.
+    again_s: Option<u8>,
 }
 
-impl ProblemPage<'_> {
+impl<'a> ProblemPage<'a> {
+    fn of(problem: &'a Problem, asked: &Asked) -> Self {
+        let lost = lost(&problem.type_uri);
+        Self {
+            title: lost.map_or(&problem.title, |lost| lost.title),
+            status: problem.status,
+            detail: lost.map_or(shown(problem), |lost| lost.detail),
+            // What the API would have a program do is no help to a person.
+            remedy: problem.remedy.as_deref().filter(|_| lost.is_none()),
+            faults: faults(problem),
+            request_id: problem.request_id.as_deref().unwrap_or_default(),
+            back: back(asked),
+            place: lost.map(|lost| lost.place),
+            again_s: (problem.status == 503 && asked.method == Method::GET).then_some(AGAIN_S),
+        }
+    }
+
     fn parts() -> [(&'static str, &'static str); 6] {
         PARTS
     }
@@ -136,18 +209,7 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
                 request_id: problem.request_id.as_deref().unwrap_or_default(),
             },
         ),
-        _ => draw(
-            problem,
-            &ProblemPage {
-                title: &problem.title,
-                status: problem.status,
-                detail: shown(problem),
-                remedy: problem.remedy.as_deref(),
-                faults: faults(problem),
-                request_id: problem.request_id.as_deref().unwrap_or_default(),
-                back: back(asked),
-            },
-        ),
+        _ => draw(problem, &ProblemPage::of(problem, asked)),
     };
     harden(&mut response);
     Some(response)

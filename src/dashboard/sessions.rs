@@ -15,6 +15,7 @@ use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
 use super::score::Score;
+use super::session_count;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
@@ -28,6 +29,7 @@ pub(super) fn routes() -> Router<Site> {
     Router::new()
         .route("/sessions", get(list))
         .route("/sessions/rows", get(rows))
+        .route("/sessions/count", get(session_count::count))
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
 }
 
@@ -43,6 +45,8 @@ pub(super) struct Item {
     pub(super) completed_at: Option<DateTime<Utc>>,
     pub(super) score: Option<Summary>,
     pub(super) active_job: Option<Active>,
+    /// Why its newest scoring failed.
+    pub(super) failed: Option<String>,
 }
 
 /// A score in short.
@@ -197,6 +201,7 @@ impl Row {
         let what = self.item.alert_type.as_deref().unwrap_or("A session");
         match self.badge.total {
             Some((total, word)) => format!("{what}: {total} / 100 {word}"),
+            None if self.item.failed.is_some() => format!("{what}: scoring failed"),
             None => format!("{what}: not scored"),
         }
     }
@@ -260,7 +265,12 @@ struct SessionsPage {
 }
 
 impl SessionsPage {
-    /// How many match, as far as the page knows: the plan behind the link counts them.
+    /// Whether it is only known that there are more.
+    fn is_open(&self) -> bool {
+        self.next.is_some() || self.first.is_some()
+    }
+
+    /// How many match, as far as the page knows; where there are more, they are counted once somebody comes to the words.
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
             (1, None, None) => "the one that matches".to_owned(),

@@ -7,6 +7,7 @@ use axum::routing::get;
 use serde::Deserialize;
 
 use super::frame::Frame;
+use super::machinery;
 use super::page::{Fault, Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
@@ -52,6 +53,8 @@ struct SystemPage {
     frame: Frame,
     status: String,
     checks: Vec<Check>,
+    /// Judges that are set up and no simulation.
+    real: Vec<String>,
     settings: Vec<(String, String, String)>,
 }
 
@@ -69,7 +72,10 @@ async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
     } else {
         Vec::new()
     };
+    let judges = machinery::judges(&site.door, &visitor.caller).await?;
+    let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
+        real: real.map(|judge| judge.name).collect(),
         frame: Frame::of(&site, visitor, "System", format!("System {}", ready.status)).await,
         status: ready.status,
         checks: ready.checks.unwrap_or_default(),

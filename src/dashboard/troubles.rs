@@ -89,7 +89,6 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
     for judge in gates.iter().filter(|judge| judge.brake.is_none()) {
         let found = judge.stopped().or_else(|| judge.failing());
         if let Some((name, why)) = found.filter(|_| judge.configured) {
-            let why = why.replace('_', " ");
             let until = judge.gates.iter().filter_map(|gate| gate.until).max();
             let again = until.map_or_else(String::new, |at| {
                 format!(
@@ -120,20 +119,13 @@ fn trouble(text: String, to: &str) -> Trouble {
 }
 
 fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Trouble {
-    let word = match brake.reason.as_str() {
-        "exhausted" => "is stopped: its quota is used up",
-        "misconfigured" => "is stopped: it refuses the key, the model or the address",
-        "budget" => "is stopped by a spending cap",
-        "paused" => "is paused",
-        other => other,
-    };
+    let word = words::stopped_by(&brake.reason);
     let since = words::moment(brake.since, now).ago;
     // What no person did was done by a worker, whose name says nothing.
-    let by = match brake.reason.as_str() {
-        "paused" => format!(" by {}", brake.set_by),
-        _ => String::new(),
+    let mut text = match brake.reason.as_str() {
+        "paused" => format!("{what} is {word} by {}, {since}", brake.set_by),
+        _ => format!("{what}: {word}, {since}"),
     };
-    let mut text = format!("{what} {word}{by}, {since}");
     if !brake.message.is_empty() {
         text.push_str(&format!(": {}", brake.message));
     }

@@ -25,7 +25,7 @@ const FIELD_BYTES: usize = 4 << 10;
 const CHUNKS: usize = 4;
 /// The kinds that a suite may be of, with their names for people.
 const KINDS: [(&str, &str); 4] = [
-    ("query", "query: generated against expected queries"),
+    ("query", "query: generated, expected"),
     ("qas", "qas: answers of SQL and docking agents"),
     ("sql_metrics", "sql metrics: generated SQL"),
     ("session", "session: ids of stored sessions"),

@@ -16,7 +16,8 @@ pub(super) fn count(n: i64) -> String {
 }
 
 /// A number with its thousands apart.
-pub(super) fn grouped(n: i64) -> String {
+pub(super) fn grouped(n: impl Into<i128>) -> String {
+    let n: i128 = n.into();
     let digits = n.unsigned_abs().to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -143,7 +144,7 @@ pub(super) fn counted(n: i64, one: &str) -> String {
 
 /// The same for what is counted in memory.
 pub(super) fn count_of(n: usize) -> String {
-    grouped(i64::try_from(n).unwrap_or(i64::MAX))
+    grouped(u64::try_from(n).unwrap_or(u64::MAX))
 }
 
 /// A size: `512 bytes`, `3,584 KB`.
@@ -162,6 +163,20 @@ pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
         60..=74 => ("adequate", "adequate"),
         75..=89 => ("good", "good"),
         _ => ("near perfect", "near-perfect"),
+    }
+}
+
+/// Why a queue or a judge lets nothing through, as short as a mark: the same word on every page. Takes the reason's name as the API
+/// tells it.
+pub(super) fn stopped_by(reason: &str) -> &str {
+    match reason {
+        "breaker_open" => "failing",
+        "exhausted" => "out of quota",
+        "budget" => "spending cap reached",
+        "misconfigured" => "refused: key, model or address",
+        "throttled" => "asks for patience",
+        "paced" => "at its limit for this minute",
+        other => other,
     }
 }
 

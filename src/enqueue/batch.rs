@@ -1,6 +1,6 @@
 //! Asking for many scores at once: all items are checked before the first is stored, and stored before the first runs.
 //!
-//! The items are read twice, so that none of them is kept in memory: once to be checked, once to be stored. Never leaves
+//! The items are read twice, so that none of them is kept in memory but for its name: once to be checked, once to be stored. Never leaves
 //! half of a batch: what a process that died had stored is removed by `rescue`, and nothing of it ever ran.
 
 mod plan;

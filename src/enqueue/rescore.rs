@@ -7,6 +7,7 @@
 mod draw;
 mod estimate;
 mod figures;
+mod holds;
 mod plan;
 mod terms;
 

@@ -13,7 +13,7 @@ use super::session_sort::SessionPlace;
 use super::sessions::SessionStatus;
 use super::sql::{Row, Sql, sql};
 use super::{Cursor, Page, Store, StoreError};
-use crate::job::{JobId, JobState, text_enum};
+use crate::job::{FailureClass, JobId, JobState, text_enum};
 
 /// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,8 @@ pub struct SessionSummary {
     pub score: Option<(Uuid, u8, String, bool, DateTime<Utc>, String)>,
     /// The active job's id and state.
     pub active_job: Option<(JobId, JobState)>,
+    /// Why its newest job failed, if that is how it ended.
+    pub failed: Option<FailureClass>,
 }
 
 text_enum! {
@@ -357,14 +359,17 @@ impl Store {
 }
 
 /// A line of sessions `s` and current scores `c`. The active job by queries of their own: joined, a planner that knows of few
-/// active jobs would walk through all of them for each session.
+/// active jobs would walk through all of them for each session. Who asked for the score by another: walks by score have `c` from an index
+/// that doesn't hold the name. Failed is what its newest job of this purpose says, as the filter `failed` has it.
 pub(super) const LINE: &str = "s.session_id, s.source, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
     s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
     (select x.scored_triggered_by from session_scores x where x.score_id = c.score_id) as scored_triggered_by,
     (select a.job_id from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
         and a.finished_at is null and a.purpose = 'score') as active_id,
     (select a.state from scoring_jobs a where a.kind = 'session' and a.subject_id = s.session_id
-        and a.finished_at is null and a.purpose = 'score') as active_state";
+        and a.finished_at is null and a.purpose = 'score') as active_state,
+    (select f.error_class from scoring_jobs f where f.kind = 'session' and f.subject_id = s.session_id and f.purpose = 'score'
+        order by f.job_id desc limit 1) as failed";
 
 /// What a line and the filters need of a session.
 const OF_SESSION: &str =
@@ -413,5 +418,6 @@ fn summary(row: &Row) -> sqlx::Result<SessionSummary> {
         created_at: row.get("created_at")?,
         score,
         active_job,
+        failed: row.text_enum_or_null("failed")?,
     })
 }

@@ -72,7 +72,7 @@ pub(in crate::cli) struct Evaluate {
     /// With --resume: try items again that have no whole score
     #[arg(long, help_heading = "Run", requires = "resume")]
     pub(super) retry_errors: bool,
-    /// Run only what did not pass in the run of this folder, which was of the same SUITE
+    /// Run only what the run of this folder was asked for and what did not pass in it; the same SUITE is named again
     #[arg(
         long,
         value_name = "DIR",
@@ -86,7 +86,7 @@ pub(in crate::cli) struct Evaluate {
     pub(super) no_judge: bool,
     /// Ask a simulated judge in this process, over the data folder (DATABASE_URL and REDIS_URL are left aside): to try a
     /// suite with no key. Its scores say nothing of the agents
-    #[arg(long, help_heading = "Judge", conflicts_with_all = ["no_judge", "server"])]
+    #[arg(long, help_heading = "Judge", conflicts_with = "no_judge")]
     pub(super) simulate: bool,
     /// Let the scores of a simulated judge pass gates
     #[arg(long, help_heading = "Judge")]

@@ -53,6 +53,12 @@ impl Evaluate {
 
     /// Checks the arguments and the suite.
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
+        // A server may be named by the environment, of which a parser's message would know nothing.
+        if self.simulate && self.reach.is_remote() {
+            return Err(CliError::usage(
+                "--simulate asks a judge in this process, and --server (or GAVEL_SERVER) names another that would do the work: leave out one of the two",
+            ));
+        }
         // What is said of the gates comes before hours are spent on the run.
         match &self.resume {
             Some(dir) => {
@@ -147,6 +153,14 @@ impl Evaluate {
         let mut header = folder.header().clone();
         self.agrees_with(&header)?;
         let path = self.suite.clone().unwrap_or(header.suite.path.clone());
+        if self.suite.is_none() && !path.exists() {
+            return Err(CliError::usage(format!(
+                "--resume {}: the run's suite {} isn't there, seen from this folder: name it where it is now: gavel evaluate SUITE --resume {}",
+                dir.display(),
+                path.display(),
+                dir.display()
+            )));
+        }
         let plan = plan(&path, Some(header.kind), header.options.limit)?;
         self.baseline_fits(plan.kind)?;
         if plan.sha256 != header.suite.sha256 {
@@ -237,11 +251,11 @@ impl Prepared {
         };
         let resumed = match &self.place {
             Place::Named(path) => {
-                return RunFolder::create(path, &header()).map_err(folder_fault);
+                return RunFolder::create(path, &header()).map_err(unwritable);
             }
             Place::Numbered => {
                 let made = RunFolder::create_below(Path::new(RUNS), &header());
-                return made.map_err(folder_fault);
+                return made.map_err(unwritable);
             }
             Place::Resumed(folder) => folder.take(),
         };
@@ -317,7 +331,7 @@ fn plan(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Plan, Cli
     Plan::of(path, kind, limit).map_err(|bad| CliError::usage(format!("{}: {bad}", path.display())))
 }
 
-/// The items of a suite that did not pass in an earlier run of it.
+/// The items that an earlier run of a suite was asked for and that did not pass in it.
 fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
     let earlier = RunFolder::header_of(dir).map_err(folder_fault)?;
     if earlier.suite.sha256 != plan.sha256 {
@@ -329,14 +343,27 @@ fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
         )));
     }
     let passed = passed_items(dir).map_err(folder_fault)?;
-    Ok((0..plan.items)
-        .filter(|item_no| !passed.contains(item_no))
-        .collect())
+    // What that run wasn't asked for it says nothing of: it may itself have been of some items alone.
+    let asked = earlier
+        .only
+        .unwrap_or_else(|| (0..earlier.suite.items).collect());
+    let left = asked.difference(&passed).copied();
+    Ok(left.filter(|item_no| *item_no < plan.items).collect())
 }
 
 /// The beginning of a digest.
 fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
+}
+
+/// The folder of a new run can't be made: that is how it was asked for, and nothing was run.
+fn unwritable(error: FolderError) -> CliError {
+    match error {
+        FolderError::Unfit(message) => CliError::usage(message),
+        error @ FolderError::Io { .. } => CliError::usage(format!(
+            "{error}: name a folder for the run that can be written, with --output"
+        )),
+    }
 }
 
 pub(super) fn folder_fault(error: FolderError) -> CliError {

@@ -69,12 +69,13 @@ fn qas(item: &Item) -> Vec<String> {
     let ran = match item.payload["success"].as_bool() {
         _ if unanswered => "Agent gave no answer".to_owned(),
         Some(false) => "Agent failed".to_owned(),
-        Some(true) | None => {
-            let rows = item.payload["actual_results"]
-                .as_array()
-                .map_or(0, Vec::len);
-            format!("Agent answered (results: {rows})")
-        }
+        Some(true) | None => match &item.payload["actual_results"] {
+            Value::Array(rows) => format!("Agent answered (results: {})", rows.len()),
+            Value::Null => "Agent answered (no results)".to_owned(),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                "Agent answered (one value)".to_owned()
+            }
+        },
     };
     let parts = [
         ("Semantic", "/semantic_score"),

@@ -45,9 +45,27 @@
     var button = (current || document).querySelector("form[data-score] button:not(:disabled)");
     if (button) { button.click(); }
   }
+  // Who dictates, or touches keys unawares, can turn off those that are a character: kept in this browser.
+  var switched = document.getElementById("keys-switch");
+  function off() {
+    try { return localStorage.getItem("gavel-keys") === "off"; } catch (_) { return false; }
+  }
+  function showSwitch() {
+    document.getElementById("keys-say").textContent = off() ? "Keys are off in this browser, but for Enter." : "Keys are on in this browser.";
+    switched.querySelector("button").textContent = off() ? "Turn keys on" : "Turn keys off";
+    switched.hidden = false;
+  }
+  if (switched) {
+    showSwitch();
+    switched.querySelector("button").addEventListener("click", function () {
+      try { localStorage.setItem("gavel-keys", off() ? "on" : "off"); } catch (_) { /* A browser may forbid it: then they stay as they are. */ }
+      showSwitch();
+    });
+  }
   document.addEventListener("keydown", function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey) { return; }
     if (event.target.closest("input,textarea,select,[contenteditable]")) { return; }
+    if (event.key.length === 1 && off()) { return; }
     var current = document.querySelector("tr.current");
     switch (event.key) {
       case "/": { var search = document.querySelector("input[type=search]"); if (search) { event.preventDefault(); search.focus(); search.select(); } break; }

@@ -155,7 +155,8 @@ fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
         figures.push(("Waiting", waiting));
         figures.push(("Running", words::grouped(counts.running)));
     }
-    figures.push(("Cost so far", batch.cost()));
+    let cost = if batch.moves() { "Cost so far" } else { "Cost" };
+    figures.push((cost, batch.cost()));
     figures
 }
 

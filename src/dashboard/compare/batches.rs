@@ -137,7 +137,7 @@ impl BatchesPage {
                 .difference
                 .map_or("–".to_owned(), |d| words::points(100.0 * d)),
             class: found.difference.map_or("", |d| class(100.0 * d)),
-            n: found.n.to_string(),
+            n: words::grouped(found.n),
         }];
         rows.extend(found.parts.iter().map(|part| Row {
             name: part.title.clone(),
@@ -145,11 +145,11 @@ impl BatchesPage {
             b: words::percent(part.mean_b),
             difference: words::points(100.0 * part.difference),
             class: class(100.0 * part.difference),
-            n: part.n.to_string(),
+            n: words::grouped(part.n),
         }));
         let interval = match (found.low, found.high) {
             (Some(low), Some(high)) => format!(
-                "The difference of the means lies between {} and {} points (95 %).",
+                "The difference of the means lies between {} and {} points (95%).",
                 words::points(100.0 * low),
                 words::points(100.0 * high)
             ),

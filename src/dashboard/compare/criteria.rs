@@ -87,7 +87,7 @@ struct CriteriaPage {
 
 impl CriteriaPage {
     fn one(value: Option<f64>) -> String {
-        value.map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"))
+        value.map_or_else(|| "not yet".to_owned(), |value| format!("{value:.1}"))
     }
 
     fn two(value: Option<f64>) -> String {
@@ -96,7 +96,7 @@ impl CriteriaPage {
 
     fn difference(&self) -> String {
         let Some(difference) = &self.found.mean_difference else {
-            return "–".to_owned();
+            return "not yet".to_owned();
         };
         let value = words::points(difference.value);
         match (difference.low, difference.high) {

@@ -44,6 +44,11 @@ impl Pair {
         format!("/compare{}", query(&[("a", &self.b), ("b", &self.a)]))
     }
 
+    /// Whether both sides are the same, which says nothing.
+    fn is_one(&self) -> bool {
+        !self.a.is_empty() && self.a.trim().eq_ignore_ascii_case(self.b.trim())
+    }
+
     /// Ids of batches and of scores are UUIDs; hashes aren't.
     fn ids(&self) -> Option<(Uuid, Uuid)> {
         let id = |text: &str| Uuid::try_parse(text.trim()).ok();
@@ -52,7 +57,7 @@ impl Pair {
 }
 
 async fn compare(State(site): State<Site>, visitor: Visitor, Address(pair): Address<Pair>) -> Page {
-    if pair.a.is_empty() || pair.b.is_empty() {
+    if pair.a.is_empty() || pair.b.is_empty() || pair.is_one() {
         return choose(&site, visitor, pair).await;
     }
     let Some((a, _)) = pair.ids() else {
@@ -118,6 +123,8 @@ struct Version {
 #[template(path = "compare_choose.html")]
 struct ChoosePage {
     frame: Frame,
+    /// Whether the same was chosen for both sides.
+    is_one: bool,
     batches: Vec<Choice>,
     criteria: Vec<Choice>,
 }
@@ -158,6 +165,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     let cases = recent.items.into_iter().filter(|b| b.kind != "session");
     let versions = versions.items.into_iter().filter(|v| v.kind == "session");
     html(&ChoosePage {
+        is_one: pair.is_one(),
         batches: fill(cases.map(batch).collect(), &pair),
         criteria: fill(versions.map(version).collect(), &pair),
         frame: Frame::of(site, visitor, "Batches", "Compare").await,
@@ -224,6 +232,16 @@ mod tests {
         assert_eq!(chosen("", "sql"), two("new", "sql"), "the only one");
         assert_eq!(chosen("gone", "old"), two("new", "old"));
         assert_eq!(chosen("old", "old"), two("old", "old"), "as it was asked");
+    }
+
+    #[test]
+    fn the_same_on_both_sides_is_nothing_to_compare() {
+        let is_one = |a: &str, b: &str| {
+            let (a, b) = (a.to_owned(), b.to_owned());
+            Pair { a, b }.is_one()
+        };
+        assert!(is_one("abc", " ABC"));
+        assert!(!is_one("abc", "abd") && !is_one("", "") && !is_one("abc", ""));
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
         for part in [
             "Score 0.92: confidence levels accurately predict correctness. 45 cases;",
             "<td>high</td>",
-            "<td>90 %</td>",
+            "<td>90%</td>",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }

@@ -205,20 +205,13 @@ async fn insights(
 }
 
 fn frequent(names: Vec<Name>, to: impl Fn(&str) -> String) -> Vec<Frequent> {
-    let most = names
-        .iter()
-        .map(|name| name.sessions)
-        .max()
-        .unwrap_or(1)
-        .max(1);
-    let width = |n: i64| f64::from(u32::try_from(100 * n / most).unwrap_or(0));
     names
         .into_iter()
         .map(|name| Frequent {
             to: to(&name.name),
             sessions: words::grouped(name.sessions),
             share: percent(name.share),
-            width: width(name.sessions),
+            width: 100.0 * name.share.unwrap_or_default(),
             name: name.name,
         })
         .collect()

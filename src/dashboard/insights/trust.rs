@@ -67,7 +67,7 @@ impl Trust {
         if let Some(kappa) = &scale.kappa_quadratic {
             says.push_str(&format!(", kappa {:.2}", kappa.value));
             if let (Some(low), Some(high)) = (kappa.low, kappa.high) {
-                says.push_str(&format!(" (95 %: {low:.2} to {high:.2})"));
+                says.push_str(&format!(" (95%: {low:.2} to {high:.2})"));
             }
         }
         if let Some(strength) = &scale.strength {
@@ -116,7 +116,7 @@ mod tests {
         let enough = says(20);
         assert_eq!(
             enough.says,
-            "20 ratings by 1 person: the same word in 50 %, kappa 0.90 (95 %: 0.80 to 1.00), almost perfect."
+            "20 ratings by 1 person: the same word in 50%, kappa 0.90 (95%: 0.80 to 1.00), almost perfect."
         );
         assert_eq!(enough.rows, [("near perfect".to_owned(), vec![20])]);
     }

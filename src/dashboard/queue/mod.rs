@@ -20,6 +20,8 @@ use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
 
+/// The heading of what workers have in hand.
+const RUNNING: &str = "Running";
 /// How many jobs of a state are shown.
 const SHOWN: u32 = 20;
 
@@ -46,6 +48,8 @@ struct Jobs {
 struct Group {
     name: &'static str,
     empty: &'static str,
+    /// Whether its jobs have a reason to be told: what runs has none.
+    has_why: bool,
     rows: Vec<JobRow>,
     more: bool,
 }
@@ -94,6 +98,7 @@ impl Body {
         let group = |name, empty, jobs: Jobs| Group {
             name,
             empty,
+            has_why: name != RUNNING,
             more: jobs.next_cursor.is_some(),
             rows: jobs
                 .items
@@ -113,7 +118,7 @@ impl Body {
             groups: vec![
                 group("Waiting", "Nothing waits.", waiting),
                 group("Queued", "Nothing is queued.", queued),
-                group("Running", "Nothing runs.", running),
+                group(RUNNING, "Nothing runs.", running),
                 group("Failed for good", "Nothing has failed.", failed),
             ],
             workers: workers.into_iter().map(|w| WorkerRow::of(w, now)).collect(),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::super::form::segment;
 use super::super::health::{self, Health};
-use super::super::machinery::{Brake, Judge, Worker};
+use super::super::machinery::{Brake, Judge, Meter, Pace, Worker};
 use super::super::session::JobError;
 use super::super::waits::Wait;
 use super::super::words::{self, Moment};
@@ -51,7 +51,8 @@ pub(super) struct WorkerRow {
     pub(super) version: String,
     pub(super) started: Moment,
     pub(super) heard: Moment,
-    pub(super) in_hand: i32,
+    /// How many jobs it works on; what a worker had that is gone runs elsewhere.
+    pub(super) in_hand: String,
     pub(super) state: String,
     pub(super) alive: bool,
 }
@@ -68,6 +69,8 @@ pub(super) struct JudgeRow {
     pub(super) detail: String,
     pub(super) last_error: String,
     pub(super) in_flight: i32,
+    /// What the last minute used of what a minute may; empty: nobody has asked it.
+    pub(super) pace: String,
     pub(super) today: String,
 }
 
@@ -138,6 +141,32 @@ impl JobRow {
     }
 }
 
+/// What the last minute used of what a minute may, over the workers: each keeps its own share of a judge's limits.
+fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
+    let of = |meter: fn(&Pace) -> &Meter, what: &str| {
+        let used: i64 = paces.clone().map(|p| meter(p).used_last_minute).sum();
+        let limit: Option<i64> = paces.clone().map(|p| meter(p).limit).sum();
+        match limit {
+            Some(limit) => format!(
+                "{} of {}",
+                words::grouped(used),
+                words::counted(limit, what)
+            ),
+            None => words::counted(used, what),
+        }
+    };
+    if paces.clone().next().is_none() {
+        return String::new();
+    }
+    let (requests, tokens) = (of(|p| &p.requests, "request"), of(|p| &p.tokens, "token"));
+    let mut text = format!("{requests}, {tokens} a minute");
+    if let Some(until) = paces.filter_map(|p| p.shrunk_until).max() {
+        let at = until.format("%H:%M:%S UTC");
+        text.push_str(&format!("; slower until {at}, since it said 429"));
+    }
+    text
+}
+
 impl WorkerRow {
     pub(super) fn of(worker: Worker, now: DateTime<Utc>) -> Self {
         Self {
@@ -145,7 +174,10 @@ impl WorkerRow {
             version: worker.version,
             started: words::moment(worker.started_at, now),
             heard: words::moment(worker.heartbeat_at, now),
-            in_hand: worker.in_hand,
+            in_hand: match worker.alive {
+                true => worker.in_hand.to_string(),
+                false => "–".to_owned(),
+            },
             state: worker.state,
             alive: worker.alive,
         }
@@ -157,14 +189,17 @@ impl JudgeRow {
         let closed = judge.gates.iter().find(|gate| gate.reason.is_some());
         let stopped = judge.brake.is_some() || closed.is_some();
         let (state, detail) = match (&judge.brake, closed) {
-            (Some(brake), _) => (brake.reason.replace('_', " "), held(brake, now)),
+            (Some(brake), _) => (
+                words::stopped_by(&brake.reason).to_owned(),
+                held(brake, now),
+            ),
             (None, Some(gate)) => (
                 match (gate.breaker.as_str(), &gate.reason) {
-                    ("closed", Some(reason)) => reason.replace('_', " "),
-                    (_, _) => "failing".to_owned(),
+                    ("closed", Some(reason)) => words::stopped_by(reason).to_owned(),
+                    (_, _) => words::stopped_by("breaker_open").to_owned(),
                 },
                 gate.until.map_or_else(String::new, |until| {
-                    format!("asked again {}", words::moment(until, now).ago)
+                    format!("asked again by itself at {}", until.format("%H:%M:%S UTC"))
                 }),
             ),
             (None, None) if !judge.configured => (
@@ -194,10 +229,47 @@ impl JudgeRow {
                 .find_map(|gate| gate.last_error.clone())
                 .unwrap_or_default(),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
+            pace: pace(judge.gates.iter().filter_map(|gate| gate.pace.as_ref())),
             today: words::usd(judge.spent.today_usd),
             name: judge.name,
             state,
             detail,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn paces(found: &[Value]) -> String {
+        let found: Vec<Pace> = found
+            .iter()
+            .map(|pace| serde_json::from_value(pace.clone()).unwrap())
+            .collect();
+        pace(found.iter())
+    }
+
+    #[test]
+    fn the_last_minute_is_told_over_all_workers() {
+        let one = |limit: Value, used: i64, until: Value| {
+            json!({"requests": {"limit": limit, "used_last_minute": used}, "tokens": {"limit": null, "used_last_minute": 100 * used},
+                "shrunk_until": until})
+        };
+        assert_eq!(paces(&[]), "");
+        let two = [
+            one(json!(30), 12, Value::Null),
+            one(json!(30), 8, Value::Null),
+        ];
+        assert_eq!(paces(&two), "20 of 60 requests, 2,000 tokens a minute");
+        let unlimited = [one(Value::Null, 1, Value::Null)];
+        assert_eq!(paces(&unlimited), "1 request, 100 tokens a minute");
+        let shrunk = [one(json!(30), 3, json!("2026-11-22T12:00:30Z"))];
+        assert_eq!(
+            paces(&shrunk),
+            "3 of 30 requests, 300 tokens a minute; slower until 12:00:30 UTC, since it said 429"
+        );
     }
 }

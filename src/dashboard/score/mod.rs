@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::form::segment;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
+use super::sessions::{self, Item};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
@@ -35,6 +36,8 @@ pub(super) fn routes() -> Router<Site> {
 struct ScorePage {
     frame: Frame,
     score: Score,
+    /// What the alert was and whose work it is, as far as known.
+    about: Option<Item>,
     /// The key of the form that asks for another one.
     again_key: Uuid,
 }
@@ -48,10 +51,18 @@ async fn page(site: &Site, visitor: Visitor, id: &str, typed: Typed) -> Result<S
     let answer: Answer = site.door.get(&visitor.caller, &path).await?;
     let mut score = Score::whole(site, &visitor, answer).await?;
     score.typed = typed;
-    let title = format!("{} {}", score.total, words::rating(score.total).0);
+    let about = sessions::item(site, &visitor, &score.session_id.to_string()).await?;
+    let alert = about.as_ref().and_then(|item| item.alert_type.as_deref());
+    let title = format!(
+        "{} {} · {}",
+        score.total,
+        words::rating(score.total).0,
+        alert.unwrap_or("session")
+    );
     Ok(ScorePage {
         frame: Frame::of(site, visitor, "Sessions", title).await,
         score,
+        about,
         again_key: Uuid::new_v4(),
     })
 }

@@ -8,6 +8,7 @@ use super::super::page::{Fault, Page, html};
 use super::super::score::Score;
 use super::super::sessions::{self, Badge, why_not};
 use super::super::site::Site;
+use super::super::system;
 use super::super::visitor::Visitor;
 use super::super::waits::Wait;
 use super::super::words::{self, Moment};
@@ -134,12 +135,18 @@ impl Standing {
         if let Some(path) = alone {
             job = site.door.find(&visitor.caller, &path).await?;
         }
+        let queued = job.as_ref().is_some_and(|job| job.state == "queued");
+        let away = queued && !system::faults(site, visitor, "queue").await?.is_empty();
         let now = site.about.clock.now();
         let (active, failed) = match job {
             Some(job) if matches!(job.state.as_str(), "queued" | "running" | "waiting") => {
                 let wait = job.wait.as_ref();
                 let why = wait.map(|wait| wait.says(job.judge.as_deref(), now));
-                (Some((job, why.unwrap_or_default())), None)
+                let mut why = why.unwrap_or_default();
+                if away {
+                    why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
+                }
+                (Some((job, why)), None)
             }
             Some(job) if job.state == "failed" => (None, Some(job)),
             Some(_) | None => (None, None),

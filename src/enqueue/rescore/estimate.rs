@@ -10,10 +10,11 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::figures::{Range, Seen, float};
+use super::holds::{HEARD, slowed, stopped};
 use super::plan::{Estimate, Pace, PaceOf, PlannedJudge, TokensFrom};
 use super::{BacklogPlan, Enqueue, EnqueueError, PromptTokens, Terms};
 use crate::score::Criteria;
-use crate::store::{Brake, BrakeTarget, PastRun, StoreError};
+use crate::store::{BrakeTarget, PastRun, StoreError};
 
 /// Earlier jobs whose questions are built again, to hold our count against the judge's.
 const HELD_AGAINST: usize = 30;
@@ -72,6 +73,7 @@ impl Enqueue {
         let criteria = self.stored_criteria(&plan.rules.criteria_hash).await?;
         let mut all = Estimated::nothing(sessions.len() as u64);
         let brakes = self.store.brakes(now).await?;
+        let gates = self.store.judges(now - HEARD).await?;
         all.warnings.extend(stopped(&brakes, &BrakeTarget::Queue));
         for judge in &plan.judges {
             let Some(terms) = self.terms.terms(judge) else {
@@ -94,6 +96,7 @@ impl Enqueue {
             all.add(judge, terms, part, load.all * load.times);
             let target = BrakeTarget::Judge(judge.clone());
             all.warnings.extend(stopped(&brakes, &target));
+            all.warnings.extend(slowed(&gates, judge, now));
             if let Some(fallback) = self.unpriced_fallback(judge) {
                 all.warnings.push(format!(
                     "judge {judge:?} falls back to {fallback:?}, which has no price: what that costs isn't known, and no budget holds it"
@@ -266,23 +269,6 @@ fn prompts(
         },
     };
     (about, range)
-}
-
-/// What a plan says of a brake: its time begins once that is gone.
-fn stopped(brakes: &[Brake], target: &BrakeTarget) -> Option<String> {
-    let brake = brakes.iter().find(|brake| brake.target == *target)?;
-    let what = match target {
-        BrakeTarget::Queue => "the queue".to_owned(),
-        BrakeTarget::Judge(name) => format!("judge {name:?}"),
-    };
-    let until = brake.until.map_or_else(
-        || "somebody resumes it".to_owned(),
-        |until| until.format("%Y-%m-%d %H:%M UTC").to_string(),
-    );
-    Some(format!(
-        "{what} is stopped now ({}: {}): nothing starts until {until}, and the time begins then",
-        brake.reason, brake.message
-    ))
 }
 
 /// The tokens of replies: as earlier ones of the same criteria, else of any, else as assumed.

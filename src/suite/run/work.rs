@@ -55,8 +55,10 @@ impl Work {
     /// Reads a row, and checks as much of it as can be known before the answer.
     pub(super) fn of(kind: Kind, row: Row) -> Result<Self, Vec<SuiteError>> {
         let (line, item_no) = (row.line, row.item_no);
+        let mut written = Written::default();
         let (work, payload) = match kind {
             Kind::Qas => {
+                written.note(&row.fields);
                 let case = origin_names(row.fields).map_err(|fault| vec![fault.at(line)])?;
                 let answered = ANSWERS
                     .iter()
@@ -65,8 +67,9 @@ impl Work {
                     let payload = Value::Object(case);
                     (Self::Case(payload.clone()), payload)
                 } else {
-                    let question =
-                        Question::of(item_no, case).map_err(|fault| vec![fault.at(line)])?;
+                    let question = Question::of(item_no, case)
+                        .map_err(|Missing(name, remedy)| Missing(written.name(name), remedy))
+                        .map_err(|fault| vec![fault.at(line)])?;
                     let answered = AgentAnswer {
                         success: Some(true),
                         ..AgentAnswer::default()
@@ -88,7 +91,9 @@ impl Work {
             .into_iter()
             .map(|fault| SuiteError {
                 line: Some(line),
-                column: Some(column(&fault.pointer)).filter(|column| !column.is_empty()),
+                column: Some(column(&fault.pointer))
+                    .filter(|column| !column.is_empty())
+                    .map(|column| written.name(&column).to_owned()),
                 message: fault.message,
             })
             .collect())
@@ -144,6 +149,29 @@ impl Question {
             agent: AgentName::Sql,
             text: text.to_owned(),
             case: Map::new(),
+        }
+    }
+}
+
+/// Which names of its own a row of a question file has: faults are told by them.
+#[derive(Debug, Default)]
+struct Written {
+    id: bool,
+    agent: bool,
+}
+
+impl Written {
+    fn note(&mut self, fields: &Map<String, Value>) {
+        self.id = fields.contains_key("id") && !fields.contains_key("test_id");
+        self.agent = fields.contains_key("agent") && !fields.contains_key("agent_used");
+    }
+
+    /// What the file calls a field of a case.
+    fn name<'a>(&self, field: &'a str) -> &'a str {
+        match field {
+            "test_id" if self.id => "id",
+            "agent_used" if self.agent => "agent",
+            other => other,
         }
     }
 }
@@ -266,12 +294,12 @@ mod tests {
             (
                 "id",
                 Value::Null,
-                "row 5, column test_id: give each question an id",
+                "row 5, column id: give each question an id",
             ),
             (
                 "agent",
                 json!("robot"),
-                "row 5, column agent_used: is not an agent",
+                "row 5, column agent: is not an agent",
             ),
             (
                 "question",

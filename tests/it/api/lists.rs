@@ -176,7 +176,13 @@ async fn a_line_of_sessions_shows_the_score_and_the_active_job() {
     assert_eq!(item["score"]["is_current_criteria"], true);
     assert_eq!(item["active_job"]["job_id"], json!(job));
     assert_eq!(item["links"]["score"], score_path(session));
+    assert_eq!(item["failed"], Value::Null);
     assert!(item.get("conversation").is_none());
+    server.fail(job).await;
+    let page = server.json_of("/api/v1/sessions").await;
+    let item = &page["items"][0];
+    assert_eq!(item["failed"], "unparsable");
+    assert_eq!(item["score"]["score_id"], json!(score_id), "it stays");
 }
 
 #[tokio::test]

@@ -137,8 +137,8 @@ async fn what_nothing_is_known_of_is_a_page_for_people_and_a_document_for_progra
     let mut browser = Browser::of(&server);
     let missing = format!("/sessions/{}", Uuid::now_v7());
     for (path, status, words) in [
-        ("/nowhere", 404, "No such route"),
-        (missing.as_str(), 404, "The session is not known"),
+        ("/nowhere", 404, "There is no such page"),
+        (missing.as_str(), 404, "There is no such session"),
         ("/sessions/none", 422, "session_id"),
         ("/sessions?min_score=many", 422, "min_score"),
     ] {

@@ -7,6 +7,7 @@ mod accessible;
 mod first_run;
 mod furniture;
 mod hostile;
+mod lists;
 mod live;
 mod pictures;
 mod plain;

@@ -89,7 +89,7 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
         ("/rescore", "See what it comes to"),
         ("/system", "database"),
         ("/help", "Keys"),
-        ("/nowhere", "No such route"),
+        ("/nowhere", "There is no such page"),
     ] {
         site.open(path).await;
         site.shows("main", words).await;

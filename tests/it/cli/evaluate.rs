@@ -161,6 +161,24 @@ fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again()
     run.ends(1).says("2 of 3 items to run");
     let again = outcomes(&results(&place, "second"));
     assert_eq!(again.keys().copied().collect::<Vec<_>>(), [1, 2]);
+    // What a run wasn't asked for it says nothing of.
+    for (earlier, limit, left) in [("second", "3", "2 of 3"), ("part", "2", "1 of 3")] {
+        if limit == "2" {
+            let part = [
+                "evaluate",
+                "suite.jsonl",
+                "--limit",
+                limit,
+                "--output",
+                earlier,
+            ];
+            place.run(&part).ends(1);
+        }
+        place
+            .run(&["evaluate", "suite.jsonl", "--only-failed", earlier])
+            .ends(1)
+            .says(&format!("{left} items to run"));
+    }
     // Nothing is left: the gate speaks again, and nothing is run.
     place
         .run(&["evaluate", "--resume", "first"])

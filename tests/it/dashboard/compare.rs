@@ -33,6 +33,8 @@ async fn two_batches_show_what_turned_first() {
         let choose = browser.page(&format!("/compare?b={b}")).await;
         let chosen = format!("<option value=\"{b}\" selected>");
         assert_eq!(choose.matches(&chosen).count(), 1, "{choose}");
+        let same = browser.page(&format!("/compare?a={b}&b={b}")).await;
+        in_order(&same, &["Both sides are the same.", "Two batches", &chosen]);
         let unknown = server.get(&format!("/compare?a={a}&b={}", Uuid::now_v7()));
         assert_eq!(browser.send(unknown).await.status, 404);
     }

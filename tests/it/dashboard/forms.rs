@@ -322,7 +322,7 @@ async fn what_is_refused_comes_back_with_its_form() {
         &[
             "href=\"/sessions\">Sessions",
             "href=\"/queue\">Queue",
-            "No such route",
+            "There is no such page",
         ],
     );
 }

@@ -42,8 +42,8 @@ async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cas
                 &format!("<option value=\"{large}\" selected>"),
                 "role=\"img\" aria-label=\"Confidence against correctness. Score 0.",
                 "Show as table",
-                "<td>high</td><td>95 %</td><td>100 %</td>",
-                "<td>low</td><td>45 %</td><td>0 %</td>",
+                "<td>high</td><td>95%</td><td>100%</td>",
+                "<td>low</td><td>45%</td><td>0%</td>",
                 "Expected calibration error",
             ],
         );

@@ -7,6 +7,7 @@ mod forms;
 mod insights;
 mod rescore;
 mod score;
+mod sessions;
 mod sign_in;
 mod truth;
 

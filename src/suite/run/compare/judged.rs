@@ -43,8 +43,13 @@ impl Judged {
             && a != b
         {
             let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
+            let part = match told.is_empty() {
+                true => "",
+                // Their hash covers the judge that they name.
+                false => " (which name their judge, so that it may be no more than that)",
+            };
             told.push(format!(
-                "judged under criteria {} in A and {} in B: a difference may be the criteria's and not the agent's",
+                "judged under criteria {} in A and {} in B{part}: a difference may be the criteria's and not the agent's",
                 short(a),
                 short(b)
             ));

@@ -1,0 +1,94 @@
+//! The list of sessions, a score and what isn't there, as pages.
+
+use super::*;
+use crate::support::stores;
+
+#[tokio::test]
+async fn a_session_whose_scoring_failed_says_so_and_offers_another_try() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let session = server.session().await;
+        let job = server.queued(session).await;
+        server.fail(job).await;
+        let list = browser.page("/sessions").await;
+        in_order(
+            &list,
+            &["<tbody", "scoring failed</a>", ">Try again</button>"],
+        );
+        let page = browser.page(&format!("/sessions/{session}")).await;
+        in_order(&page, &[">Try again</button>", "The last scoring failed:"]);
+        assert_eq!(page.matches(">Try again</button>").count(), 1, "{page}");
+        assert!(!page.contains(">Score session</button>"), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_score_names_the_alert_and_the_agent() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        let (_, score) = server.scored(72).await;
+        let page = browser.page(&format!("/scores/{score}")).await;
+        in_order(
+            &page,
+            &["<title>72 adequate · ", "<h1>Score of <bdi>", "by <bdi>"],
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_matches_is_counted_apart_from_the_list() {
+    for db in stores().await {
+        let server = Server::over(db).await;
+        let browser = Browser::of(&server);
+        for _ in 0..3 {
+            server.session().await;
+        }
+        let counted = async |filter: &str| browser.page(&format!("/sessions/count{filter}")).await;
+        assert_eq!(counted("").await, "all 3 that match");
+        server.scored(72).await;
+        assert_eq!(counted("?scored=yes").await, "the one that matches");
+        assert_eq!(counted("?scored=failed").await, "all 0 that match");
+        let wrong = server.get("/sessions/count?min_score=x");
+        assert_eq!(browser.send(wrong).await.status, 422);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_told_to_people_with_a_place_to_look() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let id = Uuid::now_v7();
+    for (path, title, place) in [
+        ("/nowhere".to_owned(), "There is no such page", "/"),
+        (
+            format!("/sessions/{id}"),
+            "There is no such session",
+            "/sessions",
+        ),
+        (
+            format!("/scores/{id}"),
+            "There is no such score",
+            "/sessions",
+        ),
+        (
+            format!("/batches/{id}"),
+            "There is no such batch or item",
+            "/batches",
+        ),
+        (
+            format!("/criteria/{}", "a".repeat(64)),
+            "There are no such criteria",
+            "/criteria",
+        ),
+    ] {
+        let shown = browser.send(server.get(&path)).await;
+        assert_eq!(shown.status, 404, "{path}");
+        let link = format!("Look in <a href=\"{place}\">");
+        in_order(&shown.text, &[&format!("<h1>{title}</h1>"), &link]);
+        for word in ["GET /", "/api/", "PUT", "Put the"] {
+            assert!(!shown.text.contains(word), "{path}: {word}: {}", shown.text);
+        }
+    }
+}
