@@ -72,6 +72,8 @@ pub(super) struct BatchItemView {
     pub(super) threshold: Option<f64>,
     /// Why what was generated could not be executed.
     pub(super) execution_error: Option<String>,
+    /// Why what was generated can't be read, where none of its parts says so.
+    pub(super) unreadable: Option<String>,
     /// The parts of its score, in the order of the kind's rules.
     pub(super) parts: Vec<ItemPart>,
     /// The judge's own words.
@@ -91,6 +93,7 @@ impl BatchItemView {
             total,
             threshold: shown.threshold,
             execution_error: shown.execution_error,
+            unreadable: shown.unreadable,
             parts: shown.parts.into_iter().map(ItemPart::from).collect(),
             reasoning: shown.reasoning,
             job,

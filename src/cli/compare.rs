@@ -1,5 +1,6 @@
 //! `gavel compare`: two runs of a suite side by side.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,6 +9,7 @@ use serde_json::json;
 use super::evaluate::{mixed, parse_share};
 use super::outcome::{CliError, Exit};
 use super::output;
+use crate::job::Kind;
 use crate::report::{Decision, Judgement, Lines, ReportError};
 use crate::suite::run::RunFolder;
 use crate::suite::run::compare::{Change, Comparison};
@@ -22,11 +24,11 @@ const LISTED: usize = 50;
 #[command(
     long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). Printed \
                   first is what passed in A and misses in B, then the other way round, then what lost or gained a whole \
-                  score. Means are made of the items that have a total in both runs; the interval is a bootstrap \
+                  score. Means are made of the items that have a whole total in both runs (SQL that can't be read has none); the interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
                   criteria are compared, and told (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
-                  --max-regression or an item lost its total by missing (SQL that can't be read), 2 a folder is no run, or only one of the two was judged by a simulated judge, 3 \
-                  nothing has a total in both.",
+                  --max-regression or an item lost its total by missing (SQL that can't be read), 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
+                  nothing has a whole total in both.",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
 )]
@@ -51,8 +53,8 @@ pub(super) struct Compare {
 impl Compare {
     pub(super) fn run(&self) -> Result<Exit, CliError> {
         let (a, b) = (open(&self.a)?, open(&self.b)?);
-        self.of_one_kind()?;
         let found = Comparison::of(&a, &b).map_err(unreadable)?;
+        self.of_one_kind(&found)?;
         let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
         let found = found.under(bench(&self.a).as_ref(), bench(&self.b).as_ref());
         if found.mixes_simulated() && !self.allow_simulated {
@@ -89,22 +91,26 @@ impl Compare {
         Ok(())
     }
 
-    /// Totals of two kinds are not of one measure. A folder from elsewhere has no header, and is taken as it is.
-    fn of_one_kind(&self) -> Result<(), CliError> {
-        let (Ok(a), Ok(b)) = (RunFolder::header_of(&self.a), RunFolder::header_of(&self.b)) else {
+    /// Totals of two kinds are not of one measure.
+    fn of_one_kind(&self, found: &Comparison) -> Result<(), CliError> {
+        let (Some(a), Some(b)) = (kinds(&found.kinds_a), kinds(&found.kinds_b)) else {
             return Ok(());
         };
-        if a.kind == b.kind {
+        if a == b {
             return Ok(());
         }
         Err(CliError::usage(format!(
-            "{} is a run of kind {}, {} one of kind {}: their scores don't measure the same",
+            "{} is a run of kind {a}, {} one of kind {b}: their scores don't measure the same",
             self.a.display(),
-            a.kind,
             self.b.display(),
-            b.kind
         )))
     }
+}
+
+/// The kinds of a run's items in words; none without items.
+fn kinds(kinds: &BTreeSet<Kind>) -> Option<String> {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(" and "))
 }
 
 fn open(dir: &Path) -> Result<Lines, CliError> {
@@ -123,7 +129,10 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
         ("passed, and misses now", &found.pass_to_fail),
         ("missed, and passes now", &found.fail_to_pass),
         ("has no whole score any more", &found.lost_score),
-        ("missed, and misses without a total now", &found.lost_total),
+        (
+            "missed, and misses without a whole total now",
+            &found.lost_total,
+        ),
         ("has a whole score now", &found.gained_score),
     ] {
         if changes.is_empty() {
@@ -147,18 +156,7 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
         )))?;
         rest(ids.len())?;
     }
-    let (Some(a), Some(b), Some(difference)) = (found.mean_a, found.mean_b, found.difference)
-    else {
-        output::line("no item has a total in both runs")?;
-        return Ok(());
-    };
-    let interval = found.interval.map_or(String::new(), |(low, high)| {
-        format!(", 95 % interval {low:+.3} to {high:+.3}")
-    });
-    output::line(&format!(
-        "mean     {a:.3} -> {b:.3} ({difference:+.3}{interval}) over {} of {} common items",
-        found.compared, found.common
-    ))?;
+    output::line(&mean(found))?;
     for difference in found.judged.otherwise() {
         output::line(&output::clean(&format!("NOTE     {difference}")))?;
     }
@@ -168,6 +166,20 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
         output::line("SIMULATED: both runs were scored by a simulated judge")?;
     }
     Ok(())
+}
+
+fn mean(found: &Comparison) -> String {
+    let (Some(a), Some(b), Some(difference)) = (found.mean_a, found.mean_b, found.difference)
+    else {
+        return "no item has a whole total in both runs".to_owned();
+    };
+    let interval = found.interval.map_or(String::new(), |(low, high)| {
+        format!(", 95 % interval {low:+.3} to {high:+.3}")
+    });
+    format!(
+        "mean     {a:.3} -> {b:.3} ({difference:+.3}{interval}) over {} of {} common items",
+        found.compared, found.common
+    )
 }
 
 fn line_of(change: &Change) -> String {

@@ -47,10 +47,11 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
 fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
     let read = Query::<T>::try_from_uri(uri);
     read.map(|Query(asked)| asked).map_err(|error| {
-        let message = format!(
-            "can't be read: {}; clear the address behind the question mark",
-            error.body_text()
-        );
+        let why = error.body_text();
+        let why = why
+            .split_once("query string: ")
+            .map_or(&*why, |(_, why)| why);
+        let message = format!("can't be read: {why}; correct the address behind the question mark");
         Box::new(Problem::of_field("query", &message))
     })
 }
@@ -86,6 +87,22 @@ mod tests {
                 ("/q", "is given 3 times: keep one of them in the address"),
                 ("/tag", "is given 2 times: keep one of them in the address"),
             ]
+        );
+    }
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Strict {
+        min_score: String,
+    }
+
+    #[test]
+    fn a_filter_that_is_none_is_told_where_what_is_found_is_acted_on() {
+        let uri = "/sessions?min=5".parse().unwrap();
+        let problem = read::<Strict>(&uri).unwrap_err();
+        assert_eq!(
+            problem.errors[0].message,
+            "can't be read: min: unknown field `min`, expected `min_score`; correct the address behind the question mark"
         );
     }
 

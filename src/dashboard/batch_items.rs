@@ -30,6 +30,7 @@ pub(super) struct Answer {
     pub(super) total: Option<f64>,
     pub(super) threshold: Option<f64>,
     pub(super) execution_error: Option<String>,
+    pub(super) unreadable: Option<String>,
     pub(super) parts: Vec<Part>,
     pub(super) reasoning: Option<String>,
     pub(super) job: Job,
@@ -348,7 +349,7 @@ pub(super) mod tests {
         let mut body = json!({
             "item_no": 3, "outcome": "missed", "name": "q3", "question": "Errors?",
             "lines": ["Query: Errors?", "Query executed (results: 2)", "Score: 50% (FAIL <90%)", "Schema: 100% | LLM: 40%"],
-            "total": 0.5, "threshold": 0.9, "execution_error": null,
+            "total": 0.5, "threshold": 0.9, "execution_error": null, "unreadable": null,
             "parts": [{"name": "schema_match", "title": "Schema", "score": 1.0, "words": null},
                 {"name": "llm_grading", "title": "LLM", "score": 0.4, "words": "**Wrong** table"}],
             "reasoning": "**Wrong** table",

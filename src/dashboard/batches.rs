@@ -284,7 +284,7 @@ struct BatchesPage {
 
 /// What the address narrows the list to.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct Filter {
     kind: String,
     state: String,

@@ -81,16 +81,13 @@ impl Row {
                 .or(version.created_at)
                 .map(|at| words::moment(at, now)),
             scores: words::grouped(version.scores),
-            mean: version.mean_total.map_or_else(
-                || "not yet".to_owned(),
-                |mean| {
-                    if version.kind == "session" {
-                        format!("{mean:.1}")
-                    } else {
-                        words::percent(mean)
-                    }
-                },
-            ),
+            mean: match (version.mean_total, version.scores) {
+                (Some(mean), _) if version.kind == "session" => format!("{mean:.1}"),
+                (Some(mean), _) => words::percent(mean),
+                (None, 0) => "not yet".to_owned(),
+                // Means are made of real scores.
+                (None, _) => "simulated only".to_owned(),
+            },
             compare: compared
                 .filter(|_| version.kind == "session" && version.scores > 0)
                 .map(|current| {

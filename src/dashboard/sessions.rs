@@ -73,9 +73,10 @@ struct List {
     next_cursor: Option<String>,
 }
 
-/// The filters, as they stand in the address and in the form.
+/// The filters, as they stand in the address and in the form. A name that is none is refused: what was meant to be narrowed is acted on as a
+/// whole.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Filter {
     pub(super) q: String,
     pub(super) status: String,

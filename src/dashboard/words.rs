@@ -3,6 +3,8 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use uuid::Uuid;
 
+use crate::job::WaitReason;
+
 /// Counts stop here in the API.
 const MANY: i64 = 10_000;
 
@@ -169,15 +171,8 @@ pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
 /// Why a queue or a judge lets nothing through, as short as a mark: the same word on every page. Takes the reason's name as the API
 /// tells it.
 pub(super) fn stopped_by(reason: &str) -> &str {
-    match reason {
-        "breaker_open" => "failing",
-        "exhausted" => "out of quota",
-        "budget" => "spending cap reached",
-        "misconfigured" => "refused: key, model or address",
-        "throttled" => "asks for patience",
-        "paced" => "at its limit for this minute",
-        other => other,
-    }
+    let known = reason.parse::<WaitReason>();
+    known.map_or(reason, |known| known.brief())
 }
 
 /// Why a job waits, in words: the reason's name as the API tells it.

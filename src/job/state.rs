@@ -96,6 +96,23 @@ text_enum! {
     }
 }
 
+impl WaitReason {
+    /// Why a queue or a judge lets nothing through, for people, as short as a mark.
+    pub fn brief(self) -> &'static str {
+        match self {
+            Self::BreakerOpen => "failing",
+            Self::Exhausted => "out of quota",
+            Self::Budget => "spending cap reached",
+            Self::Misconfigured => "refused: key, model or address",
+            Self::Throttled => "asks for patience",
+            Self::Paced => "at its limit for this minute",
+            Self::Paused => "paused",
+            Self::Storage => "the database is away",
+            Self::Fallback => "its fallback can't be asked",
+        }
+    }
+}
+
 /// A wait with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {

@@ -140,24 +140,24 @@ impl Component {
         item.result.as_ref()?.pointer(self.at)
     }
 
-    /// What it is worth, an error's 0.0 included; none where it failed, is absent or wasn't run.
+    /// What it is worth, for people and for means; none where it is absent, wasn't run or failed, whose 0.0 in a body stands for an error.
+    /// Of a query whose execution failed the score is a real 0, which its total holds too.
     pub(super) fn score(&self, item: &Item) -> Option<f64> {
         let found = self.of(item)?;
-        found.as_f64().or_else(|| found.get("score")?.as_f64())
+        let score = found.as_f64().or_else(|| found.get("score")?.as_f64());
+        let is_real = item.kind == Kind::Query || !self.is_error(item);
+        score.filter(|score| is_real && score.is_finite())
     }
 
-    /// What it adds to a mean: its score, unless that stands for an error. Of a query whose execution failed the score is a
-    /// real 0, which its total holds too.
-    pub(super) fn counted(&self, item: &Item) -> Option<f64> {
-        let score = self.score(item).filter(|score| score.is_finite());
-        if item.kind == Kind::Query {
-            return score;
-        }
-        let is_error = self
-            .of(item)?
-            .get("error")
-            .is_some_and(|error| !error.is_null());
-        score.filter(|_| !is_error)
+    /// Whether the body has it, be it without a score.
+    pub(super) fn is_there(&self, item: &Item) -> bool {
+        self.of(item).is_some()
+    }
+
+    /// Whether it couldn't be computed, or its judge failed.
+    fn is_error(&self, item: &Item) -> bool {
+        let error = self.of(item).and_then(|found| found.get("error"));
+        error.is_some_and(|error| !error.is_null())
     }
 
     /// What was said of it.
@@ -310,7 +310,7 @@ pub(super) fn calibration(item: &Item) -> Option<(Confidence, f64)> {
         return None;
     }
     let level = text(&item.payload, "confidence")?.parse().ok()?;
-    Some((level, SQL_METRICS.first()?.counted(item)?))
+    Some((level, SQL_METRICS.first()?.score(item)?))
 }
 
 /// The name that an item is shown by: its own, else a session's id, else its place.
@@ -337,6 +337,51 @@ pub(super) fn question(item: &Item) -> &str {
 /// What the total is held against, where the kind has that.
 pub(super) fn threshold(item: &Item) -> Option<f64> {
     item.result.as_ref()?.get("threshold")?.as_f64()
+}
+
+/// Why the generated SQL can't be read, where no metric says so itself.
+pub(super) fn unreadable(item: &Item) -> Option<&str> {
+    let why = parse_error(item)?;
+    let is_told = components(item.kind)
+        .iter()
+        .any(|part| part.fault(item) == Some(why));
+    (!is_told).then_some(why)
+}
+
+/// Why the generated SQL can't be read: the case is a miss, whatever its metrics say.
+pub(super) fn parse_error(item: &Item) -> Option<&str> {
+    text(item.result.as_ref()?, "parse_error")
+}
+
+/// The total of a scored item, unless it is [`unmeasured`].
+pub(super) fn measured(item: &Item) -> Option<f64> {
+    item.total
+        .filter(|total| item.outcome == Outcome::Scored && total.is_finite() && !unmeasured(item))
+}
+
+/// Whether an item has missed and a part of it couldn't be computed, such as the tables of SQL that can't be read. A total of what is left
+/// may stand higher than that of the same item did when it could be read, so that no gate and no comparison goes by it.
+pub(super) fn unmeasured(item: &Item) -> bool {
+    if item.passed != Some(false) {
+        return false;
+    }
+    match (item.outcome, item.kind) {
+        (Outcome::Failed, _) => false,
+        (Outcome::Scored, _) if item.total.is_none_or(|total| !total.is_finite()) => true,
+        (_, Kind::Session | Kind::Query | Kind::Qas) => false,
+        (outcome, Kind::SqlMetrics) => {
+            // What lacks its judge's part lacks it because of the judge.
+            let parts = SQL_METRICS.get(usize::from(outcome == Outcome::Incomplete)..);
+            let mut parts = parts.unwrap_or_default().iter();
+            parse_error(item).is_some() || parts.any(|part| part.is_error(item))
+        }
+    }
+}
+
+/// Whether an item without its judge's part has missed already: a metric below 1.0, or SQL that can't be read, is no better for what a judge
+/// would say.
+pub(super) fn has_missed(item: &Item) -> bool {
+    item.outcome == Outcome::Incomplete && item.passed == Some(false)
 }
 
 /// Why what was generated could not be executed.

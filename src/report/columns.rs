@@ -71,6 +71,8 @@ enum Origin {
     /// What was said of the nth component.
     Words(usize),
     Reasoning,
+    /// Why the generated SQL can't be read.
+    ParseError,
     /// Which metrics couldn't be computed, and why.
     Faults,
     Safety,
@@ -133,7 +135,7 @@ const QAS: [Column; 20] = [
     Column("Datatype Explanation", 40, Origin::Words(2)),
     Column("Threshold", 10, Origin::Threshold),
 ];
-const SQL_METRICS: [Column; 15] = [
+const SQL_METRICS: [Column; 16] = [
     Column("ID", 16, Origin::Id),
     Column(
         "Generated SQL",
@@ -160,6 +162,7 @@ const SQL_METRICS: [Column; 15] = [
     Column("Validation Accuracy Score", 12, Origin::Score(3)),
     Column("LLM Reasoning", 60, Origin::Reasoning),
     Column("Safety Outcome", 14, Origin::Safety),
+    Column("Parse Error", 40, Origin::ParseError),
     Column("Metric Errors", 40, Origin::Faults),
 ];
 const SESSION: [Column; 4] = [
@@ -243,6 +246,7 @@ impl Origin {
             Self::Score(nth) => Cell::number(component(nth).and_then(|part| part.score(item))),
             Self::Words(nth) => Cell::text(component(nth).and_then(|part| part.words(item))),
             Self::Reasoning => Cell::text(body::reasoning(item)),
+            Self::ParseError => Cell::text(body::parse_error(item)),
             Self::Faults => faults(item),
             Self::Safety => Cell::text(body::safety(item).map(body::safety_name)),
             Self::Outcome => Cell::text(Some(item.outcome.as_str())),

@@ -216,6 +216,9 @@ fn explained(item: &Item) -> String {
     if item.error.is_some() {
         text.push_str(&format!("{}\n", fault(item).1));
     }
+    if let Some(why) = body::unreadable(item) {
+        text.push_str(&format!("The SQL can't be read: {why}\n"));
+    }
     for (title, score, words) in body::breakdown(item) {
         let gap = if score == body::NO_SCORE { ": " } else { " " };
         let line = if words.is_empty() {

@@ -26,6 +26,9 @@ pub fn lines(item: &Item) -> Vec<String> {
     } else if let (Kind::Query, Some(rows)) = (item.kind, body::rows(item)) {
         lines.push(format!("Query executed (results: {rows})"));
     }
+    if let Some(error) = body::parse_error(item) {
+        lines.push(format!("SQL can't be read: {}", cut(error, LONGEST)));
+    }
     lines.push(score(item));
     let parts: Vec<String> = body::components(item.kind)
         .iter()

@@ -243,6 +243,10 @@ fn miss(item: &Item) -> String {
     if let Some(fault) = body::execution_error(item) {
         let _ = writeln!(out, "Not executed:\n\n{}", markdown_block(fault, TEXT));
     }
+    if let Some(why) = body::unreadable(item) {
+        let why = markdown_block(why, TEXT);
+        let _ = writeln!(out, "The SQL can't be read:\n\n{why}");
+    }
     for (title, score, words) in body::breakdown(item) {
         let _ = writeln!(out, "- {title}: {score}");
         if !words.is_empty() {

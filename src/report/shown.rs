@@ -15,6 +15,8 @@ pub struct Shown {
     pub lines: Vec<String>,
     /// Why what was generated could not be executed.
     pub execution_error: Option<String>,
+    /// Why what was generated can't be read, where none of its parts says so.
+    pub unreadable: Option<String>,
     /// What the total is held against, where the kind has that; 0-1.
     pub threshold: Option<f64>,
     /// The parts of its score, in the order of the kind's rules.
@@ -30,10 +32,10 @@ pub struct Part {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// What it is worth, 0-1 (of a session 0-100); `None`: it failed or wasn't run.
+    /// What it is worth, 0-1 (of a session 0-100); `None`: it failed or wasn't run, and is in no mean.
     pub score: Option<f64>,
-    /// What it adds to a mean: its score, unless that stands for an error of the rules' (an error is left out of means).
-    pub counted: Option<f64>,
+    /// Whether the body has it, with a score or without.
+    pub is_there: bool,
     /// What was said of it, or why it has no score.
     pub words: Option<String>,
 }
@@ -52,11 +54,27 @@ impl Shown {
                 Vec::new()
             },
             execution_error: body::execution_error(item).map(str::to_owned),
+            unreadable: body::unreadable(item).map(str::to_owned),
             threshold: body::threshold(item),
             parts: parts(item).collect(),
             reasoning: body::reasoning(item).map(str::to_owned),
         }
     }
+}
+
+/// The total of a scored item all of whose parts could be computed: what comparisons are made of.
+pub fn measured(item: &Item) -> Option<f64> {
+    body::measured(item)
+}
+
+/// Whether an item has missed and a part of it couldn't be computed, such as SQL that can't be read: a total of what is left says too much.
+pub fn unmeasured(item: &Item) -> bool {
+    body::unmeasured(item)
+}
+
+/// Whether an item without its judge's part has missed already, whatever its judge would say.
+pub fn has_missed(item: &Item) -> bool {
+    body::has_missed(item)
 }
 
 /// Who judged an item: the judge's entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
@@ -73,8 +91,8 @@ pub fn parts(item: &Item) -> impl Iterator<Item = Part> {
     known.iter().map(|part| Part {
         name: part.name,
         title: part.title,
+        is_there: part.is_there(item),
         score: part.score(item),
-        counted: part.counted(item),
         words: part.words(item).map(str::to_owned),
     })
 }

@@ -92,6 +92,8 @@ pub enum FieldForm {
     Text,
     /// As JSON: a list, an object, a number, a boolean; in answers also plain text.
     Json,
+    /// As true or false, in any case: spreadsheets write TRUE and FALSE.
+    Flag,
 }
 
 impl Field {
@@ -100,6 +102,14 @@ impl Field {
         Self {
             name,
             form: FieldForm::Text,
+        }
+    }
+
+    /// A field that is true or false.
+    pub(super) const fn flag(name: &'static str) -> Self {
+        Self {
+            name,
+            form: FieldForm::Flag,
         }
     }
 
@@ -124,7 +134,7 @@ pub fn field(kind: Kind, name: &str) -> Option<Field> {
 
 /// The fields of a kind's payload, in the order of a report.
 pub fn fields(kind: Kind) -> &'static [Field] {
-    const SESSION: &[Field] = &[Field::text("session_id"), Field::json("force_rescore")];
+    const SESSION: &[Field] = &[Field::text("session_id"), Field::flag("force_rescore")];
     match kind {
         Kind::Session => SESSION,
         Kind::Query => query::FIELDS,

@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+mod baselines;
 mod doctor;
 mod embedded;
 mod evaluate;

@@ -1,6 +1,7 @@
 //! `gavel evaluate`: runs a suite against its agents and a service, writes the run down, and says whether it is good enough.
 
 mod args;
+mod baseline;
 mod bench;
 mod jobs;
 mod prepare;
@@ -49,7 +50,11 @@ impl Evaluate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let prepared = self.prepare()?;
         if prepared.header.suite.items == 0 {
-            output::note("nothing to run: the suite has no items");
+            let limit = prepared.header.options.limit;
+            output::note(match limit {
+                Some(0) => "nothing to run: --limit 0 takes no item",
+                Some(_) | None => "nothing to run: the suite has no items",
+            });
             return Ok(Exit::Nothing);
         }
         if prepared
@@ -150,6 +155,13 @@ impl Evaluate {
                 told => told,
             },
         };
+        if let (Some(against), Some(reached), Some(bench)) =
+            (&prepared.baseline, reached, &judged_by)
+            && prepared.names_no_judge()
+            && baseline::is_real(reached.client, bench).await? == Some(true)
+        {
+            against.fits_a_real_run(&self.gates().over(&header.gates).gates())?;
+        }
         let needed = prepared.agents_needed(self.again());
         if let Some(reached) = reached.filter(|_| self.reach.is_remote() && !needed.is_empty()) {
             // Nobody's agents are asked for answers that can't be scored.

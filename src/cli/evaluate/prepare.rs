@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::args::Evaluate;
+use super::baseline::Baseline;
 use crate::cli::outcome::CliError;
 use crate::cli::output;
 use crate::clock::{Clock as _, SystemClock};
 use crate::job::Kind;
-use crate::report::Lines;
 use crate::suite::run::agents::{AgentName, Agents, AnswersFrom};
 use crate::suite::run::folder::{
-    Bench, FolderError, RESULTS, RunFolder, RunHeader, RunOptions, SuiteRef, passed_items,
+    Bench, FolderError, RunFolder, RunHeader, RunOptions, SuiteRef, passed_items,
 };
+use crate::suite::run::plan::{BadSuite, digest};
 use crate::suite::run::{Again, Plan, gate, wanted};
 
 /// Where runs are kept unless told otherwise.
@@ -27,6 +28,8 @@ const NAMED: usize = 5;
 pub(super) struct Prepared {
     /// What it is.
     pub(super) header: RunHeader,
+    /// What it is to be held against.
+    pub(super) baseline: Option<Baseline>,
     plan: Plan,
     place: Place,
 }
@@ -64,7 +67,8 @@ impl Evaluate {
             Some(dir) => {
                 let folder = RunFolder::open(dir).map_err(folder_fault)?;
                 let kept = &folder.header().gates;
-                measurable(&self.gates().over(kept)).map_err(|fault| match &self.baseline {
+                let held = self.gates().over(kept);
+                let baseline = measurable(&held).map_err(|fault| match &self.baseline {
                     None if kept.baseline.is_some() => CliError::usage(format!(
                         "{}\n  that is the baseline which this run began with; restore it, or name another with --baseline",
                         fault.message
@@ -72,11 +76,11 @@ impl Evaluate {
                     Some(_) | None => fault,
                 })?;
                 self.tell_gates(kept);
-                self.resumed(dir, folder)
+                self.resumed(dir, folder, baseline)
             }
             None => {
-                measurable(&self.gates())?;
-                self.new_run()
+                let baseline = measurable(&self.gates())?;
+                self.new_run(baseline)
             }
         }
     }
@@ -112,12 +116,13 @@ impl Evaluate {
         output::note(&format!("this run is held to{held}{replaced}"));
     }
 
-    fn new_run(&self) -> Result<Prepared, CliError> {
+    fn new_run(&self, baseline: Option<Baseline>) -> Result<Prepared, CliError> {
         let Some(path) = self.suite.clone() else {
             return Err(CliError::usage("name the suite that is to be run"));
         };
         let plan = plan(&path, self.kind, self.limit)?;
-        self.baseline_fits(plan.kind)?;
+        let gates = self.gates();
+        fits(baseline.as_ref(), &plan, (self.no_judge, &gates))?;
         let only = match &self.only_failed {
             None => None,
             Some(dir) => Some(not_passed(dir, &plan)?),
@@ -139,17 +144,23 @@ impl Evaluate {
             kind: plan.kind,
             options: self.options(),
             only,
-            gates: self.gates(),
+            gates,
             judged_by: None,
         };
         Ok(Prepared {
             header,
+            baseline,
             plan,
             place,
         })
     }
 
-    fn resumed(&self, dir: &Path, folder: RunFolder) -> Result<Prepared, CliError> {
+    fn resumed(
+        &self,
+        dir: &Path,
+        folder: RunFolder,
+        baseline: Option<Baseline>,
+    ) -> Result<Prepared, CliError> {
         let mut header = folder.header().clone();
         self.agrees_with(&header)?;
         let path = self.suite.clone().unwrap_or(header.suite.path.clone());
@@ -161,37 +172,29 @@ impl Evaluate {
                 dir.display()
             )));
         }
-        let plan = plan(&path, Some(header.kind), header.options.limit)?;
-        self.baseline_fits(plan.kind)?;
-        if plan.sha256 != header.suite.sha256 {
+        // Before its rows are read: of another suite every one of them may be at fault.
+        let sha256 = digest(&path).map_err(|bad| unreadable(&path, &bad.into()))?;
+        if sha256 != header.suite.sha256 {
             return Err(CliError::usage(format!(
                 "--resume {}: that run is of another suite: {} has the digest {}, the run's suite {} had {}; restore the \
                  file, or begin a new run",
                 dir.display(),
                 path.display(),
-                short(&plan.sha256),
+                short(&sha256),
                 header.suite.path.display(),
                 short(&header.suite.sha256)
             )));
         }
+        let plan = plan(&path, Some(header.kind), header.options.limit)?;
+        let held = self.gates().over(&header.gates);
+        fits(baseline.as_ref(), &plan, (header.options.no_judge, &held))?;
         header.suite.path = path;
         Ok(Prepared {
             header,
+            baseline,
             plan,
             place: Place::Resumed(RefCell::new(Some(Box::new(folder)))),
         })
-    }
-
-    /// Totals of two kinds are not of one measure. A baseline without a header is taken as it is.
-    fn baseline_fits(&self, kind: Kind) -> Result<(), CliError> {
-        let header = self.baseline.as_deref().map(RunFolder::header_of);
-        match header {
-            Some(Ok(header)) if header.kind != kind => Err(CliError::usage(format!(
-                "--baseline: that is a run of kind {}, and this suite is of kind {kind}: their scores don't measure the same",
-                header.kind
-            ))),
-            Some(Ok(_) | Err(_)) | None => Ok(()),
-        }
     }
 
     /// What changes results is part of a run: given again, it must be the same.
@@ -292,6 +295,11 @@ impl Prepared {
         }
     }
 
+    /// Whether every item is judged by the judge of the criteria, as far as it is judged.
+    pub(super) fn names_no_judge(&self) -> bool {
+        !self.plan.names_judges
+    }
+
     /// What is to be said of answers that no item of the suite asks for; nothing where only its beginning is known.
     pub(super) fn unasked(&self, agents: &Agents) -> Option<String> {
         let is_whole = self.header.options.limit.is_none();
@@ -314,21 +322,39 @@ impl Prepared {
     }
 }
 
-/// Whether what a run would be held to can be measured.
-fn measurable(gates: &gate::Asked) -> Result<(), CliError> {
+/// The baseline that a run would be held against, if what it is held to can be measured.
+fn measurable(gates: &gate::Asked) -> Result<Option<Baseline>, CliError> {
     match (&gates.baseline, gates.max_regression) {
         (None, Some(_)) => Err(CliError::usage(
             "--max-regression: the mean is held against that of an earlier run; name its folder with --baseline",
         )),
-        (Some(dir), _) => Lines::open(&dir.join(RESULTS))
-            .map(|_| ())
-            .map_err(|error| CliError::usage(format!("--baseline: {error}"))),
-        (None, None) => Ok(()),
+        (Some(dir), _) => Baseline::read(dir).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Whether the baseline of a run is one that its scores can be held against, as far as that is known before it.
+fn fits(
+    baseline: Option<&Baseline>,
+    plan: &Plan,
+    (no_judge, gates): (bool, &gate::Asked),
+) -> Result<(), CliError> {
+    let Some(baseline) = baseline else {
+        return Ok(());
+    };
+    baseline.fits(plan.kind)?;
+    match no_judge {
+        true => baseline.fits_a_real_run(&gates.gates()),
+        false => Ok(()),
     }
 }
 
 fn plan(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Plan, CliError> {
-    Plan::of(path, kind, limit).map_err(|bad| CliError::usage(format!("{}: {bad}", path.display())))
+    Plan::of(path, kind, limit).map_err(|bad| unreadable(path, &bad))
+}
+
+fn unreadable(path: &Path, bad: &BadSuite) -> CliError {
+    CliError::usage(format!("{}: {bad}", path.display()))
 }
 
 /// The items that an earlier run of a suite was asked for and that did not pass in it.

@@ -8,6 +8,7 @@ use crate::cli::compare;
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::output;
 use crate::job::Kind;
+use crate::report::shown::parts;
 use crate::report::summary::{Basis, Figures, Share};
 use crate::report::{Item, Judgement, Outcome};
 use crate::suite::run::compare::Comparison;
@@ -49,17 +50,11 @@ fn query(item: &Item) -> Vec<String> {
             format!("Query executed (results: {rows})")
         }
     };
-    let parts = [
-        ("Schema", "/components/schema_match/score"),
-        ("Semantic", "/components/semantic_similarity/score"),
-        ("Results", "/components/results_match/score"),
-        ("LLM", "/components/llm_grading/score"),
-    ];
     vec![
         format!("Query: {}", cut(asked.unwrap_or_default())),
         ran,
         score(item),
-        components(item, &parts),
+        components(item),
     ]
 }
 
@@ -77,16 +72,11 @@ fn qas(item: &Item) -> Vec<String> {
             }
         },
     };
-    let parts = [
-        ("Semantic", "/semantic_score"),
-        ("Execution", "/execution_score"),
-        ("Datatype", "/datatype_score"),
-    ];
     vec![
         format!("Question: {}", cut(asked)),
         ran,
         score(item),
-        components(item, &parts),
+        components(item),
     ]
 }
 
@@ -94,17 +84,13 @@ fn metrics(item: &Item) -> Vec<String> {
     let asked = ["generated_sql", "generatedSql"]
         .iter()
         .find_map(|field| item.payload[*field].as_str());
-    let parts = [
-        ("Correctness", "/metrics/query_correctness/score"),
-        ("Tables", "/metrics/table_accuracy/score"),
-        ("Safety", "/metrics/safety_validation/score"),
-        ("Validation", "/metrics/validation_accuracy/score"),
-    ];
-    vec![
-        format!("SQL: {}", cut(asked.unwrap_or_default())),
-        score(item),
-        components(item, &parts),
-    ]
+    let mut parts = vec![format!("SQL: {}", cut(asked.unwrap_or_default()))];
+    let parse_error = item.result.as_ref().map(|result| &result["parse_error"]);
+    if let Some(why) = parse_error.and_then(Value::as_str) {
+        parts.push(format!("can't be read: {}", cut(why)));
+    }
+    parts.extend([score(item), components(item)]);
+    parts
 }
 
 /// `Score: 92.5% (PASS ≥90%)`, or why there is none.
@@ -136,19 +122,16 @@ fn score(item: &Item) -> String {
     }
 }
 
-/// `Schema: 100% | Semantic: 85%`; what is absent is left out, what is missing is a dash.
-fn components(item: &Item, parts: &[(&str, &str)]) -> String {
-    let Some(result) = &item.result else {
+/// `Schema: 100% | Semantic: 85%`; what is absent is left out, what is missing or failed is a dash.
+fn components(item: &Item) -> String {
+    if item.result.is_none() {
         return "no components".to_owned();
-    };
-    let shown: Vec<String> = parts
-        .iter()
-        .filter_map(|(name, pointer)| {
-            let share = result.pointer(pointer)?;
-            Some(format!(
-                "{name}: {}",
-                share.as_f64().map_or("-".to_owned(), percent)
-            ))
+    }
+    let shown: Vec<String> = parts(item)
+        .filter(|part| part.is_there)
+        .map(|part| {
+            let share = part.score.map_or("-".to_owned(), percent);
+            format!("{}: {share}", part.title)
         })
         .collect();
     shown.join(" | ")

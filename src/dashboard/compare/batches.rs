@@ -19,6 +19,7 @@ struct BatchComparison {
     pass_to_fail: Turned,
     fail_to_pass: Turned,
     lost_score: Turned,
+    lost_total: Turned,
     gained_score: Turned,
     only_a: u64,
     only_b: u64,
@@ -127,6 +128,11 @@ impl BatchesPage {
             take("Passed before, misses now", "bad", |f| &mut f.pass_to_fail),
             take("Missed before, passes now", "ok", |f| &mut f.fail_to_pass),
             take("Lost its score", "warn", |f| &mut f.lost_score),
+            take(
+                "Missed before, misses without a whole total now",
+                "bad",
+                |f| &mut f.lost_total,
+            ),
             take("Has a score now", "", |f| &mut f.gained_score),
         ];
         let mut rows = vec![Row {
@@ -191,7 +197,7 @@ mod tests {
             json!({"count": ids.len(), "items": items})
         };
         let found = json!({"common": 10, "pass_to_fail": turned(&["<script>q</script>"]), "fail_to_pass": turned(&[]),
-            "lost_score": turned(&[]), "gained_score": turned(&[]), "only_a": 0, "only_b": 1, "n": 9, "mean_a": 0.9, "mean_b": 0.85,
+            "lost_score": turned(&[]), "lost_total": turned(&["unread"]), "gained_score": turned(&[]), "only_a": 0, "only_b": 1, "n": 9, "mean_a": 0.9, "mean_b": 0.85,
             "difference": -0.05, "low": -0.1, "high": 0.0, "warnings": ["w"],
             "parts": [{"name": "schema_match", "title": "Schema", "n": 9, "mean_a": 1.0, "mean_b": 0.9, "difference": -0.1}]});
         let batches = (batch(&json!({})), batch(&json!({"name": "other"})));
@@ -199,7 +205,7 @@ mod tests {
         let page = BatchesPage::of(Frame::bare(), pair(), batches, found);
         let text = page.render().unwrap();
         assert!(text.find("Passed before").unwrap() < text.find("Schema").unwrap());
-        for part in ["95%", "20%", "−5", "−10", "items/2"] {
+        for part in ["95%", "20%", "−5", "−10", "items/2", "unread"] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(!text.contains("<script>"), "{text}");

@@ -19,8 +19,8 @@ pub(super) fn stopped(brakes: &[Brake], target: &BrakeTarget) -> Option<String> 
         |until| until.format("%Y-%m-%d %H:%M UTC").to_string(),
     );
     let why = match brake.message.as_str() {
-        "" => brake.reason.to_string(),
-        said => format!("{}: {said}", brake.reason),
+        "" => brake.reason.brief().to_owned(),
+        said => format!("{}; {said}", brake.reason.brief()),
     };
     Some(format!(
         "{what} is stopped now ({why}): nothing starts until {until}, and the time begins then"

@@ -175,7 +175,7 @@ impl Summary {
         let means = self.kinds.entry(item.kind).or_default().of(item);
         means.resize(components.len(), Mean::default());
         for (component, mean) in components.iter().zip(means) {
-            mean.add(component.counted(item));
+            mean.add(component.score(item));
         }
         self.add_groups(item);
         self.usage.add(item);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::body::Status;
+use super::super::body::{self, Status};
 use super::super::{Item, Outcome};
 use crate::job::Kind;
 
@@ -27,8 +27,11 @@ pub struct Share {
     pub passed: u64,
     /// Those of them that didn't.
     pub missed: u64,
-    /// Those of the missed that have no total, such as SQL that can't be read: they are in the pass rate and in no mean.
+    /// Those of the missed, and of the `missed_incomplete`, of which a part couldn't be computed, such as SQL that can't be read: their totals,
+    /// if they have any, say too much of them, and no gate on the mean holds.
     pub unmeasured: u64,
+    /// Those of the incomplete that miss whatever their judge would say: in no rate and no mean here, and misses for the gates.
+    pub missed_incomplete: u64,
     /// The mean of their totals, 0-1; null where none has one.
     pub mean: Option<f64>,
     /// `passed / (passed + missed)`; null where neither is known.
@@ -141,6 +144,7 @@ struct Scores {
     scored: u64,
     passed: u64,
     missed: u64,
+    unmeasured: u64,
     total: Mean,
 }
 
@@ -150,6 +154,7 @@ impl Scores {
             scored: self.scored + other.scored,
             passed: self.passed + other.passed,
             missed: self.missed + other.missed,
+            unmeasured: self.unmeasured + other.unmeasured,
             total: self.total.and(other.total),
         }
     }
@@ -160,6 +165,8 @@ impl Scores {
 pub(super) struct Tally {
     n: u64,
     incomplete: u64,
+    missed_incomplete: u64,
+    unmeasured_incomplete: u64,
     failed: u64,
     scores: Apart<Scores>,
 }
@@ -168,7 +175,11 @@ impl Tally {
     pub(super) fn add(&mut self, item: &Item) {
         self.n += 1;
         match item.outcome {
-            Outcome::Incomplete => self.incomplete += 1,
+            Outcome::Incomplete => {
+                self.incomplete += 1;
+                self.missed_incomplete += u64::from(body::has_missed(item));
+                self.unmeasured_incomplete += u64::from(body::unmeasured(item));
+            }
             Outcome::Failed => self.failed += 1,
             Outcome::Scored => {
                 let scores = self.scores.of(item);
@@ -176,7 +187,10 @@ impl Tally {
                 scores.total.add(item.total);
                 match Status::of(item) {
                     Status::Pass => scores.passed += 1,
-                    Status::Fail => scores.missed += 1,
+                    Status::Fail => {
+                        scores.missed += 1;
+                        scores.unmeasured += u64::from(body::unmeasured(item));
+                    }
                     Status::Incomplete | Status::Scored => {}
                 }
             }
@@ -195,7 +209,12 @@ impl Tally {
     /// The share, its means on that basis.
     pub(super) fn share(&self, basis: Basis) -> Share {
         let [computed, chosen] = self.scores.on(basis);
-        self.share_of(computed.and(*chosen))
+        let share = self.share_of(computed.and(*chosen));
+        Share {
+            missed_incomplete: self.missed_incomplete,
+            unmeasured: share.unmeasured + self.unmeasured_incomplete,
+            ..share
+        }
     }
 
     /// The simulated scores by themselves.
@@ -219,7 +238,8 @@ impl Tally {
             measured: scores.scored,
             passed: scores.passed,
             missed: scores.missed,
-            unmeasured: scores.scored.saturating_sub(scores.total.n),
+            unmeasured: scores.unmeasured,
+            missed_incomplete: 0,
             mean: scores.total.value(),
             pass_rate: ratio(scores.passed, scores.passed + scores.missed),
             simulated: simulated.scored,

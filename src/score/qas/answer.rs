@@ -212,6 +212,11 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
+/// Whether two answers are the same, once trimmed.
+pub(super) fn is_same(expected: &Value, actual: &Value) -> bool {
+    expected == actual || text(expected) == text(actual)
+}
+
 /// What an answer's rows look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowsForm {
@@ -285,11 +290,15 @@ pub(super) fn named_rows(value: &Value) -> Option<(Vec<String>, &Value)> {
 
 /// Whether an answer is an error rather than an answer: the case's own error, an object that holds an `error` and nothing else, or a text that
 /// begins as errors do.
-pub(super) fn is_error(value: &Value, error: Option<&str>) -> bool {
+pub(super) fn is_error(value: &Value, error: Option<&str>, wanted: AnswerType) -> bool {
     let opened = opened(value);
     let mut value = opened.as_ref();
-    // A list of one is read as that one everywhere else. An object in it is a row, whose column may well be called so.
-    for _ in 0..WRAPPINGS {
+    // A list of one is read as that one, unless lists are what is asked for. An object in it is a row, whose column may well be called so.
+    let wrappings = match wanted.comparison() {
+        Comparison::Tables => 0,
+        Comparison::Numbers | Comparison::Booleans | Comparison::Texts => WRAPPINGS,
+    };
+    for _ in 0..wrappings {
         let Some([one]) = value.as_array().map(Vec::as_slice) else {
             break;
         };
@@ -418,7 +427,7 @@ mod tests {
             "SQL error near x",
         ];
         for text in errors {
-            assert!(is_error(&json!(text), None), "{text}");
+            assert!(is_error(&json!(text), None, AnswerType::Text), "{text}");
         }
         let answers = [
             "Errors rose by 5 %",
@@ -428,15 +437,22 @@ mod tests {
             "The error: none",
         ];
         for text in answers {
-            assert!(!is_error(&json!(text), None), "{text}");
+            assert!(!is_error(&json!(text), None, AnswerType::Text), "{text}");
         }
-        assert!(is_error(&json!({ "error": "x" }), None));
-        assert!(!is_error(&json!({ "error": "x", "n": 1 }), None));
-        assert!(is_error(&json!("{\"error\": \"no such table\"}"), None));
-        assert!(is_error(&json!(["Error: no such table"]), None));
-        assert!(!is_error(&json!([{ "error": "x" }]), None));
-        assert!(!is_error(&json!(["Error: one", "Error: two"]), None));
-        assert!(is_error(&json!(" timed out "), Some("timed out")));
+        for wanted in AnswerType::NAMES.map(|(_, wanted)| wanted) {
+            let is_error = |value: &Value, error| is_error(value, error, wanted);
+            assert!(is_error(&json!({ "error": "x" }), None));
+            assert!(!is_error(&json!({ "error": "x", "n": 1 }), None));
+            assert!(is_error(&json!("{\"error\": \"no such table\"}"), None));
+            assert!(!is_error(&json!([{ "error": "x" }]), None));
+            assert!(!is_error(&json!(["Error: one", "Error: two"]), None));
+            assert!(is_error(&json!(" timed out "), Some("timed out")));
+            // What holds one text is that text, but where rows or values are asked for.
+            let is_list = wanted.comparison() == Comparison::Tables;
+            for one in [json!(["Error: no such table"]), json!([["Error: x"]])] {
+                assert_eq!(is_error(&one, None), !is_list, "{wanted:?} {one}");
+            }
+        }
     }
 
     #[test]

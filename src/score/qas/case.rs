@@ -24,11 +24,11 @@ pub const FIELDS: &[Field] = &[
     Field::text("expected_answer_type"),
     Field::json("expected_results"),
     Field::json("actual_results"),
-    Field::json("success"),
+    Field::flag("success"),
     Field::text("error"),
     Field::json("tables_involved"),
     Field::text("expected_api"),
-    Field::json("api_success"),
+    Field::flag("api_success"),
     Field::json("threshold"),
     Field::text("dialect"),
 ];
@@ -82,6 +82,18 @@ pub struct QasCase {
 }
 
 impl QasCase {
+    /// Whether the answer is an error rather than an answer. One that is just what is expected never is.
+    pub(super) fn answers_with_an_error(&self) -> bool {
+        let is_expected = |actual: &Value| {
+            let expected = self.expected.as_ref();
+            expected.is_some_and(|expected| answer::is_same(expected, actual))
+        };
+        self.actual.as_ref().is_some_and(|actual| {
+            answer::is_error(actual, self.error.as_deref(), self.answer_type)
+                && !is_expected(actual)
+        })
+    }
+
     /// Reads a payload.
     ///
     /// # Errors

@@ -1,24 +1,26 @@
-//! The datatype component: whether an answer has the form that the question asks for. Never looks at what is expected.
+//! The datatype component: whether an answer has the form that the question asks for. What is expected is looked at for one thing alone: an
+//! answer that reads as an error is none where just that is expected.
 
 use serde_json::Value;
 
 use super::answer::{self, AnswerType, Loss, RowsForm};
+use super::case::QasCase;
 
 /// A plan or an analysis in prose has so many characters at least to be one.
 const PROSE: usize = 50;
 
-/// What an answer's form is worth, from 0 to 1, and why.
-pub(super) fn datatype(
-    wanted: AnswerType,
-    actual: Option<&Value>,
-    error: Option<&str>,
-) -> (f64, String) {
-    let Some(actual) = actual else {
+/// What the form of a case's answer is worth, from 0 to 1, and why.
+pub(super) fn datatype(case: &QasCase) -> (f64, String) {
+    let Some(actual) = &case.actual else {
         return (0.0, "there is no answer".to_owned());
     };
-    if answer::is_error(actual, error) {
+    if case.answers_with_an_error() {
         return (0.0, "the answer is an error's text".to_owned());
     }
+    form(case.answer_type, actual)
+}
+
+fn form(wanted: AnswerType, actual: &Value) -> (f64, String) {
     let (score, why) = match wanted {
         AnswerType::Number | AnswerType::Kpi => number(actual),
         AnswerType::Boolean => match answer::boolean(actual) {
@@ -161,17 +163,9 @@ mod tests {
             (OptimizationPlan, json!("short"), 0.5),
             (Plan, json!(""), 0.0),
             (Plan, json!(5), 0.0),
-            (Text, json!("Error: no such table"), 0.0),
-            (Plan, json!({ "error": "x" }), 0.0),
-            (Table, json!({ "error": "x" }), 0.0),
         ];
         for (wanted, actual, score) in cases {
-            assert_eq!(
-                datatype(wanted, Some(&actual), None).0,
-                score,
-                "{wanted:?} {actual}"
-            );
+            assert_eq!(form(wanted, &actual).0, score, "{wanted:?} {actual}");
         }
-        assert_eq!(datatype(Number, None, None).0, 0.0);
     }
 }

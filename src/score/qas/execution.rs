@@ -32,7 +32,7 @@ pub(super) fn execution(case: &QasCase) -> Part {
     let Some(actual) = &case.actual else {
         return Part::Known(0.0, "there is no answer".to_owned());
     };
-    if answer::is_error(actual, case.error.as_deref()) {
+    if case.answers_with_an_error() {
         return Part::Known(0.0, "the answer is an error's text".to_owned());
     }
     match case.answer_type.comparison() {
@@ -144,10 +144,9 @@ fn likeness(expected: &Table, actual: &Table) -> Part {
 }
 
 fn texts(expected: &Value, actual: &Value) -> Part {
-    let (expected_text, actual_text) = (answer::text(expected), answer::text(actual));
-    if expected == actual || expected_text == actual_text {
+    if answer::is_same(expected, actual) {
         Part::Known(1.0, "the answer is the expected one".to_owned())
-    } else if actual_text.is_empty() {
+    } else if answer::text(actual).is_empty() {
         Part::Known(0.0, "the answer is empty".to_owned())
     } else {
         Part::Judged

@@ -93,11 +93,7 @@ impl Request for QasCase {
         let mut left = answers.iter();
         let semantic = finding(semantic::semantic(self), &mut left);
         let execution = finding(execution::execution(self), &mut left);
-        let (score, why) = datatype::datatype(
-            self.answer_type,
-            self.actual.as_ref(),
-            self.error.as_deref(),
-        );
+        let (score, why) = datatype::datatype(self);
         let findings = [semantic, execution, Finding::Scored(score, why)];
         Scorecard::Evaluated(Box::new(self.evaluation(&findings, judged_by(answers))))
     }

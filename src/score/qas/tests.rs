@@ -252,6 +252,41 @@ fn semantic_is_decided_in_order() {
 }
 
 #[test]
+fn an_answer_that_reads_as_an_error_is_one_unless_it_is_what_was_asked_for() {
+    let score = |wanted: &str, expected: Value, actual: Value| {
+        let case = case(json!({
+            "expected_answer_type": wanted, "expected_results": expected, "actual_results": actual,
+        }));
+        // The judge, where it is asked for the answers, finds them different.
+        let answers: &[Answer] = &[reply(0.0)];
+        let answers = if case.needs_judge() { answers } else { &[] };
+        let components = evaluate(&case, answers).components;
+        (components[1].1.unwrap(), components[2].1.unwrap())
+    };
+    let disk = || json!("Error: disk full");
+    assert_eq!(
+        score("text", disk(), json!(" Error: disk full")),
+        (1.0, 1.0)
+    );
+    assert_eq!(
+        score("text", disk(), json!(["Error: disk full"])),
+        (1.0, 1.0)
+    );
+    assert_eq!(score("text", disk(), json!("Error: timeout")), (0.0, 0.0));
+    assert_eq!(score("text", json!("disk full"), disk()), (0.0, 0.0));
+    assert_eq!(score("number", json!(5), json!(["Error: 5"])), (0.0, 0.0));
+    for one in [json!(["Error: one"]), json!([["Error: one"]])] {
+        assert_eq!(score("list", one.clone(), one.clone()), (1.0, 1.0), "{one}");
+        // Of other values it is a list all the same, and a wrong one.
+        let (execution, datatype) = score("list", json!(["a"]), one);
+        assert!(execution < 1.0 && datatype == 1.0, "{execution}");
+    }
+    assert_eq!(score("list", json!(["a"]), disk()), (0.0, 0.0));
+    let rows = json!([{ "message": "Error: one" }]);
+    assert_eq!(score("table", rows.clone(), rows), (1.0, 1.0));
+}
+
+#[test]
 fn a_failed_run_is_worth_nothing_before_anything_else() {
     let failed = evaluate(
         &case(json!({ "success": false, "expected_results": null, "error": "no such table" })),

@@ -24,7 +24,7 @@ pub const FIELDS: &[Field] = &[
     Field::json("generated_results"),
     Field::json("expected_results"),
     Field::json("accepted"),
-    Field::json("ordered"),
+    Field::flag("ordered"),
     Field::json("decimals"),
     Field::text("language"),
     Field::text("dialect"),

@@ -14,10 +14,10 @@ pub const FIELDS: &[Field] = &[
     Field::text("generated_sql"),
     Field::text("expected_sql"),
     Field::json("expected_tables"),
-    Field::json("safety_valid"),
-    Field::json("is_valid"),
+    Field::flag("safety_valid"),
+    Field::flag("is_valid"),
     Field::json("errors"),
-    Field::json("should_pass"),
+    Field::flag("should_pass"),
     Field::text("confidence"),
     Field::text("dialect"),
 ];

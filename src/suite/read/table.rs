@@ -108,19 +108,31 @@ impl Header {
             (FieldForm::Text, Cell::Text(text)) if text.is_empty() => return Ok(()),
             (FieldForm::Text, Cell::Text(text)) => Value::String(text),
             (FieldForm::Text, Cell::Value(value)) => Value::String(value.to_string()),
-            (FieldForm::Json, Cell::Value(value)) => value,
-            (FieldForm::Json, Cell::Text(text)) if text.trim().is_empty() => return Ok(()),
-            (FieldForm::Json, Cell::Text(text)) => match parse(text.as_bytes(), self.depth) {
-                Ok(value) => value,
-                Err(fault) if fault.starts_with("is nested") => {
-                    return Err(SuiteError::cell(line, field.name, fault));
+            (FieldForm::Json | FieldForm::Flag, Cell::Value(value)) => value,
+            (FieldForm::Json | FieldForm::Flag, Cell::Text(text)) if text.trim().is_empty() => {
+                return Ok(());
+            }
+            // Spreadsheets write TRUE and FALSE.
+            (FieldForm::Flag, Cell::Text(text)) if is(&text, "true") => Value::Bool(true),
+            (FieldForm::Flag, Cell::Text(text)) if is(&text, "false") => Value::Bool(false),
+            (FieldForm::Json | FieldForm::Flag, Cell::Text(text)) => {
+                match parse(text.as_bytes(), self.depth) {
+                    Ok(value) => value,
+                    Err(fault) if fault.starts_with("is nested") => {
+                        return Err(SuiteError::cell(line, field.name, fault));
+                    }
+                    Err(_) => Value::String(text),
                 }
-                Err(_) => Value::String(text),
-            },
+            }
         };
         row.insert(field.name.to_owned(), value);
         Ok(())
     }
+}
+
+/// Whether a cell says this word, in any case.
+fn is(text: &str, word: &str) -> bool {
+    text.trim().eq_ignore_ascii_case(word)
 }
 
 fn unknown(name: &str, columns: usize, line: u64, known: &[Field]) -> SuiteError {

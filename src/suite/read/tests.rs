@@ -276,6 +276,25 @@ fn rows_of_csv_without_anything_in_them_are_passed_over() {
 }
 
 #[test]
+fn true_and_false_are_read_as_spreadsheets_write_them() {
+    let text = "session_id,force_rescore\na,TRUE\nb, false\nTRUE,true\nc,yes\n";
+    let rows = rows_of(text.as_bytes(), &reading(Format::Csv));
+    let found: Vec<Value> = rows
+        .iter()
+        .map(|row| Value::Object(row.as_ref().unwrap().fields.clone()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            json!({"session_id": "a", "force_rescore": true}),
+            json!({"session_id": "b", "force_rescore": false}),
+            json!({"session_id": "TRUE", "force_rescore": true}),
+            json!({"session_id": "c", "force_rescore": "yes"}),
+        ]
+    );
+}
+
+#[test]
 fn columns_that_the_reader_of_the_rows_knows_are_taken() {
     let also = [Field {
         name: "agent",

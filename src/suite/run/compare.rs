@@ -1,6 +1,6 @@
 //! Two runs of a suite side by side: what turned, and by how much the mean moved. Only items of both runs count.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -9,7 +9,8 @@ mod judged;
 pub use judged::Judged;
 
 use super::folder::Bench;
-use crate::report::shown::parts;
+use crate::job::Kind;
+use crate::report::shown::{has_missed, measured, parts, unmeasured};
 use crate::report::{Item, Outcome, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
@@ -27,7 +28,7 @@ pub struct Comparison {
     pub fail_to_pass: Vec<Change>,
     /// Those that have a whole score in A alone.
     pub lost_score: Vec<Change>,
-    /// Those that missed in A with a total and miss in B without one, such as SQL that can't be read any more.
+    /// Those that missed in A with a whole total and miss in B without one, such as SQL that can't be read any more.
     pub lost_total: Vec<Change>,
     /// Those that have a whole score in B alone.
     pub gained_score: Vec<Change>,
@@ -35,7 +36,8 @@ pub struct Comparison {
     pub new: Vec<String>,
     /// Items of A alone.
     pub gone: Vec<String>,
-    /// Items with a total in both runs: what the means are made of. One that misses without a number (SQL that can't be read) has none.
+    /// Items with a whole total in both runs: what the means are made of. A miss whose total leaves out what couldn't be computed (SQL that
+    /// can't be read) has none.
     pub compared: u64,
     /// Their mean in A, 0-1.
     pub mean_a: Option<f64>,
@@ -51,8 +53,16 @@ pub struct Comparison {
     pub simulated_a: u64,
     /// Scores of B that a simulated judge made.
     pub simulated_b: u64,
+    /// Items that have a whole total in A and miss in B without one, such as SQL that can't be read any more, so that no mean tells of them.
+    pub unmeasured_misses: u64,
     /// What each run was judged by.
     pub judged: Judged,
+    /// The kinds of A's items.
+    #[serde(skip)]
+    pub kinds_a: BTreeSet<Kind>,
+    /// The kinds of B's items.
+    #[serde(skip)]
+    pub kinds_b: BTreeSet<Kind>,
 }
 
 /// One item that turned.
@@ -60,9 +70,9 @@ pub struct Comparison {
 pub struct Change {
     /// What the item calls itself; `#3` is the third item of a suite without names.
     pub id: String,
-    /// Its total in A, 0-1.
+    /// Its whole total in A, 0-1.
     pub before: Option<f64>,
-    /// Its total in B, 0-1.
+    /// Its whole total in B, 0-1.
     pub after: Option<f64>,
     /// Its place in A, from 0.
     pub item_a: u64,
@@ -91,7 +101,11 @@ pub struct PartChange {
 struct Brief {
     /// Whether its score is whole, also as a miss without a number.
     scored: bool,
+    /// Whether it missed and a part of it couldn't be computed.
+    unmeasured: bool,
+    /// None also of what is unmeasured.
     total: Option<f64>,
+    /// Known also of what misses whatever its judge would say.
     passed: Option<bool>,
     place: u64,
     /// The parts that have a score, in the order of the kind's rules.
@@ -108,11 +122,12 @@ impl Brief {
             && Outcome::of_judged(total, item.passed) == Outcome::Scored;
         Self {
             scored,
-            total: total.filter(|_| scored),
-            passed: item.passed.filter(|_| scored),
+            unmeasured: unmeasured(item),
+            total: measured(item),
+            passed: item.passed.filter(|_| scored || has_missed(item)),
             place: item.item_no,
             parts: parts(item)
-                .filter_map(|part| Some((part.name, part.title, part.counted?)))
+                .filter_map(|part| Some((part.name, part.title, part.score?)))
                 .collect(),
         }
     }
@@ -129,6 +144,7 @@ impl Comparison {
         a.each(&mut |item| {
             comparison.simulated_a += u64::from(item.simulated);
             Judged::note(&mut comparison.judged.judges_a, item);
+            comparison.kinds_a.insert(item.kind);
             before.insert(name(item), Brief::of(item));
             Ok(())
         })?;
@@ -136,6 +152,7 @@ impl Comparison {
         b.each(&mut |item| {
             comparison.simulated_b += u64::from(item.simulated);
             Judged::note(&mut comparison.judged.judges_b, item);
+            comparison.kinds_b.insert(item.kind);
             let id = name(item);
             match before.remove(&id) {
                 None => comparison.new.push(id),
@@ -183,7 +200,10 @@ impl Comparison {
             parts: Vec::new(),
             simulated_a: 0,
             simulated_b: 0,
+            unmeasured_misses: 0,
             judged: Judged::default(),
+            kinds_a: BTreeSet::new(),
+            kinds_b: BTreeSet::new(),
         }
     }
 
@@ -198,27 +218,22 @@ impl Comparison {
             item_b: after.place,
         };
         self.add_parts(before, after);
-        match (before.scored, after.scored) {
-            (true, false) => self.lost_score.push(change),
-            (false, true) => self.gained_score.push(change),
-            (false, false) => {}
-            (true, true) => match (before.passed, after.passed) {
-                (Some(true), Some(false)) => self.pass_to_fail.push(change),
-                (Some(false), Some(true)) => self.fail_to_pass.push(change),
-                (Some(_) | None, Some(_) | None) => {
-                    if before.total.is_some() && after.total.is_none() {
-                        self.lost_total.push(change);
-                    }
-                }
+        let broke = before.total.is_some() && after.unmeasured;
+        self.unmeasured_misses += u64::from(broke);
+        let turned = match (before.passed, after.passed) {
+            (Some(true), Some(false)) => Some(&mut self.pass_to_fail),
+            (Some(false), Some(true)) => Some(&mut self.fail_to_pass),
+            (Some(_) | None, Some(_) | None) if broke => Some(&mut self.lost_total),
+            (Some(_) | None, Some(_) | None) => match (before.scored, after.scored) {
+                (true, false) => Some(&mut self.lost_score),
+                (false, true) => Some(&mut self.gained_score),
+                (false, false) | (true, true) => None,
             },
+        };
+        if let Some(list) = turned {
+            list.push(change);
         }
         before.total.zip(after.total)
-    }
-
-    /// Items that have a total in A and miss in B without one, so that no mean tells of them.
-    pub fn unmeasured_misses(&self) -> usize {
-        let turned = self.pass_to_fail.iter().chain(&self.lost_total);
-        turned.filter(|change| change.after.is_none()).count()
     }
 
     /// Adds up the parts that both have; sums stand where the means will.

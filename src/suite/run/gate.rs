@@ -98,6 +98,8 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
 fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mut Vec<String>) {
     let apart = figures.simulated_apart.as_ref();
     let misses = figures.all.missed + apart.map_or(0, |share| share.missed);
+    // Known already, whatever a judge would have said: --max-errors lets no miss through.
+    let open_misses = figures.all.missed_incomplete;
     let scored = figures.all.scored;
     if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.max_errors {
         // Whatever may fail (--max-errors): where nothing is known, nothing is good enough.
@@ -109,16 +111,20 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     let is_default =
         gates.min_pass_rate.is_none() && gates.min_mean.is_none() && gates.max_regression.is_none();
     if is_default && misses > 0 {
+        missed.push(format!("{misses} of {scored} scored items did not pass"));
+    }
+    if is_default && open_misses > 0 {
         missed.push(format!(
-            "{misses} of {} scored items did not pass",
-            figures.all.scored
+            "{open_misses} of {} items without their judge's part miss whatever it would say",
+            figures.all.incomplete
         ));
     }
     let unmeasured = figures.all.unmeasured + apart.map_or(0, |share| share.unmeasured);
     if gates.min_mean.is_some() && unmeasured > 0 {
         // Left out alone, the worst would raise the mean.
         missed.push(format!(
-            "{unmeasured} of {scored} scored items missed without a total (such as SQL that can't be read), below any --min-mean"
+            "{unmeasured} of {} items missed without a whole total (such as SQL that can't be read), below any --min-mean",
+            figures.all.n
         ));
     }
     for (what, flag, given, asked) in [
@@ -126,7 +132,9 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             "pass rate",
             "--min-pass-rate",
             over_all(figures, |share| {
-                (share.pass_rate, share.passed + share.missed)
+                let decided = share.passed + share.missed + share.missed_incomplete;
+                let rate = (decided > 0).then(|| share.passed as f64 / decided as f64);
+                (rate, decided)
             }),
             gates.min_pass_rate,
         ),
@@ -183,18 +191,18 @@ fn regression(
     let (Some(most), Some(against)) = (gates.max_regression, against) else {
         return;
     };
-    match against.unmeasured_misses() {
+    match against.unmeasured_misses {
         0 => {}
         1 => missed.push(
-            "one item that has a total in the baseline misses now without one, such as SQL that can't be read"
+            "one item that has a whole total in the baseline misses now without one, such as SQL that can't be read"
                 .to_owned(),
         ),
         many => missed.push(format!(
-            "{many} items that have a total in the baseline miss now without one, such as SQL that can't be read"
+            "{many} items that have a whole total in the baseline miss now without one, such as SQL that can't be read"
         )),
     }
     match against.difference {
-        None if against.unmeasured_misses() > 0 => {} // said above
+        None if against.unmeasured_misses > 0 => {} // said above
         None => open.push("no item has a whole score in both this run and the baseline".to_owned()),
         Some(difference) if difference < -most - SLACK => missed.push(format!(
             "the mean fell by {:.3} against the baseline, more than --max-regression {most} ({} items)",
@@ -212,6 +220,9 @@ pub fn decide_comparison(against: &Comparison, max_regression: Option<f64>) -> J
         ..Gates::default()
     };
     regression(&gates, Some(against), &mut open, &mut missed);
+    if max_regression.is_none() && against.difference.is_none() {
+        open.push("no item has a whole total in both runs".to_owned());
+    }
     judged(open, missed)
 }
 

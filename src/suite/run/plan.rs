@@ -32,6 +32,8 @@ pub struct Plan {
     pub questions: Vec<(u64, AgentName)>,
     /// What its items call themselves.
     pub names: HashSet<String>,
+    /// Whether any of them names a judge of its own (`model`).
+    pub names_judges: bool,
 }
 
 /// Why a suite can't be run: at least one fault.
@@ -82,6 +84,7 @@ impl Plan {
             items: 0,
             questions: Vec::new(),
             names: HashSet::new(),
+            names_judges: false,
         };
         let mut bad = BadSuite {
             told: Vec::new(),
@@ -90,6 +93,10 @@ impl Plan {
         for row in rows(path, kind)?.take(take(limit)) {
             match row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
+                plan.names_judges |= row
+                    .fields
+                    .get("model")
+                    .is_some_and(|model| !model.is_null());
                 let work = Work::of(kind, row)?;
                 unique(kind, &work, line, &mut plan.names)?;
                 Ok((item_no, work))
@@ -216,7 +223,11 @@ fn whole(message: String) -> SuiteError {
     }
 }
 
-fn digest(path: &Path) -> Result<String, SuiteError> {
+/// The SHA-256 of a suite's file, 64 hex digits.
+///
+/// # Errors
+/// Those of reading it.
+pub fn digest(path: &Path) -> Result<String, SuiteError> {
     let mut file = open(path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];

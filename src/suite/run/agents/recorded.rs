@@ -102,12 +102,15 @@ impl Recorded {
                 Some(_) | None => 0,
             };
             let line = text.get(before..).unwrap_or_default();
+            if places.is_empty() && line.trim_ascii_start().starts_with(b"[") {
+                return Err(bad("it is a list".to_owned()));
+            }
             if !line.iter().all(u8::is_ascii_whitespace) {
                 let head: Head = serde_json::from_slice(line)
                     .map_err(|error| bad(format!("line {number}: {error}")))?;
                 let has_answer = head.has_answer();
                 let id = match head.test_id {
-                    Value::String(id) => id,
+                    Value::String(id) => id.trim().to_owned(),
                     Value::Number(id) => id.to_string(),
                     Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
                         return Err(bad(format!("line {number}: test_id is no text")));
@@ -209,6 +212,19 @@ mod tests {
         let answers = open(lines).unwrap();
         assert_eq!(answers.answer("a").unwrap(), AgentAnswer::default());
         assert_eq!(answers.answer("b").unwrap().success, Some(true));
+    }
+
+    #[test]
+    fn a_list_is_told_to_be_one_and_white_space_around_a_name_is_none_of_it() {
+        let error = open("\n[{\"test_id\":\"a\",\"success\":true}]");
+        let error = error.err().unwrap().to_string();
+        assert!(
+            error.contains("it is a list; give a file like")
+                && error.contains("one JSON object a line"),
+            "{error}"
+        );
+        let answers = open("{\"test_id\":\" a \",\"success\":true}").unwrap();
+        assert_eq!(answers.answer("a").unwrap().success, Some(true));
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
     let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
     assert_eq!(ids(&found.pass_to_fail), ["y"]);
     assert_eq!(ids(&found.lost_score), [""; 0]);
-    assert_eq!((found.compared, found.unmeasured_misses()), (1, 1));
+    assert_eq!((found.compared, found.unmeasured_misses), (1, 1));
     let parts = found.parts.iter();
     let parts: Vec<_> = parts
         .map(|part| (part.name, part.compared, part.mean_b))
@@ -109,12 +109,62 @@ fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
     let decide =
         |found: &Comparison| crate::suite::run::gate::decide_comparison(found, Some(0.01)).decision;
     assert_eq!(decide(&found), crate::report::Decision::Failed);
+    // A total that leaves the table metric out counts as none, however high; so does one beside SQL that can't be read.
+    let partial = |result: serde_json::Value| Item {
+        result: Some(result),
+        passed: Some(false),
+        ..of("y", Some(1.0), right())
+    };
+    for result in [
+        serde_json::json!({"metrics": {"safety_validation": right(), "table_accuracy": {"score": 0.0, "error": {"message": "m"}}}}),
+        serde_json::json!({"metrics": {"safety_validation": right()}, "parse_error": "m"}),
+    ] {
+        let mut miss = partial(result);
+        for before in [1.0, 0.5] {
+            let before = [of("y", Some(before), right())];
+            let found = Comparison::of(before.as_slice(), std::slice::from_ref(&miss)).unwrap();
+            assert_eq!(
+                (found.compared, found.unmeasured_misses),
+                (0, 1),
+                "{miss:?}"
+            );
+            assert_eq!(decide(&found), crate::report::Decision::Failed);
+        }
+        // Its judge failed besides: known to miss all the same.
+        miss.outcome = Outcome::Incomplete;
+        miss.total = None;
+        let found = Comparison::of(&a[1..], std::slice::from_ref(&miss)).unwrap();
+        assert_eq!(ids(&found.pass_to_fail), ["y"]);
+        assert_eq!(decide(&found), crate::report::Decision::Failed);
+    }
+    // What misses for another reason, and whose judge failed, broke; by how much isn't known, and no fall of the mean.
+    let mut unjudged = partial(serde_json::json!({"metrics": {
+        "query_correctness": {"score": 0.0, "error": {"class": "transient"}}, "table_accuracy": {"score": 0.5}}}));
+    (unjudged.outcome, unjudged.total) = (Outcome::Incomplete, None);
+    let with = [of("x", Some(1.0), right()), unjudged];
+    let found = Comparison::of(a.as_slice(), with.as_slice()).unwrap();
+    assert_eq!(
+        (ids(&found.pass_to_fail), found.unmeasured_misses),
+        (vec!["y"], 0)
+    );
+    assert_eq!(decide(&found), crate::report::Decision::Passed);
     // Also where it missed before, and where nothing else is left.
     let missed = [of("y", Some(0.5), right())];
     let unread = [of("y", None, serde_json::json!({"score": 0.0}))];
     let worse = Comparison::of(missed.as_slice(), unread.as_slice()).unwrap();
     assert_eq!(ids(&worse.lost_total), ["y"]);
     assert_eq!(decide(&worse), crate::report::Decision::Failed);
+}
+
+#[test]
+fn where_nothing_can_be_compared_nothing_is_passed() {
+    let (a, b) = ([item("x", Some(1.0))], [item("x", None)]);
+    let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
+    for max_regression in [None, Some(0.5)] {
+        let judgement = crate::suite::run::gate::decide_comparison(&found, max_regression);
+        assert_eq!(judgement.decision, crate::report::Decision::Incomplete);
+        assert_eq!(judgement.reasons.len(), 1, "{judgement:?}");
+    }
 }
 
 #[test]

@@ -111,6 +111,94 @@ fn gates_hold_scored_items_against_their_figures() {
     );
 }
 
+/// A case of SQL that can't be read: its metrics, its total, and whether its judge answered.
+fn unread(total: Option<f64>, outcome: Outcome) -> Item {
+    Item {
+        kind: Kind::SqlMetrics,
+        outcome,
+        total,
+        passed: Some(false),
+        result: Some(json!({"parse_error": "m", "metrics": {"safety_validation": {"score": 1.0}}})),
+        ..item(total)
+    }
+}
+
+#[test]
+fn sql_that_cannot_be_read_fails_every_gate_on_the_mean_whatever_total_is_left() {
+    let mean = Gates {
+        min_mean: Some(0.5),
+        ..Gates::default()
+    };
+    let (good, partial) = (item(Some(1.0)), unread(Some(1.0), Outcome::Scored));
+    let failed_metric = Item {
+        result: Some(
+            json!({"metrics": {"table_accuracy": {"score": 0.0, "error": {"message": "m"}}}}),
+        ),
+        ..partial.clone()
+    };
+    for miss in [partial, failed_metric, unread(None, Outcome::Scored)] {
+        let (failed, why) = decision(&[good.clone(), miss], &mean);
+        assert_eq!(failed, Decision::Failed);
+        assert_eq!(
+            why,
+            "1 of 2 items missed without a whole total (such as SQL that can't be read), below any --min-mean"
+        );
+    }
+    // A low total of what could be computed is a number like any other.
+    assert_eq!(
+        decision(&[good, item(Some(0.2))], &mean).0,
+        Decision::Passed
+    );
+}
+
+#[test]
+fn what_misses_whatever_its_judge_would_say_passes_no_gate_as_an_error() {
+    let items = [item(Some(1.0)), unread(None, Outcome::Incomplete)];
+    let allow = |gates: Gates| Gates {
+        max_errors: 1,
+        ..gates
+    };
+    let (failed, why) = decision(&items, &allow(Gates::default()));
+    assert_eq!(failed, Decision::Failed);
+    assert!(
+        why.starts_with("1 of 1 items without their judge's part miss"),
+        "{why}"
+    );
+    let rate = |rate| {
+        allow(Gates {
+            min_pass_rate: Some(rate),
+            ..Gates::default()
+        })
+    };
+    assert_eq!(decision(&items, &rate(0.5)).0, Decision::Passed);
+    let (failed, why) = decision(&items, &rate(0.6));
+    assert_eq!(
+        (failed, why.as_str()),
+        (
+            Decision::Failed,
+            "the pass rate is 0.500, below --min-pass-rate 0.6"
+        )
+    );
+    let mean = allow(Gates {
+        min_mean: Some(0.1),
+        ..Gates::default()
+    });
+    assert_eq!(decision(&items, &mean).0, Decision::Failed);
+    // One that only lacks its judge's part is left out of the mean as any other.
+    let unjudged = Item {
+        result: Some(
+            json!({"metrics": {"query_correctness": {"score": 0.0, "error": {"class": "transient"}},
+            "table_accuracy": {"score": 0.5}}}),
+        ),
+        ..items[1].clone()
+    };
+    let unjudged = [items[0].clone(), unjudged];
+    assert_eq!(decision(&unjudged, &mean).0, Decision::Passed);
+    assert_eq!(decision(&unjudged, &rate(0.6)).0, Decision::Failed);
+    // Without leave it is an error first.
+    assert_eq!(decision(&items, &Gates::default()).0, Decision::Incomplete);
+}
+
 #[test]
 fn some_errors_may_be_allowed_and_are_left_out() {
     let items = [item(Some(1.0)), item(None)];

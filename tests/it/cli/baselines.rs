@@ -1,0 +1,140 @@
+//! Runs of `gavel evaluate` held against earlier ones: what no longer can be measured, and what can't be compared at all.
+
+use serde_json::{Value, json};
+
+use super::Place;
+use super::evaluate::{doubtful, right, suite};
+
+/// A case whose validator is right, and whose SQL may be read or not.
+fn case(sql: &str) -> Value {
+    json!({"id": "q", "generated_sql": sql, "expected_tables": ["t", "u"], "safety_valid": true, "is_valid": true,
+        "should_pass": true})
+}
+
+#[test]
+fn sql_that_breaks_passes_no_gate_on_the_mean_though_its_total_rises() {
+    let place = Place::new();
+    suite(&place, "good.jsonl", &[case("SELECT x FROM t")]);
+    suite(&place, "bad.jsonl", &[case("SELEC x FRM t")]);
+    let gated = ["evaluate", "good.jsonl", "--output", "good", "--min-mean"];
+    drop(place.run(&[&gated[..], &["0.8"]].concat()).ends(0));
+    let base = ["evaluate", "bad.jsonl", "--min-mean", "0.8"];
+    let mean = place.run(&[&base[..], &["--json"]].concat()).ends(1).json();
+    assert_eq!(mean["figures"]["mean"], 1.0, "{mean}");
+    assert_eq!(mean["figures"]["unmeasured"], 1, "{mean}");
+    let against = [
+        "evaluate",
+        "bad.jsonl",
+        "--baseline",
+        "good",
+        "--max-regression",
+        "0",
+        "--output",
+        "bad",
+        "-v",
+    ];
+    let run = place.run(&against).ends(1).prints("misses now without one");
+    run.says("can't be read: ").says("Tables: - | Safety: 100%");
+    let compare = ["compare", "good", "bad"];
+    drop(
+        place
+            .run(&compare)
+            .ends(3)
+            .prints("missed, and misses without a whole total now: 1"),
+    );
+    let gated = [&compare[..], &["--max-regression", "1"]].concat();
+    drop(place.run(&gated).ends(1));
+    // The reason stands in every report.
+    for report in ["report.csv", "report.json", "summary.md", "junit.xml"] {
+        let text = std::fs::read_to_string(place.path().join("bad").join(report)).unwrap();
+        assert!(text.contains("Expected: "), "{report}: {text}");
+    }
+}
+
+#[test]
+fn runs_of_two_kinds_are_told_apart_without_their_headers() {
+    let place = Place::new();
+    suite(&place, "sql.jsonl", &[case("SELECT x FROM t, u")]);
+    let query = json!({"id": "q", "generated_kql": "T", "expected_kql": "T"});
+    suite(&place, "kql.jsonl", &[query]);
+    for (file, run) in [("sql.jsonl", "sql"), ("kql.jsonl", "kql")] {
+        drop(place.run(&["evaluate", file, "--output", run]).ends(0));
+    }
+    std::fs::remove_file(place.path().join("sql/run.json")).unwrap();
+    let against = ["evaluate", "kql.jsonl", "--baseline", "sql"];
+    drop(
+        place
+            .run(&against)
+            .ends(2)
+            .says("a run of kind sql_metrics"),
+    );
+    drop(
+        place
+            .run(&["compare", "sql", "kql"])
+            .ends(2)
+            .says("one of kind query"),
+    );
+}
+
+#[test]
+fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[doubtful("a")]);
+    let simulated = [
+        "evaluate",
+        "suite.jsonl",
+        "--simulate",
+        "--output",
+        "simulated",
+    ];
+    drop(place.run(&simulated).ends(3));
+    let against = [
+        "evaluate",
+        "suite.jsonl",
+        "--baseline",
+        "simulated",
+        "--output",
+        "real",
+    ];
+    let without = [&against[..], &["--no-judge"]].concat();
+    drop(
+        place
+            .run(&without)
+            .ends(2)
+            .says("--allow-simulated compares them"),
+    );
+    // Nothing listens there: whoever asked it would wait, and end with 3.
+    let judge =
+        "real:\n  type: openai\n  base_url: http://127.0.0.1:9/v1\n  model: m\n  key: none\n";
+    place.write("judges.yaml", judge);
+    let place = place
+        .with("DEFAULT_LLM_PROVIDER", "real")
+        .with("GAVEL_LLM_PROVIDERS", "judges.yaml");
+    let refused = place
+        .run(&against)
+        .ends(2)
+        .says("--allow-simulated compares them");
+    assert_eq!(refused.out, "");
+    assert!(!place.path().join("real").exists(), "no run was begun");
+}
+
+#[test]
+fn a_run_goes_on_with_its_own_suite_and_no_other_whatever_that_one_lacks() {
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[right("a")]);
+    suite(&place, "other.jsonl", &[case("SELECT x FROM t, u")]);
+    drop(
+        place
+            .run(&["evaluate", "suite.jsonl", "--output", "run"])
+            .ends(0),
+    );
+    let other = ["evaluate", "other.jsonl", "--resume", "run"];
+    drop(
+        place
+            .run(&other)
+            .ends(2)
+            .says("that run is of another suite"),
+    );
+    let none = ["evaluate", "suite.jsonl", "--limit", "0"];
+    drop(place.run(&none).ends(4).says("--limit 0 takes no item"));
+}
