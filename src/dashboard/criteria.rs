@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::criteria_diff::{Diff, Drawn};
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Page, html};
@@ -45,17 +46,6 @@ struct Detail {
     #[serde(flatten)]
     version: Version,
     content: Value,
-}
-
-#[derive(Debug, Deserialize)]
-struct Diff {
-    parts: Vec<Part>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Part {
-    part: String,
-    diff: String,
 }
 
 /// A version as a row.
@@ -137,12 +127,6 @@ fn current_of_sessions(versions: &[Version]) -> Option<String> {
     current.map(|version| version.criteria_hash.clone())
 }
 
-/// A line of a diff with its class.
-struct DiffLine {
-    text: String,
-    class: &'static str,
-}
-
 #[derive(Template)]
 #[template(path = "criteria_version.html")]
 struct VersionPage {
@@ -151,7 +135,7 @@ struct VersionPage {
     prompts: Vec<(String, String)>,
     settings: String,
     current: Option<String>,
-    changes: Vec<(String, Vec<DiffLine>)>,
+    changes: Vec<Drawn>,
 }
 
 async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<String>) -> Page {
@@ -177,7 +161,7 @@ async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<St
             let diff: Option<Diff> = door
                 .find(caller, &format!("/api/v1/scoring/criteria/diff{pairs}"))
                 .await?;
-            diff.map_or_else(Vec::new, |diff| diff.parts.into_iter().map(drawn).collect())
+            diff.map_or_else(Vec::new, Diff::drawn)
         }
     };
     let (prompts, settings) = split(detail.content);
@@ -206,18 +190,6 @@ fn split(mut content: Value) -> (Vec<(String, String)>, String) {
     (prompts, settings)
 }
 
-fn drawn(part: Part) -> (String, Vec<DiffLine>) {
-    let lines = part.diff.lines().map(|line| DiffLine {
-        class: match line.as_bytes().first() {
-            Some(b'+') => "ins",
-            Some(b'-') => "del",
-            Some(_) | None => "",
-        },
-        text: line.to_owned(),
-    });
-    (part.part.replace('_', " "), lines.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,19 +203,5 @@ mod tests {
             [("judge prompt".to_owned(), "Be severe.".to_owned())]
         );
         assert!(settings.contains("\"max\": 100") && !settings.contains("severe"));
-    }
-
-    #[test]
-    fn lines_of_a_diff_are_told_apart() {
-        let part = Part {
-            part: "judge_prompt".to_owned(),
-            diff: "@@ -1 +1 @@\n-old\n+new\n same\n".to_owned(),
-        };
-        let (name, lines) = drawn(part);
-        let classes: Vec<&str> = lines.iter().map(|line| line.class).collect();
-        assert_eq!(
-            (name.as_str(), classes),
-            ("judge prompt", vec!["", "del", "ins", ""])
-        );
     }
 }

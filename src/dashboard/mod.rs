@@ -20,6 +20,7 @@ mod compare;
 mod confirm;
 mod conversation;
 mod criteria;
+mod criteria_diff;
 mod figures;
 mod form;
 mod frame;

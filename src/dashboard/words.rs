@@ -130,6 +130,29 @@ pub(super) fn id_parts(id: &Uuid) -> (String, String) {
     (head, rest.trim_end_matches('…').to_owned())
 }
 
+/// A name cut where it may be broken without tearing a word: before each hump of `CoreDNSLatencyHigh`, behind `_`, `.`, `/` and `:`. Together
+/// the pieces are the name.
+pub(super) fn pieces(name: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut from, mut before) = (0, None::<char>);
+    let mut rest = name.char_indices().peekable();
+    while let Some((at, this)) = rest.next() {
+        let next_is_small = rest.peek().is_some_and(|(_, next)| next.is_lowercase());
+        let breaks = before.is_some_and(|before| {
+            matches!(before, '_' | '.' | '/' | ':')
+                || this.is_uppercase()
+                    && (before.is_lowercase() || before.is_uppercase() && next_is_small)
+        });
+        if breaks {
+            pieces.push(name.get(from..at).unwrap_or_default());
+            from = at;
+        }
+        before = Some(this);
+    }
+    pieces.push(name.get(from..).unwrap_or_default());
+    pieces
+}
+
 /// A text of at most so many characters; what is left out is said by `…`.
 pub(super) fn clip(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -296,6 +319,21 @@ mod tests {
             (100, "near perfect"),
         ] {
             assert_eq!(rating(total).0, word, "{total}");
+        }
+    }
+
+    #[test]
+    fn names_break_between_their_words() {
+        for (name, cut) in [
+            ("CoreDNSLatencyHigh", "Core|DNS|Latency|High"),
+            ("cart_service.p99:high", "cart_|service.|p99:|high"),
+            ("pod-crash", "pod-crash"),
+            ("ÄÖü", "Ä|Öü"),
+            ("A", "A"),
+            ("", ""),
+        ] {
+            assert_eq!(pieces(name).join("|"), cut);
+            assert_eq!(pieces(name).concat(), name);
         }
     }
 }

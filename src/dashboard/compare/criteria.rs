@@ -4,6 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::super::criteria_diff::{Diff, Drawn};
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
 use super::super::site::Site;
@@ -51,17 +52,6 @@ struct Mover {
     difference: i16,
 }
 
-#[derive(Debug, Deserialize)]
-struct Diff {
-    parts: Vec<DiffPart>,
-}
-
-#[derive(Debug, Deserialize)]
-struct DiffPart {
-    part: String,
-    diff: String,
-}
-
 impl Mover {
     /// Both totals with their words and colours.
     fn sides(&self) -> [(u8, &'static str, &'static str); 2] {
@@ -82,7 +72,7 @@ struct CriteriaPage {
     frame: Frame,
     pair: Pair,
     found: CriteriaComparison,
-    diff: Diff,
+    changes: Vec<Drawn>,
 }
 
 impl CriteriaPage {
@@ -142,6 +132,6 @@ pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
         frame,
         pair,
         found,
-        diff,
+        changes: diff.drawn(),
     })
 }

@@ -152,7 +152,7 @@ async fn pause_queue(State(site): State<Site>, form: Form) -> Page {
     if form.visitor.may_admin() && !is_sure(&form) {
         let question = Question {
             title: "Pause the queue?".to_owned(),
-            consequence: "No job starts until somebody resumes it; what runs ends.".to_owned(),
+            consequence: "Workers hear of it within a second: from then on no job starts until somebody resumes it; what runs ends.".to_owned(),
             button: "Pause the queue",
             stops: true,
             part: "Queue",
@@ -170,7 +170,7 @@ async fn pause_judge(State(site): State<Site>, Path(name): Path<String>, form: F
     if form.visitor.may_admin() && !is_sure(&form) {
         let question = Question {
             title: format!("Pause {name}?"),
-            consequence: "Its jobs wait until somebody resumes it.".to_owned(),
+            consequence: "Workers hear of it within a second: from then on its jobs wait until somebody resumes it; what runs ends.".to_owned(),
             button: "Pause the judge",
             stops: true,
             part: "Queue",

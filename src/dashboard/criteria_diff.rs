@@ -1,0 +1,68 @@
+//! What differs between two versions of the criteria, drawn line by line: the same wherever two of them stand side by side.
+
+use serde::Deserialize;
+
+/// The difference as the API tells it: a text for each part that differs.
+#[derive(Debug, Deserialize)]
+pub(super) struct Diff {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    part: String,
+    diff: String,
+}
+
+/// A part that differs: its name, and its lines.
+pub(super) type Drawn = (String, Vec<Line>);
+
+/// A line with its class: what it is is said by its sign too.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) text: String,
+    pub(super) class: &'static str,
+}
+
+impl Diff {
+    /// The parts that differ, in their order.
+    pub(super) fn drawn(self) -> Vec<Drawn> {
+        self.parts.into_iter().map(drawn).collect()
+    }
+}
+
+fn drawn(part: Part) -> Drawn {
+    let lines = part.diff.lines().map(|line| Line {
+        class: match line.as_bytes().first() {
+            Some(b'+') => "ins",
+            Some(b'-') => "del",
+            Some(_) | None => "",
+        },
+        text: line.to_owned(),
+    });
+    (part.part.replace('_', " "), lines.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_diff_are_told_apart() {
+        let diff = Diff {
+            parts: vec![Part {
+                part: "judge_prompt".to_owned(),
+                diff: "@@ -1 +1 @@\n-old\n+new\n same\n".to_owned(),
+            }],
+        };
+        let drawn = diff.drawn();
+        let [(name, lines)] = drawn.as_slice() else {
+            panic!("one part: {drawn:?}");
+        };
+        let classes: Vec<&str> = lines.iter().map(|line| line.class).collect();
+        assert_eq!(
+            (name.as_str(), classes),
+            ("judge prompt", vec!["", "del", "ins", ""])
+        );
+    }
+}
