@@ -13,6 +13,9 @@ use super::score_view::ScoreView;
 use crate::job::{FailureClass, Job, JobId, JobState, Kind, Priority, Usage};
 use crate::store::{SessionScoreRow, StoreError};
 
+/// The entry of the simulated judge in the judges' file that comes with gavel.
+const SIMULATED: &str = "simulated";
+
 /// Tokens and money.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
 pub(super) struct UsageView {
@@ -199,7 +202,13 @@ impl JobView {
             error: job.failure.as_ref().map(|failure| JobErrorView {
                 class: failure.class,
                 message: failure.message.clone(),
-                remedy: failure.class.remedy().to_owned(),
+                remedy: match (failure.class, job.judge.as_deref()) {
+                    (FailureClass::Transient, Some(SIMULATED)) => {
+                        "Start the simulated judge (`gavel simulate-judge`) or see to its address, then retry the job."
+                    }
+                    (class, _) => class.remedy(),
+                }
+                .to_owned(),
             }),
             result: match score {
                 Some(score) => Some(JobResult::Session(Box::new(score))),

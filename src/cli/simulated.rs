@@ -13,6 +13,8 @@ use crate::config::Settings;
 
 /// The simulated judge's name in the built-in `llm_providers.yaml`.
 const NAME: &str = "simulated";
+/// What settings that it changes are said to come from.
+const BY: &str = "the simulated judge of this command";
 
 /// Its port, taken and not served yet.
 pub(super) struct SimulatedJudge {
@@ -48,6 +50,8 @@ impl SimulatedJudge {
             }
             NAME.clone_into(&mut settings.default_llm_provider);
             settings.llm_providers.clear();
+            settings.overruled("default_llm_provider", NAME, BY);
+            settings.overruled("llm_providers", "", BY);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::lifecycle::Signals;
     long_about = "Run everything in one process: API, worker, an embedded SQLite database and queue. One process per data \
                   folder; other commands talk to it with --server. SIGTERM or Ctrl-C lets running jobs finish, a second \
                   one stops at once; SIGHUP reads the criteria file again.",
-    after_help = "Examples:\n  OPENAI_API_KEY=sk-... gavel up\n  DEFAULT_LLM_PROVIDER=anthropic-default ANTHROPIC_API_KEY=sk-... gavel up\n  gavel up --bind 127.0.0.1:9000 --data-dir /var/lib/gavel --concurrency 64"
+    after_help = "Examples:\n  OPENAI_API_KEY=sk-... gavel up\n  DEFAULT_LLM_PROVIDER=anthropic-default ANTHROPIC_API_KEY=sk-... gavel up\n  gavel simulate-judge & DEFAULT_LLM_PROVIDER=simulated gavel up   # made-up scores\n  gavel up --bind 127.0.0.1:9000 --data-dir /var/lib/gavel --concurrency 64"
 )]
 pub(super) struct Up {
     /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]

@@ -71,6 +71,14 @@ impl Settings {
     pub fn defaults() -> Result<Self, super::ConfigError> {
         super::load(&super::Sources::default()).map(|loaded| loaded.settings)
     }
+
+    /// Says of a setting that a command has changed it, wherever settings are shown.
+    pub fn overruled(&mut self, key: &str, value: impl Into<serde_json::Value>, by: &str) {
+        if let Some(shown) = self.shown.iter_mut().find(|shown| shown.key == key) {
+            shown.value = value.into();
+            by.clone_into(&mut shown.origin);
+        }
+    }
 }
 
 /// The database.

@@ -48,3 +48,39 @@ pub(super) async fn ask(site: &Site, form: &Form, action: String, question: Ques
         action,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_carries_what_was_asked_and_a_way_back() {
+        let page = ConfirmPage {
+            frame: Frame::bare(),
+            question: Question {
+                title: "Cancel <b>nightly</b>?".to_owned(),
+                consequence: "It ends.".to_owned(),
+                button: "Cancel the batch",
+                stops: true,
+                part: "Batches",
+            },
+            action: "/batches/1/cancel".to_owned(),
+            fields: vec![("form_token".to_owned(), "\"><script>".to_owned())],
+            back: "/batches/1".to_owned(),
+        };
+        let text = page.render().unwrap();
+        for part in [
+            "action=\"/batches/1/cancel\"",
+            "name=\"sure\"",
+            "name=\"form_token\"",
+            "href=\"/batches/1\"",
+            "It ends.",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(
+            !text.contains("<b>nightly") && !text.contains("\"><script>"),
+            "{text}"
+        );
+    }
+}

@@ -204,4 +204,30 @@ mod tests {
         );
         assert!(settings.contains("\"max\": 100") && !settings.contains("severe"));
     }
+
+    #[test]
+    fn a_version_says_what_its_mean_is_of() {
+        let row = |kind: &str, scores: i64, mean: Option<f64>| {
+            let version = serde_json::json!({"criteria_hash": "abcdef0123", "kind": kind, "is_current": false, "scores": scores,
+                "mean_total": mean, "created_at": null, "first_scored_at": null});
+            let now = "2026-11-23T12:00:00Z".parse().unwrap();
+            Row::of(
+                serde_json::from_value(version).unwrap(),
+                Some("current"),
+                now,
+            )
+        };
+        let known = [
+            (row("session", 3, Some(70.06)), "70.1", true),
+            (row("query", 3, Some(0.5)), "50%", false),
+            (row("session", 0, None), "not yet", false),
+            (row("session", 7, None), "simulated only", true),
+        ];
+        for (row, mean, is_compared) in known {
+            assert_eq!(
+                (row.mean.as_str(), row.compare.is_some()),
+                (mean, is_compared)
+            );
+        }
+    }
 }

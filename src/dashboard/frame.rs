@@ -4,6 +4,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use chrono::{DateTime, Utc};
 
 use super::health::Health;
 use super::machinery::{Judge, Machinery};
@@ -69,7 +70,7 @@ impl Frame {
             title: String::new(),
             part: "",
             strip: Strip::default(),
-            visitor: Visitor::nobody(),
+            visitor: Visitor::anybody(),
             again_s: None,
         }
     }
@@ -94,7 +95,7 @@ impl Frame {
 pub(super) struct Strip {
     /// In the queue, in a worker's hand, failed in the last 24 h; empty if the figures can't be read.
     pub(super) counts: Vec<(&'static str, String)>,
-    /// How many workers are alive.
+    /// How many workers were heard within a minute.
     pub(super) workers: usize,
     /// Judges that let nothing through, each with why.
     pub(super) stopped: Vec<(String, String)>,
@@ -116,7 +117,7 @@ impl Strip {
     /// Asks the API. What can't be read is said instead.
     pub(super) async fn read(site: &Site, caller: &Caller) -> Self {
         match Machinery::read(&site.door, caller).await {
-            Ok(machinery) => Self::of(&machinery),
+            Ok(machinery) => Self::of(&machinery, site.about.clock.now()),
             Err(problem) => Self {
                 fault: Some(problem.detail.clone()),
                 ..Self::default()
@@ -130,9 +131,10 @@ impl Strip {
             workers,
             judges,
         }: &Machinery,
+        now: DateTime<Utc>,
     ) -> Self {
         let counts = &queue.counts;
-        let alive = workers.iter().filter(|worker| worker.alive).count();
+        let alive = workers.iter().filter(|worker| !worker.is_gone(now)).count();
         let to_do = counts.queued + counts.waiting + counts.running;
         let scores_sessions =
             |judge: &Judge| judge.simulated && judge.kinds.iter().any(|kind| kind == "session");

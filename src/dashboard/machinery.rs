@@ -1,12 +1,15 @@
 //! What does the work, as the API tells it: the queue, the workers, the judges. The head of every page and the queue's page read it
 //! here, and nowhere else.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
 use super::health::{self, Health};
 use super::words;
 use crate::api::{Caller, Door, Problem};
+
+/// How long a worker may be silent before pages call it gone.
+const HEARD: TimeDelta = TimeDelta::seconds(60);
 
 /// The queue, the workers and the judges at one time.
 #[derive(Debug)]
@@ -127,6 +130,14 @@ pub(super) struct Meter {
 #[derive(Debug, Deserialize)]
 pub(super) struct Spent {
     pub(super) today_usd: Option<f64>,
+}
+
+impl Worker {
+    /// Whether it has ended, or wasn't heard for a minute. One whose heartbeat is late, as on a busy database, isn't given up by pages:
+    /// its jobs go to others after the lease, which is shorter.
+    pub(super) fn is_gone(&self, now: DateTime<Utc>) -> bool {
+        self.state == "stopped" || (!self.alive && now - self.heartbeat_at > HEARD)
+    }
 }
 
 impl Judge {

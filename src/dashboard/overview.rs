@@ -169,3 +169,71 @@ async fn load_samples(State(site): State<Site>, form: Form) -> Page {
     }
     go(form.visitor.piece, "/sessions")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::batches::tests::batch;
+    use super::*;
+    use serde_json::json;
+
+    fn page(sessions: i64) -> Overview {
+        Overview {
+            frame: Frame::bare(),
+            here: "http://gavel.example".to_owned(),
+            new_id: Uuid::nil(),
+            sessions,
+            scored: "50%".to_owned(),
+            current: "25%".to_owned(),
+            mean: "70.1".to_owned(),
+            distribution: None,
+            scores: 1,
+            trend: None,
+            troubles: Vec::new(),
+            batches: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_first_look_says_how_to_begin_with_the_address_it_was_asked_at() {
+        let text = page(0).render().unwrap();
+        for part in [
+            "Seven sessions",
+            "curl -X PUT http://gavel.example/api/v1/sessions/",
+            "gavel evaluate suite.jsonl --server http://gavel.example",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_needs_attention_stands_first_and_few_scores_draw_nothing() {
+        let now = "2026-11-23T12:00:00Z".parse().unwrap();
+        let full = Overview {
+            troubles: vec![Trouble {
+                text: "<b>one</b> failed".to_owned(),
+                to: "/queue".to_owned(),
+            }],
+            batches: vec![line(batch(&json!({"name": "<i>nightly</i>"})), now)],
+            ..page(1_234)
+        };
+        let text = full.render().unwrap();
+        assert!(text.find("Needs attention").unwrap() < text.find("1,234").unwrap());
+        assert!(text.contains("1 score is too few to draw"), "{text}");
+        assert!(
+            !text.contains("<b>one") && !text.contains("<i>nightly"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_not_repeated() {
+        let asked = |host: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", host.parse().unwrap());
+            here(&headers)
+        };
+        assert_eq!(asked("gavel.example:8080"), "http://gavel.example:8080");
+        assert_eq!(asked("[::1]:8080"), "http://[::1]:8080");
+        assert_eq!(asked("a'; rm -rf /"), "http://localhost:8080");
+    }
+}

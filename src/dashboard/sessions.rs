@@ -413,3 +413,133 @@ async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form)
     let session = format!("/sessions/{}", segment(&id));
     go(form.visitor.piece, form.back().unwrap_or(&session))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const BAD: &str = "<script>alert(1)</script>";
+
+    fn row(change: &Value) -> Row {
+        let mut item = json!({
+            "session_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01", "status": "completed", "scorable": true,
+            "alert_type": BAD, "agent": BAD, "tags": [BAD, "b", "c", "d", "e", "f", "g"],
+            "completed_at": "2026-11-23T11:00:00Z", "score": null, "active_job": null, "failed": null,
+        });
+        for (name, value) in change.as_object().unwrap() {
+            item[name] = value.clone();
+        }
+        let now = "2026-11-23T12:00:00Z".parse().unwrap();
+        Row::of(
+            serde_json::from_value(item).unwrap(),
+            &Visitor::anybody(),
+            now,
+        )
+    }
+
+    fn score(total: u8) -> Value {
+        json!({"score": {"score_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c02", "total_score": total, "criteria_hash": "abcdef0123",
+            "is_current_criteria": false, "simulated": true, "scored_at": "2026-11-23T11:30:00Z", "scored_triggered_by": BAD}})
+    }
+
+    /// The row as somebody sees it who may score.
+    fn drawn(change: &Value) -> String {
+        let mut row = row(change);
+        row.may_score = true;
+        row.render().unwrap()
+    }
+
+    #[test]
+    fn a_row_tells_each_standing_in_words_and_offers_what_fits_it() {
+        let refused = json!({"status": "in_progress", "scorable": false});
+        let mut scored = score(71);
+        let known = [
+            (
+                drawn(&json!({})),
+                ["Not scored", ">Score<span class=\"wide\"> session</span><"],
+            ),
+            (
+                drawn(&json!({"active_job": {"state": "running"}})),
+                ["scoring", "Scoring </span>…"],
+            ),
+            (
+                drawn(&json!({"active_job": {"state": "waiting"}})),
+                ["waiting", "Scoring </span>…"],
+            ),
+            (
+                drawn(&json!({"failed": "too_large"})),
+                ["scoring failed", ">Try<span class=\"wide\"> again</span><"],
+            ),
+            (
+                drawn(&refused),
+                ["only sessions that have ended", "disabled"],
+            ),
+            (
+                drawn(&scored),
+                ["adequate", ">Score<span class=\"wide\"> again</span><"],
+            ),
+            (drawn(&scored), ["outdated", "simulated"]),
+        ];
+        for (text, parts) in known {
+            for part in parts {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert!(
+                !text.contains("<script>") && text.contains("and 2 more"),
+                "{text}"
+            );
+        }
+        let mut reader = row(&scored);
+        reader.may_score = false;
+        let reader = reader.render().unwrap();
+        assert!(
+            !reader.contains("<form") && !reader.contains("<button"),
+            "{reader}"
+        );
+        scored["failed"] = "transient".into();
+        assert_eq!(row(&scored).said(), format!("{BAD}: 71 / 100 adequate"));
+    }
+
+    #[test]
+    fn the_list_without_a_session_says_how_to_get_one_and_what_matches_nothing_clears() {
+        let page = |filter: Filter| SessionsPage {
+            frame: Frame::bare(),
+            filter,
+            rows: Vec::new(),
+            short: false,
+            next: None,
+            first: None,
+            refused: String::new(),
+        };
+        let none = page(Filter::default()).render().unwrap();
+        assert!(none.contains("No sessions yet") && none.contains("PUT /api/v1/sessions/ID"));
+        let narrowed = Filter {
+            q: BAD.to_owned(),
+            ..Filter::default()
+        };
+        let narrowed = page(narrowed).render().unwrap();
+        assert!(narrowed.contains("No session matches") && narrowed.contains("Clear the filters"));
+        assert!(!narrowed.contains(BAD), "{narrowed}");
+    }
+
+    #[test]
+    fn what_matches_is_counted_as_far_as_the_page_knows() {
+        let page = |rows: usize, next: bool, short: bool| {
+            let page = SessionsPage {
+                frame: Frame::bare(),
+                filter: Filter::default(),
+                rows: (0..rows).map(|_| row(&json!({}))).collect(),
+                short,
+                next: next.then(|| "/sessions?cursor=x".to_owned()),
+                first: None,
+                refused: String::new(),
+            };
+            page.matching()
+        };
+        assert_eq!(page(1, false, false), "the one that matches");
+        assert_eq!(page(3, false, false), "all 3 that match");
+        assert_eq!(page(50, true, false), "all that match, more than 50");
+        assert_eq!(page(3, true, true), "all that match");
+    }
+}

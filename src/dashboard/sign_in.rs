@@ -86,3 +86,38 @@ fn set(mut response: axum::response::Response, cookie: &str) -> Page {
     }
     Ok(response)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_refused_learns_why_and_keeps_their_way() {
+        let page = |has_tokens, refused| {
+            let page = SignIn {
+                form_token: "t".to_owned(),
+                next: "/queue\"><script>".to_owned(),
+                has_tokens,
+                refused,
+            };
+            page.render().unwrap()
+        };
+        let (first, again) = (page(true, false), page(true, true));
+        assert!(!first.contains("That is none of the configured tokens"));
+        assert!(
+            again.contains("That is none of the configured tokens"),
+            "{again}"
+        );
+        for text in [first, again] {
+            assert!(
+                text.contains("type=\"password\"") && text.contains("value=\"/queue"),
+                "{text}"
+            );
+            assert!(!text.contains("\"><script>"), "{text}");
+        }
+        assert!(
+            !page(false, false).contains("type=\"password\""),
+            "there is nothing to sign in with"
+        );
+    }
+}

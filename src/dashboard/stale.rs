@@ -72,3 +72,39 @@ pub(super) fn answer(form: &Form, parts: &Parts) -> Response {
     with_status(StatusCode::FORBIDDEN, &page)
         .unwrap_or_else(axum::response::IntoResponse::into_response)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_typed_is_shown_and_sent_again_and_nothing_else_is_seen() {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let page = StaleForm {
+            title: "The form is stale".to_owned(),
+            action: Some("/scores/1/rate".to_owned()),
+            fields: vec![
+                field("why", "<b>right</b>"),
+                field("key", "secret-key"),
+                field("your_name", " "),
+            ],
+            form_token: "new".to_owned(),
+            back: "/scores/1".to_owned(),
+        };
+        let typed: Vec<_> = page.typed().collect();
+        assert_eq!(typed, [("why".to_owned(), "<b>right</b>")]);
+        let text = page.render().unwrap();
+        assert!(
+            text.contains("action=\"/scores/1/rate\"") && !text.contains("<b>right"),
+            "{text}"
+        );
+        let none = StaleForm {
+            action: None,
+            ..page
+        };
+        assert!(
+            !none.render().unwrap().contains("<form method=\"post\""),
+            "nothing is sent from elsewhere"
+        );
+    }
+}

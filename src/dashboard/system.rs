@@ -51,11 +51,22 @@ pub(super) async fn faults(
 #[template(path = "system.html")]
 struct SystemPage {
     frame: Frame,
-    status: String,
+    verdict: String,
     checks: Vec<Check>,
+    /// Judges that let nothing through or fail, each with why. The service is ready all the same: jobs wait for them.
+    troubled: Vec<(String, String)>,
     /// Judges that are set up and no simulation.
     real: Vec<String>,
     settings: Vec<(String, String, String)>,
+}
+
+/// How the service is: its own word, and whether a judge keeps jobs waiting.
+fn verdict(status: &str, troubled: &[(String, String)]) -> String {
+    match troubled {
+        [] => status.to_owned(),
+        [_] => format!("{status}, a judge doesn't answer"),
+        [_, _, ..] => format!("{status}, {} judges don't answer", troubled.len()),
+    }
 }
 
 async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
@@ -73,12 +84,64 @@ async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
         Vec::new()
     };
     let judges = machinery::judges(&site.door, &visitor.caller).await?;
+    let troubled: Vec<(String, String)> = judges
+        .iter()
+        .filter_map(|judge| judge.stopped().or_else(|| judge.failing()))
+        .collect();
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
         real: real.map(|judge| judge.name).collect(),
-        frame: Frame::of(&site, visitor, "System", format!("System {}", ready.status)).await,
-        status: ready.status,
+        frame: Frame::of(
+            &site,
+            visitor,
+            "System",
+            format!("System {}", verdict(&ready.status, &troubled)),
+        )
+        .await,
+        verdict: verdict(&ready.status, &troubled),
+        troubled,
         checks: ready.checks.unwrap_or_default(),
         settings,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(troubled: Vec<(String, String)>) -> String {
+        let page = SystemPage {
+            frame: Frame::bare(),
+            verdict: verdict("ok", &troubled),
+            checks: vec![Check {
+                name: "database".to_owned(),
+                ok: false,
+                detail: Some("start <b>it</b>".to_owned()),
+            }],
+            troubled,
+            real: Vec::new(),
+            settings: Vec::new(),
+        };
+        page.render().unwrap()
+    }
+
+    #[test]
+    fn what_is_not_well_stands_with_its_remedy() {
+        let well = page(Vec::new());
+        assert!(
+            well.contains("System: ok<") && well.contains("not ok"),
+            "{well}"
+        );
+        assert!(
+            well.contains("OPENAI_API_KEY") && !well.contains("<b>it"),
+            "{well}"
+        );
+        assert!(well.contains("Settings are shown to tokens with the scope admin."));
+        let judge = page(vec![("<i>gpt</i>".to_owned(), "failing".to_owned())]);
+        assert!(
+            judge.contains("System: ok, a judge doesn&#39;t answer"),
+            "{judge}"
+        );
+        assert!(judge.contains("failing") && judge.contains("/queue") && !judge.contains("<i>gpt"));
+    }
 }

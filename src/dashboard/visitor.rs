@@ -30,9 +30,9 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    /// Who may do nothing.
+    /// Somebody of a service without tokens, who may do everything.
     #[cfg(test)]
-    pub(super) fn nobody() -> Self {
+    pub(super) fn anybody() -> Self {
         Self {
             caller: Caller::default(),
             form_token: String::new(),

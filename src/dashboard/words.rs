@@ -72,6 +72,7 @@ fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let seconds = (now - at).num_seconds();
     let (size, ahead) = (seconds.unsigned_abs(), seconds < 0);
     let text = match size {
+        0..=9 if ahead => return "in a moment".to_owned(),
         0..=9 => return "just now".to_owned(),
         10..=59 => format!("{size} s"),
         60..=3_599 => format!("{} min", size / 60),

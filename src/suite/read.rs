@@ -172,9 +172,20 @@ fn parse(bytes: &[u8], depth: usize) -> Result<Value, String> {
         }
     }
     serde_json::from_slice(bytes).map_err(|error| match encoding(bytes) {
-        None => format!("is not JSON: {error}"),
+        None => format!("is not JSON: {}", without_place(&error.to_string())),
         Some(encoding) => format!("is {encoding}: save the file as UTF-8"),
     })
+}
+
+/// A fault of JSON without the line that the parser counts: an item's own stands beside it. Where in a long item it is stays.
+fn without_place(fault: &str) -> String {
+    match fault.rsplit_once(" at line ") {
+        Some((what, place)) => match place.split_once(" column ") {
+            Some(("1", column)) => format!("{what} at its character {column}"),
+            Some(_) | None => fault.to_owned(),
+        },
+        None => fault.to_owned(),
+    }
 }
 
 /// What bytes seem to be written in that are no UTF-8; `None`: they are, and it is something else that is wrong.

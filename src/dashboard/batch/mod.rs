@@ -141,8 +141,12 @@ fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
             figures.push(("Passed", words::grouped(verdict.passed)));
             figures.push(("Missed", words::grouped(verdict.failed)));
             let percent = |share: Option<f64>| share.map_or("–".to_owned(), words::percent);
-            figures.push(("Pass rate", percent(verdict.pass_rate)));
-            figures.push(("Mean score", percent(verdict.mean)));
+            let (rate, mean) = match batch.moves() {
+                true => ("Pass rate so far", "Mean score so far"),
+                false => ("Pass rate", "Mean score"),
+            };
+            figures.push((rate, percent(verdict.pass_rate)));
+            figures.push((mean, percent(verdict.mean)));
         }
         None => figures.push(("Scored", words::grouped(counts.succeeded))),
     }
@@ -151,8 +155,8 @@ fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
         figures.push(("Cancelled", words::grouped(counts.cancelled)));
     }
     if batch.moves() {
-        let waiting = words::grouped(counts.queued + counts.waiting);
-        figures.push(("Waiting", waiting));
+        figures.push(("Queued", words::grouped(counts.queued)));
+        figures.push(("Waiting", words::grouped(counts.waiting)));
         figures.push(("Running", words::grouped(counts.running)));
     }
     let cost = if batch.moves() { "Cost so far" } else { "Cost" };

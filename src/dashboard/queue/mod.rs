@@ -6,6 +6,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -90,10 +91,23 @@ impl Body {
             door.get::<Jobs>(caller, &running),
             door.get::<Jobs>(caller, &failed),
         )?;
-        let now = site.about.clock.now();
+        let jobs = [waiting, queued, running, failed];
+        Ok(Self::of(machinery, jobs, visitor, site.about.clock.now()))
+    }
+
+    /// Draws what was read; the jobs are those that wait, are queued, run and failed.
+    fn of(
+        Machinery {
+            queue,
+            workers,
+            judges,
+        }: Machinery,
+        [waiting, queued, running, failed]: [Jobs; 4],
+        visitor: &Visitor,
+        now: DateTime<Utc>,
+    ) -> Self {
         let (judges, unused): (Vec<Judge>, Vec<Judge>) =
-            machinery.judges.into_iter().partition(Judge::matters);
-        let (queue, workers) = (machinery.queue, machinery.workers);
+            judges.into_iter().partition(Judge::matters);
         let counts = queue.counts;
         let group = |name, empty, jobs: Jobs| Group {
             name,
@@ -106,7 +120,7 @@ impl Body {
                 .map(|job| JobRow::of(job, now))
                 .collect(),
         };
-        Ok(Self {
+        Self {
             counts: vec![
                 ("queued", words::count(counts.queued)),
                 ("waiting", words::count(counts.waiting)),
@@ -116,7 +130,7 @@ impl Body {
             ],
             held: queue.brake.map(|brake| held(&brake, now)),
             groups: vec![
-                group("Waiting", "Nothing waits.", waiting),
+                group("Waiting", "Nothing that was begun waits.", waiting),
                 group("Queued", "Nothing is queued.", queued),
                 group(RUNNING, "Nothing runs.", running),
                 group("Failed for good", "Nothing has failed.", failed),
@@ -127,12 +141,12 @@ impl Body {
             may_admin: visitor.may_admin(),
             may_enqueue: visitor.may_enqueue(),
             form_token: visitor.form_token.clone(),
-        })
+        }
     }
 
-    /// Whether anybody works.
+    /// Whether anybody works, as far as was heard within a minute.
     fn has_worker(&self) -> bool {
-        self.workers.iter().any(|worker| worker.alive)
+        self.workers.iter().any(|worker| !worker.gone)
     }
 }
 
@@ -231,4 +245,138 @@ async fn cancel_job(State(site): State<Site>, Path(id): Path<String>, form: Form
         .post(&form.visitor.caller, &path, form.key(), &json!({}))
         .await?;
     go(form.visitor.piece, form.back().unwrap_or("/queue"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn now() -> DateTime<Utc> {
+        "2026-11-23T12:00:00Z".parse().unwrap()
+    }
+
+    fn jobs(items: &[Value]) -> Jobs {
+        serde_json::from_value(json!({"items": items, "next_cursor": null})).unwrap()
+    }
+
+    fn job(change: &Value) -> Value {
+        let mut job = json!({
+            "job_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01", "kind": "session",
+            "subject_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c02", "batch_id": null, "item_no": null, "judge": "gpt",
+            "triggered_by": "<script>ann</script>", "wait": null, "error": null,
+            "times": {"created_at": "2026-11-23T11:59:00Z"},
+        });
+        for (name, value) in change.as_object().unwrap() {
+            job[name] = value.clone();
+        }
+        job
+    }
+
+    fn machinery(brake: &Value) -> Machinery {
+        let counts = json!({"queued": 12_345, "running": 1, "waiting": 2, "succeeded_24h": 3, "failed_24h": 1});
+        let queue = json!({"paused": !brake.is_null(), "brake": brake, "counts": counts});
+        Machinery {
+            queue: serde_json::from_value(queue).unwrap(),
+            workers: Vec::new(),
+            judges: Vec::new(),
+        }
+    }
+
+    fn page(brake: &Value, groups: [&[Value]; 4]) -> Body {
+        Body::of(
+            machinery(brake),
+            groups.map(jobs),
+            &Visitor::anybody(),
+            now(),
+        )
+    }
+
+    #[test]
+    fn an_empty_queue_says_so_and_how_to_start_a_worker() {
+        let text = page(&Value::Null, [&[], &[], &[], &[]]).render().unwrap();
+        for part in [
+            "10,000+",
+            "Nothing that was begun waits.",
+            "Nothing is queued.",
+            "Nothing runs.",
+            "Nothing has failed.",
+            "gavel worker",
+            "No judge is known.",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_worker_whose_heartbeat_is_late_is_silent_before_it_is_gone() {
+        let worker = |state: &str, alive: bool, heard: &str| {
+            let worker = json!({"name": "w", "version": "1", "started_at": "2026-11-23T11:00:00Z", "heartbeat_at": heard,
+                "in_hand": 2, "state": state, "alive": alive});
+            let row = WorkerRow::of(serde_json::from_value(worker).unwrap(), now());
+            (row.state, row.gone, row.in_hand)
+        };
+        let shown = |state: &str, gone, in_hand: &str| (state.to_owned(), gone, in_hand.to_owned());
+        assert_eq!(
+            worker("running", true, "2026-11-23T11:59:59Z"),
+            shown("running", false, "2")
+        );
+        assert_eq!(
+            worker("running", false, "2026-11-23T11:59:10Z"),
+            shown("silent", false, "–")
+        );
+        assert_eq!(
+            worker("running", false, "2026-11-23T11:58:59Z"),
+            shown("gone", true, "–")
+        );
+        assert_eq!(
+            worker("stopped", false, "2026-11-23T11:59:59Z"),
+            shown("gone", true, "–")
+        );
+    }
+
+    #[test]
+    fn a_paused_queue_says_by_whom_and_whoever_may_can_resume_it() {
+        let brake = json!({"reason": "paused", "message": "until the <b>move</b>", "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null});
+        let mut body = page(&brake, [&[], &[], &[], &[]]);
+        body.may_admin = false;
+        let reader = body.render().unwrap();
+        assert!(
+            !reader.contains("<form"),
+            "a reader sees no actions: {reader}"
+        );
+        body.may_admin = true;
+        let text = body.render().unwrap();
+        assert!(text.contains("Resume the queue") && !text.contains("Pause the queue"));
+        assert!(
+            text.contains("by ann 1 h ago") && !text.contains("<b>move"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn jobs_have_what_can_be_done_about_them_and_a_reason_unless_they_run() {
+        let failed =
+            job(&json!({"error": {"class": "too_large", "message": "m", "remedy": "trim it"}}));
+        let mut body = page(&Value::Null, [&[], &[], &[job(&json!({}))], &[failed]]);
+        body.may_enqueue = true;
+        let text = body.render().unwrap();
+        assert_eq!(
+            (
+                text.matches(">Cancel<").count(),
+                text.matches(">Retry<").count()
+            ),
+            (1, 1)
+        );
+        assert!(
+            text.contains("too large: m") && text.contains("trim it"),
+            "{text}"
+        );
+        assert_eq!(
+            text.matches("<th scope=\"col\">Why</th>").count(),
+            1,
+            "{text}"
+        );
+        assert!(!text.contains("<script>"), "{text}");
+    }
 }

@@ -53,8 +53,10 @@ pub(super) struct WorkerRow {
     pub(super) heard: Moment,
     /// How many jobs it works on; what a worker had that is gone runs elsewhere.
     pub(super) in_hand: String,
+    /// What it does, `silent` where its heartbeat is late, or `gone`.
     pub(super) state: String,
-    pub(super) alive: bool,
+    pub(super) colour: &'static str,
+    pub(super) gone: bool,
 }
 
 /// A judge as a row.
@@ -169,6 +171,12 @@ fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
 
 impl WorkerRow {
     pub(super) fn of(worker: Worker, now: DateTime<Utc>) -> Self {
+        let gone = worker.is_gone(now);
+        let (state, colour) = match (gone, worker.alive) {
+            (true, _) => ("gone".to_owned(), "failed"),
+            (false, true) => (worker.state, "succeeded"),
+            (false, false) => ("silent".to_owned(), "waiting"),
+        };
         Self {
             name: worker.name,
             version: worker.version,
@@ -178,8 +186,9 @@ impl WorkerRow {
                 true => worker.in_hand.to_string(),
                 false => "–".to_owned(),
             },
-            state: worker.state,
-            alive: worker.alive,
+            state,
+            colour,
+            gone,
         }
     }
 }

@@ -207,3 +207,99 @@ pub(in super::super) async fn standing(site: &Site, visitor: &Visitor, id: &str)
     let subject = subject(site, visitor, id).await?;
     html(&Standing::read(site, visitor, subject).await?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn job(change: &Value) -> Job {
+        let mut job = json!({"job_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01", "state": "running", "retries": 0, "judge": "gpt",
+            "wait": null, "error": null, "calls": null});
+        for (name, value) in change.as_object().unwrap() {
+            job[name] = value.clone();
+        }
+        serde_json::from_value(job).unwrap()
+    }
+
+    fn standing() -> Standing {
+        Standing {
+            session_id: Uuid::nil(),
+            alert_type: Some("<b>Pod</b>".to_owned()),
+            badge: Badge::of(None),
+            again: String::new(),
+            scored: None,
+            outdated: false,
+            active: None,
+            failed: None,
+            why_not: String::new(),
+            may_score: true,
+            form_token: "t".to_owned(),
+            key: "k".to_owned(),
+        }
+    }
+
+    #[test]
+    fn each_standing_has_its_words_its_title_and_its_button() {
+        let failed = job(
+            &json!({"state": "failed", "error": {"class": "too_large", "message": "<i>m</i>", "remedy": "trim it"}}),
+        );
+        let calls = json!({"calls": [{"error": "503"}, {"error": "503"}, {"error": null}]});
+        let waits = job(&json!({"state": "waiting"}));
+        let known = [
+            (standing(), "not scored", ">Score session<"),
+            (
+                Standing {
+                    active: Some((job(&calls), String::new())),
+                    ..standing()
+                },
+                "scoring",
+                "scoring, attempt 3",
+            ),
+            (
+                Standing {
+                    active: Some((waits, "its judge sleeps".to_owned())),
+                    ..standing()
+                },
+                "waiting",
+                "its judge sleeps.",
+            ),
+            (
+                Standing {
+                    failed: Some(failed),
+                    ..standing()
+                },
+                "scoring failed",
+                ">Try again<",
+            ),
+            (
+                Standing {
+                    why_not: "It runs.".to_owned(),
+                    ..standing()
+                },
+                "not scored",
+                "It runs.",
+            ),
+        ];
+        for (standing, verdict, told) in known {
+            assert_eq!(standing.title(), format!("{verdict} · <b>Pod</b>"));
+            let text = standing.render().unwrap();
+            assert!(text.contains(told), "{told}: {text}");
+            assert!(!text.contains("<b>Pod") && !text.contains("<i>m"), "{text}");
+            assert_eq!(text.contains("data-moving"), standing.moves());
+        }
+    }
+
+    #[test]
+    fn a_reader_sees_where_it_stands_and_no_button() {
+        let reader = Standing {
+            may_score: false,
+            ..standing()
+        };
+        let text = reader.render().unwrap();
+        assert!(
+            text.contains("Not scored") && !text.contains("<button"),
+            "{text}"
+        );
+    }
+}

@@ -14,7 +14,11 @@ async fn a_session_whose_scoring_failed_says_so_and_offers_another_try() {
         let list = browser.page("/sessions").await;
         in_order(
             &list,
-            &["<tbody", "scoring failed</a>", ">Try again</button>"],
+            &[
+                "<tbody",
+                "scoring failed</a>",
+                ">Try<span class=\"wide\"> again</span></button>",
+            ],
         );
         let page = browser.page(&format!("/sessions/{session}")).await;
         in_order(&page, &[">Try again</button>", "The last scoring failed:"]);
