@@ -48,12 +48,28 @@ fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
     let read = Query::<T>::try_from_uri(uri);
     read.map(|Query(asked)| asked).map_err(|error| {
         let why = error.body_text();
-        let why = why
-            .split_once("query string: ")
-            .map_or(&*why, |(_, why)| why);
-        let message = format!("can't be read: {why}; correct the address behind the question mark");
-        Box::new(Problem::of_field("query", &message))
+        let why = why.split_once("query string: ").map_or(&*why, |(_, why)| why);
+        Box::new(match strange(why) {
+            Some((name, known)) => {
+                let message = format!(
+                    "narrows nothing here; there are {known}: correct the address behind the question mark"
+                );
+                Problem::of_field(name, &message)
+            }
+            None => {
+                let message = format!("can't be read: {why}; clear the address behind the question mark");
+                Problem::of_field("query", &message)
+            }
+        })
     })
+}
+
+/// The name that a page doesn't know, and those that it knows, out of what serde says of it.
+fn strange(why: &str) -> Option<(&str, String)> {
+    let (_, after) = why.split_once("unknown field `")?;
+    let (name, known) = after.split_once("`, expected ")?;
+    let known = known.strip_prefix("one of ").unwrap_or(known);
+    Some((name, known.replace('`', "")))
 }
 
 #[cfg(test)]
@@ -94,6 +110,7 @@ mod tests {
     #[serde(default, deny_unknown_fields)]
     struct Strict {
         min_score: String,
+        tag: String,
     }
 
     #[test]
@@ -101,8 +118,14 @@ mod tests {
         let uri = "/sessions?min=5".parse().unwrap();
         let problem = read::<Strict>(&uri).unwrap_err();
         assert_eq!(
-            problem.errors[0].message,
-            "can't be read: min: unknown field `min`, expected `min_score`; correct the address behind the question mark"
+            (
+                problem.errors[0].pointer.as_str(),
+                problem.errors[0].message.as_str()
+            ),
+            (
+                "/min",
+                "narrows nothing here; there are min_score or tag: correct the address behind the question mark"
+            )
         );
     }
 
