@@ -1,6 +1,6 @@
 //! How values read on a page: times, counts, money, states. The same words everywhere.
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::job::WaitReason;
@@ -67,6 +67,9 @@ pub(super) fn written(text: &str) -> String {
         |at| at.to_utc().format("%Y-%m-%d %H:%M:%S UTC").to_string(),
     )
 }
+
+/// What is nearer than that is "just now".
+pub(super) const JUST_NOW: TimeDelta = TimeDelta::seconds(10);
 
 fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     let seconds = (now - at).num_seconds();

@@ -322,6 +322,10 @@ mod tests {
             shown("running", false, "2")
         );
         assert_eq!(
+            worker("running", false, "2026-11-23T11:59:52Z"),
+            shown("running", false, "2")
+        );
+        assert_eq!(
             worker("running", false, "2026-11-23T11:59:10Z"),
             shown("silent", false, "–")
         );

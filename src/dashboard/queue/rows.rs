@@ -172,7 +172,9 @@ fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
 impl WorkerRow {
     pub(super) fn of(worker: Worker, now: DateTime<Utc>) -> Self {
         let gone = worker.is_gone(now);
-        let (state, colour) = match (gone, worker.alive) {
+        // "Silent" doesn't stand beside "just now".
+        let heard = worker.alive || now - worker.heartbeat_at < words::JUST_NOW;
+        let (state, colour) = match (gone, heard) {
             (true, _) => ("gone".to_owned(), "failed"),
             (false, true) => (worker.state, "succeeded"),
             (false, false) => ("silent".to_owned(), "waiting"),
@@ -182,7 +184,7 @@ impl WorkerRow {
             version: worker.version,
             started: words::moment(worker.started_at, now),
             heard: words::moment(worker.heartbeat_at, now),
-            in_hand: match worker.alive {
+            in_hand: match heard && !gone {
                 true => worker.in_hand.to_string(),
                 false => "–".to_owned(),
             },
