@@ -28,7 +28,7 @@ const LISTED: usize = 50;
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
                   criteria are compared, and told (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
                   --max-regression or an item lost its total by missing (SQL that can't be read), 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
-                  nothing has a whole total in both.",
+                  nothing has a whole total in both, or, with --max-regression, more items lost their whole score than --max-errors allows.",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
 )]
@@ -42,6 +42,14 @@ pub(super) struct Compare {
     /// Most that the mean of B may fall below that of A, as 0.02 or 2%
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     max_regression: Option<f64>,
+    /// Items that may have lost their whole score between A and B; they are in no mean
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        requires = "max_regression"
+    )]
+    max_errors: u64,
     /// Compare a simulated run with a real one
     #[arg(long)]
     allow_simulated: bool,
@@ -60,7 +68,7 @@ impl Compare {
         if found.mixes_simulated() && !self.allow_simulated {
             return Err(CliError::usage(mixed("gavel compare")));
         }
-        let judgement = decide_comparison(&found, self.max_regression);
+        let judgement = decide_comparison(&found, self.max_regression, self.max_errors);
         let exit = match judgement.decision {
             Decision::Passed | Decision::Nothing => Exit::Done,
             Decision::Failed => Exit::GateFailed,

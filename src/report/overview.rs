@@ -68,14 +68,29 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     }
     if figures.unfinished > 0 {
         notes.push(format!(
-            "{} items have not ended yet: they stand in no row, and this report will change.",
-            figures.unfinished
+            "{} not ended yet: in no row here, and this report will change.",
+            items_have(figures.unfinished)
         ));
     }
     if figures.judge_errors > 0 {
+        let known = match figures.all.missed_incomplete {
+            0 => String::new(),
+            known => format!(" {known} of them would miss whatever it said."),
+        };
         notes.push(format!(
-            "{} items have no whole score because the judge failed: they are no misses, and stand apart.",
-            figures.judge_errors
+            "{} no whole score because the judge failed: {} apart from the misses.{known}",
+            items_have(figures.judge_errors),
+            if figures.judge_errors == 1 {
+                "it stands"
+            } else {
+                "they stand"
+            },
+        ));
+    }
+    if figures.all.unmeasured > 0 {
+        notes.push(format!(
+            "{} missed without a whole total (such as SQL that can't be read): the mean says too much of such an item, and no gate on it holds.",
+            items_have(figures.all.unmeasured)
         ));
     }
     if figures.all.simulated > 0 {
@@ -94,8 +109,8 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     }
     if figures.usage.unpriced > 0 {
         notes.push(format!(
-            "The cost of {} items is not known, since their model has no price in llm_providers.yaml.",
-            figures.usage.unpriced
+            "The cost of {} is not known, since there is no price for the model in llm_providers.yaml.",
+            items(figures.usage.unpriced)
         ));
     }
     notes
@@ -156,6 +171,7 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
         ("Pass rate", Cell::number(all.pass_rate)),
         ("Passed", Cell::count(all.passed)),
         ("Missed", Cell::count(all.missed)),
+        ("Missed without a whole total", Cell::count(all.unmeasured)),
         ("Judge errors", Cell::count(figures.judge_errors)),
         ("Simulated scores", Cell::count(all.simulated)),
     ]);
@@ -172,6 +188,17 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
         head: Vec::new(),
         rows: pairs(rows),
     }
+}
+
+fn items(n: u64) -> String {
+    match n {
+        1 => "1 item".to_owned(),
+        n => format!("{n} items"),
+    }
+}
+
+fn items_have(n: u64) -> String {
+    format!("{} {}", items(n), if n == 1 { "has" } else { "have" })
 }
 
 fn pairs(rows: Vec<(&'static str, Cell<'static>)>) -> Vec<Vec<Cell<'static>>> {

@@ -1,17 +1,19 @@
 //! An earlier run that a run is to be held against, looked at before anything is run: hours and money that end in "these two can't be
 //! compared" are told of at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use super::mixed;
 use crate::cli::outcome::CliError;
+use crate::cli::output;
 use crate::client::{Client, ClientError, list, text};
 use crate::job::Kind;
+use crate::report::shown::{judge, measured};
 use crate::report::{Lines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::{Bench, RESULTS};
-use crate::suite::run::gate;
+use crate::suite::run::{Plan, compare, gate};
 
 /// What is known of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +21,12 @@ pub(super) struct Baseline {
     kinds: BTreeSet<Kind>,
     /// Whether a simulated judge had a part in any of its scores.
     is_simulated: bool,
+    /// Whether a real one had.
+    is_judged: bool,
+    /// How many items it has.
+    items: usize,
+    /// What those of them that have a whole total are paired by.
+    names: HashSet<String>,
 }
 
 impl Baseline {
@@ -33,10 +41,18 @@ impl Baseline {
                 .into_iter()
                 .collect(),
             is_simulated: false,
+            is_judged: false,
+            items: 0,
+            names: HashSet::new(),
         };
         let read = lines.each(&mut |item| {
             baseline.kinds.insert(item.kind);
             baseline.is_simulated |= item.simulated;
+            baseline.is_judged |= !item.simulated && judge(item).is_some();
+            baseline.items += 1;
+            if measured(item).is_some() {
+                baseline.names.insert(compare::name(item));
+            }
             Ok(())
         });
         read.map_err(unreadable)?;
@@ -53,17 +69,39 @@ impl Baseline {
         }
     }
 
-    /// Refuses a simulated baseline of a run that no simulated judge will have a part in.
-    pub(super) fn fits_a_real_run(&self, gates: &gate::Gates) -> Result<(), CliError> {
+    /// A mean that nothing of the suite could be held against fails no gate and passes none.
+    pub(super) fn pairs_with(&self, plan: &Plan) -> Result<(), CliError> {
+        let is_paired = self.names.iter().any(|name| plan.has(name));
+        if is_paired {
+            return Ok(());
+        }
+        let what = match (self.items, self.names.iter().min()) {
+            (0, _) => "that run has no items".to_owned(),
+            (items, None) => format!("none of that run's {items} items has a whole total"),
+            (_, Some(first)) => format!(
+                "no item of this suite has a whole total in that run, whose items call themselves otherwise, such as {first}"
+            ),
+        };
+        Err(CliError::usage(output::clean(&format!(
+            "--max-regression: {what}; name a run of this suite with --baseline, or leave both out"
+        ))))
+    }
+
+    /// Refuses a baseline of the other sort of judge: `simulated`: that of the run is a simulated one.
+    pub(super) fn fits_judge(&self, simulated: bool, gates: &gate::Gates) -> Result<(), CliError> {
+        let is_mixed = match simulated {
+            true => self.is_judged && !self.is_simulated,
+            false => self.is_simulated,
+        };
         match gates.simulated {
-            Simulated::Refused if self.is_simulated => Err(CliError::usage(mixed("--baseline"))),
+            Simulated::Refused if is_mixed => Err(CliError::usage(mixed("--baseline"))),
             Simulated::Refused | Simulated::Allowed => Ok(()),
         }
     }
 }
 
-/// Whether the judge of a run is a real one; `None` where the service doesn't tell.
-pub(super) async fn is_real(client: &Client, bench: &Bench) -> Result<Option<bool>, CliError> {
+/// Whether the judge of a run is a simulated one; `None` where the service doesn't tell.
+pub(super) async fn is_simulated(client: &Client, bench: &Bench) -> Result<Option<bool>, CliError> {
     let Some(judge) = &bench.judge else {
         return Ok(None);
     };
@@ -80,5 +118,5 @@ pub(super) async fn is_real(client: &Client, bench: &Bench) -> Result<Option<boo
     let found = known
         .filter(|known| [entry, judge].contains(&text(known, "/name")))
         .find_map(|known| known.get("simulated")?.as_bool());
-    Ok(found.map(|simulated| !simulated))
+    Ok(found)
 }

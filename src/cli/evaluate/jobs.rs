@@ -388,11 +388,15 @@ fn verdict(kind: Kind, result: &Value) -> (Option<f64>, Option<bool>) {
     };
     let total = result.pointer(total).and_then(Value::as_f64);
     let passed = result.pointer(passed).and_then(Value::as_bool);
-    match kind {
-        // A query is "not successful" as long as its judge's part is missing, whatever the rest.
-        Kind::Query => (total, passed.filter(|_| total.is_some())),
-        Kind::Qas | Kind::SqlMetrics | Kind::Session => (total, passed),
-    }
+    let passed = match kind {
+        // Bodies have false or null here while the judge's part is missing; what is a miss already, they say apart.
+        Kind::Query | Kind::Qas if total.is_none() => {
+            let can_pass = result.get("can_pass").and_then(Value::as_bool);
+            can_pass.filter(|can_pass| !can_pass)
+        }
+        Kind::Query | Kind::Qas | Kind::SqlMetrics | Kind::Session => passed,
+    };
+    (total, passed)
 }
 
 #[cfg(test)]

@@ -158,9 +158,9 @@ impl Evaluate {
         if let (Some(against), Some(reached), Some(bench)) =
             (&prepared.baseline, reached, &judged_by)
             && prepared.names_no_judge()
-            && baseline::is_real(reached.client, bench).await? == Some(true)
+            && let Some(simulated) = baseline::is_simulated(reached.client, bench).await?
         {
-            against.fits_a_real_run(&self.gates().over(&header.gates).gates())?;
+            against.fits_judge(simulated, &self.gates().over(&header.gates).gates())?;
         }
         let needed = prepared.agents_needed(self.again());
         if let Some(reached) = reached.filter(|_| self.reach.is_remote() && !needed.is_empty()) {

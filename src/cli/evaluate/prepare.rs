@@ -343,8 +343,12 @@ fn fits(
         return Ok(());
     };
     baseline.fits(plan.kind)?;
+    if gates.max_regression.is_some() {
+        baseline.pairs_with(plan)?;
+    }
     match no_judge {
-        true => baseline.fits_a_real_run(&gates.gates()),
+        // No simulated judge has a part in it.
+        true => baseline.fits_judge(false, &gates.gates()),
         false => Ok(()),
     }
 }

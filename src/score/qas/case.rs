@@ -69,7 +69,7 @@ pub struct QasCase {
     pub expected: Option<Value>,
     /// The agent's answer; none if it gave none.
     pub actual: Option<Value>,
-    /// Whether the agent's run succeeded.
+    /// Whether the agent's run succeeded; where nothing is said, one with an `error` didn't.
     pub success: Option<bool>,
     /// What the agent said went wrong.
     pub error: Option<String>,
@@ -84,12 +84,11 @@ pub struct QasCase {
 impl QasCase {
     /// Whether the answer is an error rather than an answer. One that is just what is expected never is.
     pub(super) fn answers_with_an_error(&self) -> bool {
-        let is_expected = |actual: &Value| {
-            let expected = self.expected.as_ref();
-            expected.is_some_and(|expected| answer::is_same(expected, actual))
-        };
+        let expected = self.expected.as_ref();
+        let is_expected =
+            |actual| expected.is_some_and(|expected| answer::is_same(expected, actual));
         self.actual.as_ref().is_some_and(|actual| {
-            answer::is_error(actual, self.error.as_deref(), self.answer_type)
+            answer::is_error(actual, self.error.as_deref(), self.answer_type, expected)
                 && !is_expected(actual)
         })
     }
@@ -124,14 +123,16 @@ impl QasCase {
                 (None, None)
             }
         };
-        let (success, api_success) = (reading.boolean("success"), reading.boolean("api_success"));
+        let error = reading.solid_text("error");
+        let success = reading.boolean("success");
+        let success = success.or(error.is_some().then_some(false));
+        let api_success = reading.boolean("api_success");
         if agent == Agent::Docking && success.is_none() && api_success.is_none() {
             reading.missing(
                 "api_success",
                 "for agent docking api_success or success, true or false,",
             );
         }
-        let error = reading.solid_text("error");
         let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
         let dialect = reading.dialect("dialect");
         reading.finish()?;

@@ -103,16 +103,22 @@ impl QasCase {
     fn evaluation(&self, findings: &[Finding; 3], judged_by: Option<JudgedBy>) -> Evaluation {
         let [semantic, execution, datatype] = findings;
         let total = total(findings);
-        let passed = total.map(|total| total >= self.threshold - SLACK);
+        let reaches = |total: f64| total >= self.threshold - SLACK;
+        let passed = match total {
+            Some(total) => Some(reaches(total)),
+            // The best that the judge could say wouldn't be enough: a miss, judged or not.
+            None if !best_total(findings).is_some_and(reaches) => Some(false),
+            None => None,
+        };
         let judge = judged_by.as_ref().map(
             |by| json!({ "provider": by.provider, "model": by.model, "simulated": by.simulated }),
         );
-        let result = json!({
+        let mut result = json!({
             "semantic_score": semantic.shown(),
             "execution_score": execution.shown(),
             "datatype_score": datatype.shown(),
             "final_score": total.map(tidy),
-            "passed": passed,
+            "passed": total.and(passed),
             "threshold": self.threshold,
             "status": if total.is_some() { "complete" } else { "incomplete" },
             "breakdown": {
@@ -122,6 +128,9 @@ impl QasCase {
             },
             "judge": judge,
         });
+        if total.is_none() {
+            result["can_pass"] = json!(passed.is_none());
+        }
         let error = findings.iter().find_map(|finding| match finding {
             Finding::Failed(error) => Some(error.clone()),
             Finding::Scored(..) | Finding::Absent(_) | Finding::NotRun => None,
@@ -185,16 +194,24 @@ fn finding<'a>(part: Part, answers: &mut impl Iterator<Item = &'a Answer>) -> Fi
 
 /// The weighted mean over the components that there are; none while one of them is open.
 fn total(findings: &[Finding; 3]) -> Option<f64> {
+    total_with(findings, None)
+}
+
+/// The same, if the judge said the best of what is open.
+fn best_total(findings: &[Finding; 3]) -> Option<f64> {
+    total_with(findings, Some(1.0))
+}
+
+fn total_with(findings: &[Finding; 3], open: Option<f64>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for (finding, weight) in findings.iter().zip([SEMANTIC, EXECUTION, DATATYPE]) {
-        match finding {
-            Finding::Scored(score, _) => {
-                sum += weight * score;
-                weights += weight;
-            }
-            Finding::Absent(_) => {}
-            Finding::Failed(_) | Finding::NotRun => return None,
-        }
+        let score = match finding {
+            Finding::Scored(score, _) => *score,
+            Finding::Absent(_) => continue,
+            Finding::Failed(_) | Finding::NotRun => open?,
+        };
+        sum += weight * score;
+        weights += weight;
     }
     (weights > 0.0).then(|| sum / weights)
 }

@@ -14,6 +14,9 @@ pub(super) fn semantic(case: &QasCase) -> Part {
         },
         Agent::Sql => match (&case.generated_sql, &case.expected_sql) {
             (None, _) => Part::Known(0.0, "no SQL was generated".to_owned()),
+            (Some(generated), _) if sql::is_nothing(generated, case.dialect) => {
+                Part::Known(0.0, "no SQL was generated".to_owned())
+            }
             (Some(_), None) => Part::Absent(
                 "no_ground_truth: there is no expected SQL; the weight goes to the other components".to_owned(),
             ),

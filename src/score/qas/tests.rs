@@ -236,6 +236,10 @@ fn semantic_is_decided_in_order() {
         score(json!({ "generated_sql": " ", "expected_sql": null })),
         Some(0.0)
     );
+    assert_eq!(
+        score(json!({ "generated_sql": "-- I can't", "expected_sql": null })),
+        Some(0.0)
+    );
     assert_eq!(score(json!({ "expected_sql": null })), None);
     let docking = |change: Value| {
         let mut change = change;
@@ -277,13 +281,66 @@ fn an_answer_that_reads_as_an_error_is_one_unless_it_is_what_was_asked_for() {
     assert_eq!(score("number", json!(5), json!(["Error: 5"])), (0.0, 0.0));
     for one in [json!(["Error: one"]), json!([["Error: one"]])] {
         assert_eq!(score("list", one.clone(), one.clone()), (1.0, 1.0), "{one}");
-        // Of other values it is a list all the same, and a wrong one.
-        let (execution, datatype) = score("list", json!(["a"]), one);
-        assert!(execution < 1.0 && datatype == 1.0, "{execution}");
+        // Where other values are asked for it is no list of one.
+        assert_eq!(score("list", json!(["a"]), one.clone()), (0.0, 0.0));
+        // Where errors are, it is one of them.
+        let (execution, datatype) = score("list", json!(["Error: one", "Error: two"]), one);
+        assert!(execution > 0.0 && datatype == 1.0, "{execution}");
     }
     assert_eq!(score("list", json!(["a"]), disk()), (0.0, 0.0));
     let rows = json!([{ "message": "Error: one" }]);
     assert_eq!(score("table", rows.clone(), rows), (1.0, 1.0));
+}
+
+#[test]
+fn an_error_that_nobody_calls_a_success_is_a_failed_run() {
+    let list = json!({
+        "expected_answer_type": "list", "expected_results": [], "actual_results": [], "error": "timeout",
+        "success": null,
+    });
+    let execution = |payload: &Value| evaluate(&case(payload.clone()), &[]).components[1].1;
+    assert_eq!(execution(&list), Some(0.0));
+    let mut said = list.clone();
+    said["success"] = json!(true);
+    assert_eq!(execution(&said), Some(1.0), "what is said stands");
+    said["error"] = json!(" ");
+    said["success"] = json!(null);
+    assert_eq!(execution(&said), Some(1.0), "a blank error is none");
+    // It says all that a docking case needs.
+    let docking = json!({ "agent_used": "docking", "error": "503", "success": null });
+    assert_eq!(evaluate(&case(docking), &[]).components[0].1, Some(0.0));
+}
+
+#[test]
+fn what_a_judge_cannot_mend_is_a_miss_without_one() {
+    let open = json!({ "generated_sql": "select count(id) from orders" });
+    for (change, can_pass) in [
+        (json!({}), true),
+        // 0.4 · best + 0 + 0.2
+        (json!({ "success": false }), false),
+        (json!({ "success": false, "threshold": 0.6 }), true),
+        (json!({ "actual_results": 500 }), false),
+        (json!({ "actual_results": 105 }), true),
+    ] {
+        let mut payload = open.clone();
+        for (name, value) in change.as_object().unwrap() {
+            payload[name] = value.clone();
+        }
+        for answers in [&[failure()][..], &[]] {
+            let evaluation = evaluate(&case(payload.clone()), answers);
+            let expected = (!can_pass).then_some(false);
+            assert_eq!((evaluation.total, evaluation.passed), (None, expected));
+            let result = &evaluation.result;
+            assert_eq!(
+                (&result["passed"], &result["can_pass"]),
+                (&Value::Null, &json!(can_pass)),
+                "{payload}"
+            );
+        }
+        let judged = evaluate(&case(payload), &[reply(1.0)]);
+        assert_eq!(judged.passed, Some(can_pass));
+        assert_eq!(judged.result.get("can_pass"), None);
+    }
 }
 
 #[test]
@@ -294,13 +351,30 @@ fn a_failed_run_is_worth_nothing_before_anything_else() {
     );
     assert_eq!(failed.components[1].1, Some(0.0));
     let error = evaluate(
-        &case(json!({ "actual_results": "no such table", "error": "no such table" })),
+        &case(
+            json!({ "actual_results": "no such table", "error": "no such table", "success": true }),
+        ),
         &[],
     );
     assert_eq!(
         (error.components[1].1, error.components[2].1),
         (Some(0.0), Some(0.0))
     );
+    // Also as the one entry of a list, where lists are asked for.
+    for own in [
+        json!(["no such table"]),
+        json!([{ "error": "no such table" }]),
+    ] {
+        let payload = json!({
+            "actual_results": own, "error": "no such table", "success": true, "expected_answer_type": "list",
+            "expected_results": ["a"],
+        });
+        let error = evaluate(&case(payload), &[]);
+        assert_eq!(
+            (error.components[1].1, error.components[2].1),
+            (Some(0.0), Some(0.0))
+        );
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub use result::{
 
 /// The weight of each of the four components.
 const COMPONENT_WEIGHT: f64 = 0.25;
+/// The best that a judge can say.
+const BEST: f64 = 1.0;
 /// How far below the threshold a total may lie: sums of fractions are not exact.
 const SLACK: f64 = 1e-9;
 /// What the judge reads in place of a question that the case doesn't hold.
@@ -125,10 +127,10 @@ impl QueryCase {
         self.computed.0.get_or_init(|| Computed::of(self))
     }
 
-    fn total(&self, computed: &Computed, grading: &Grading) -> Option<f64> {
-        let graded = grading.score()?;
+    /// The total with that grade.
+    fn total(computed: &Computed, graded: f64) -> f64 {
         let sum = computed.schema.score + computed.semantic.score + computed.results_score + graded;
-        Some(sum * COMPONENT_WEIGHT)
+        sum * COMPONENT_WEIGHT
     }
 
     /// Whether a total passes: the query executed, and the total reaches the threshold but for what sums of fractions lose.
@@ -195,8 +197,13 @@ impl Request for QueryCase {
         } else {
             Grading::of(answers.first())
         };
-        let total = self.total(computed, &grading);
-        let passed = total.map(|total| self.passes(total));
+        let total = grading.score().map(|graded| Self::total(computed, graded));
+        let passed = match total {
+            Some(total) => Some(self.passes(total)),
+            // The best grade there is wouldn't be enough: a miss, judged or not.
+            None if !self.passes(Self::total(computed, BEST)) => Some(false),
+            None => None,
+        };
         let (judged_by, error) = match &grading {
             Grading::Graded { by, .. } => (Some(by.clone()), None),
             Grading::Failed(error) => (None, Some(error.clone())),
@@ -205,6 +212,7 @@ impl Request for QueryCase {
         let score = QueryScore {
             total_score: total,
             is_successful: passed.unwrap_or(false),
+            can_pass: total.is_none().then_some(passed.is_none()),
             threshold: self.threshold,
             status: match total {
                 Some(_) => QueryStatus::Complete,

@@ -20,6 +20,9 @@ pub struct QueryScore {
     pub total_score: Option<f64>,
     /// Whether the query executed and the total reaches the threshold.
     pub is_successful: bool,
+    /// Only while the judge's part is missing: whether the best grade would make it pass. False is a miss, whatever the judge would say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_pass: Option<bool>,
     /// What the total is held against, 0-1.
     pub threshold: f64,
     /// `incomplete`: the judge's part failed or wasn't run.

@@ -28,7 +28,7 @@ impl MetricsCase {
 
     /// The label that needs no judge, and why.
     fn known_label(&self, expected: &str) -> Option<(Label, &'static str)> {
-        if self.generated_sql.trim().is_empty() {
+        if sql::is_nothing(&self.generated_sql, self.dialect) {
             return Some((Label::Wrong, NOTHING_GENERATED));
         }
         let label = correctness::without_judge(&self.generated_sql, expected, self.dialect)?;

@@ -113,11 +113,12 @@ fn the_judges_label_is_a_score() {
         );
         assert!(evaluation.simulated());
     }
-    let nothing = evaluate(
-        &json!({ "generated_sql": "", "expected_sql": "select 1" }),
-        &[],
-    );
-    assert_eq!((nothing.total, nothing.passed), (Some(0.0), Some(false)));
+    for generated in ["", "-- I can't"] {
+        let payload = json!({ "generated_sql": generated, "expected_sql": "select 1" });
+        assert!(!case(&payload).needs_judge(), "{generated}");
+        let nothing = evaluate(&payload, &[]);
+        assert_eq!((nothing.total, nothing.passed), (Some(0.0), Some(false)));
+    }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Comparison {
     pub fail_to_pass: Vec<Change>,
     /// Those that have a whole score in A alone.
     pub lost_score: Vec<Change>,
+    /// How many have a whole score in A alone, those among them that are known to miss in B.
+    pub unscored: u64,
     /// Those that missed in A with a whole total and miss in B without one, such as SQL that can't be read any more.
     pub lost_total: Vec<Change>,
     /// Those that have a whole score in B alone.
@@ -188,6 +190,7 @@ impl Comparison {
             pass_to_fail: Vec::new(),
             fail_to_pass: Vec::new(),
             lost_score: Vec::new(),
+            unscored: 0,
             lost_total: Vec::new(),
             gained_score: Vec::new(),
             new: Vec::new(),
@@ -220,6 +223,7 @@ impl Comparison {
         self.add_parts(before, after);
         let broke = before.total.is_some() && after.unmeasured;
         self.unmeasured_misses += u64::from(broke);
+        self.unscored += u64::from(before.scored && !after.scored);
         let turned = match (before.passed, after.passed) {
             (Some(true), Some(false)) => Some(&mut self.pass_to_fail),
             (Some(false), Some(true)) => Some(&mut self.fail_to_pass),
@@ -284,7 +288,7 @@ impl Comparison {
 }
 
 /// What pairs an item with itself in another run.
-fn name(item: &Item) -> String {
+pub fn name(item: &Item) -> String {
     match &item.id {
         Some(id) => id.clone(),
         None => format!("#{}", item.item_no + 1),

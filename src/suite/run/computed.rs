@@ -80,9 +80,11 @@ impl Computed {
         let scored = read.map(|read| self.scored(&*read.into_request()));
         match scored {
             Ok(Scorecard::Evaluated(evaluation)) => {
-                let outcome = match evaluation.error {
-                    Some(_) => Outcome::Incomplete,
-                    None => Outcome::of_judged(evaluation.total, evaluation.passed),
+                // Also of a miss that no judge could mend: what lacks a part is never whole.
+                let is_open = evaluation.result["status"] == "incomplete";
+                let outcome = match is_open || evaluation.error.is_some() {
+                    true => Outcome::Incomplete,
+                    false => Outcome::of_judged(evaluation.total, evaluation.passed),
                 };
                 Item {
                     total: evaluation.total,
@@ -190,6 +192,25 @@ mod tests {
             assert_eq!(item.error.unwrap().class, "not_run", "{kind}");
             let text = item.result.unwrap().to_string();
             assert!(text.contains("not_run"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_miss_that_no_judge_could_mend_is_known_and_still_incomplete() {
+        for (kind, mut payload) in doubtful() {
+            match kind {
+                Kind::Query => payload["generated_error"] = json!("no such table"),
+                Kind::Qas => payload["success"] = json!(false),
+                Kind::SqlMetrics | Kind::Session => payload["expected_tables"] = json!(["u"]),
+            }
+            for wanted in [Wanted::No, Wanted::Yes] {
+                let item = item(kind, payload.clone(), wanted);
+                assert_eq!(
+                    (item.outcome, item.total, item.passed),
+                    (Outcome::Incomplete, None, Some(false)),
+                    "{kind} {wanted:?}"
+                );
+            }
         }
     }
 

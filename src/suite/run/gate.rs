@@ -66,7 +66,8 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
     }
     if figures.unfinished > 0 {
         let (left, all) = (figures.unfinished, figures.all.n + figures.unfinished);
-        open.push(format!("{left} of {all} items are not run yet"));
+        let are = if left == 1 { "is" } else { "are" };
+        open.push(format!("{left} of {all} items {are} not run yet"));
     }
     let errors = figures.unscored();
     if errors > gates.max_errors {
@@ -80,8 +81,9 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
             max => format!(", more than --max-errors {max}"),
         };
         open.push(format!(
-            "{errors} of {} items have no whole score ({}){allowed}",
+            "{errors} of {} items {} no whole score ({}){allowed}",
             figures.all.n,
+            has(errors),
             classes.join(", ")
         ));
     }
@@ -115,8 +117,9 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     }
     if is_default && open_misses > 0 {
         missed.push(format!(
-            "{open_misses} of {} items without their judge's part miss whatever it would say",
-            figures.all.incomplete
+            "{open_misses} of {} items without their judge's part {} whatever it would say",
+            figures.all.incomplete,
+            if open_misses == 1 { "misses" } else { "miss" },
         ));
     }
     let unmeasured = figures.all.unmeasured + apart.map_or(0, |share| share.unmeasured);
@@ -203,7 +206,7 @@ fn regression(
     }
     match against.difference {
         None if against.unmeasured_misses > 0 => {} // said above
-        None => open.push("no item has a whole score in both this run and the baseline".to_owned()),
+        None => open.push("no item has a whole total in both this run and the baseline".to_owned()),
         Some(difference) if difference < -most - SLACK => missed.push(format!(
             "the mean fell by {:.3} against the baseline, more than --max-regression {most} ({} items)",
             -difference, against.compared
@@ -212,14 +215,35 @@ fn regression(
     }
 }
 
-/// Decides over a comparison alone (`gavel compare --max-regression`).
-pub fn decide_comparison(against: &Comparison, max_regression: Option<f64>) -> Judgement {
+fn has(n: u64) -> &'static str {
+    if n == 1 { "has" } else { "have" }
+}
+
+/// Decides over a comparison alone (`gavel compare --max-regression`): a mean over the few items that kept their score says nothing of the
+/// others, so that no more than `max_errors` may have lost theirs.
+pub fn decide_comparison(
+    against: &Comparison,
+    max_regression: Option<f64>,
+    max_errors: u64,
+) -> Judgement {
     let (mut open, mut missed) = (Vec::new(), Vec::new());
     let gates = Gates {
         max_regression,
         ..Gates::default()
     };
     regression(&gates, Some(against), &mut open, &mut missed);
+    let lost = against.unscored;
+    if max_regression.is_some() && against.difference.is_some() && lost > max_errors {
+        let allowed = match max_errors {
+            0 => String::new(),
+            max => format!(", more than --max-errors {max}"),
+        };
+        open.push(format!(
+            "{lost} of {} common items {} no whole score any more{allowed}",
+            against.common,
+            has(lost),
+        ));
+    }
     if max_regression.is_none() && against.difference.is_none() {
         open.push("no item has a whole total in both runs".to_owned());
     }

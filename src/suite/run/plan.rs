@@ -115,6 +115,17 @@ impl Plan {
         }
     }
 
+    /// Whether an item of it may be paired by this, its name or its place (`#3` is the third item of those without names).
+    pub fn has(&self, paired_by: &str) -> bool {
+        let place = paired_by
+            .strip_prefix('#')
+            .and_then(|place| place.parse().ok());
+        let are_unnamed = (self.names.len() as u64) < self.items;
+        let is_place =
+            place.is_some_and(|place: u64| are_unnamed && (1..=self.items).contains(&place));
+        self.names.contains(paired_by) || is_place
+    }
+
     /// The agents that some of the items need.
     pub fn agents(&self, wanted: impl Fn(u64) -> bool) -> BTreeSet<AgentName> {
         let of_wanted = |(item_no, agent): &(u64, AgentName)| wanted(*item_no).then_some(*agent);

@@ -138,3 +138,68 @@ fn a_run_goes_on_with_its_own_suite_and_no_other_whatever_that_one_lacks() {
     let none = ["evaluate", "suite.jsonl", "--limit", "0"];
     drop(place.run(&none).ends(4).says("--limit 0 takes no item"));
 }
+
+#[test]
+fn a_baseline_that_pairs_with_nothing_is_refused_before_anything_is_run() {
+    let place = Place::new();
+    suite(&place, "a.jsonl", &[right("a")]);
+    suite(&place, "b.jsonl", &[right("b")]);
+    suite(&place, "none.jsonl", &[right("")]);
+    drop(place.run(&["evaluate", "a.jsonl", "--output", "a"]).ends(0));
+    drop(
+        place
+            .run(&["evaluate", "none.jsonl", "--output", "none"])
+            .ends(0),
+    );
+    std::fs::create_dir(place.path().join("empty")).unwrap();
+    place.write("empty/evaluation-results.jsonl", "");
+    let held = |suite: &str, run: &str, ends: i32| {
+        place
+            .run(&[
+                "evaluate",
+                suite,
+                "--baseline",
+                run,
+                "--max-regression",
+                "0",
+                "--output",
+                "new",
+            ])
+            .ends(ends)
+    };
+    drop(held("b.jsonl", "a", 2).says("whose items call themselves otherwise, such as a"));
+    drop(held("b.jsonl", "empty", 2).says("that run has no items"));
+    drop(held("b.jsonl", "none", 2).says("such as #1"));
+    assert!(!place.path().join("new").exists(), "no run was begun");
+    drop(held("none.jsonl", "none", 0));
+    // Without the gate, a comparison of nothing is only told.
+    let args = ["evaluate", "b.jsonl", "--baseline", "a"];
+    drop(place.run(&args).ends(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulated_run_is_not_begun_against_a_real_baseline() {
+    // Who speaks to a judge by its own address takes it for a real one.
+    let place = Place::new();
+    suite(&place, "suite.jsonl", &[doubtful("a")]);
+    let simulated = ["evaluate", "suite.jsonl", "--simulate", "--output", "a"];
+    drop(place.run(&[&simulated[..], &["--allow-simulated"]].concat()));
+    // The same run, as if a real judge had answered.
+    let results = place.path().join("a/evaluation-results.jsonl");
+    let text = std::fs::read_to_string(&results).unwrap();
+    assert!(text.contains("\"simulated\":true"), "{text}");
+    let real = text.replace("\"simulated\":true", "\"simulated\":false");
+    std::fs::write(&results, real).unwrap();
+    let held = |more: &[&str]| {
+        let base = ["evaluate", "suite.jsonl", "--simulate", "--baseline", "a"];
+        place.run(&[&base[..], &["--max-regression", "1", "--output", "b"], more].concat())
+    };
+    drop(
+        held(&[])
+            .ends(2)
+            .says("--allow-simulated compares them all the same"),
+    );
+    assert!(!place.path().join("b").exists(), "no run was begun");
+    let run = held(&["--allow-simulated"]);
+    assert!(place.path().join("b").exists(), "{}", run.err);
+}

@@ -25,7 +25,7 @@ mod walk;
 
 pub use dialect::Dialect;
 pub use parse::LONGEST;
-pub use text::are_identical;
+pub use text::{are_identical, is_nothing};
 
 use super::QueryShape;
 

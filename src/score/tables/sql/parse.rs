@@ -5,6 +5,7 @@
 //! sized by the text.
 
 use sqlparser::ast::Statement;
+use sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
@@ -108,13 +109,74 @@ fn bounded(message: String) -> String {
 fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
     let grammar = dialect.grammar();
     let mut tokens = Tokenizer::new(grammar, sql).tokenize_with_location()?;
-    if dialect == Dialect::Mssql {
-        tokens = without_options(tokens);
+    match dialect {
+        Dialect::Mssql => tokens = without_options(tokens),
+        Dialect::Generic | Dialect::Ansi | Dialect::Postgres | Dialect::Redshift => {
+            tokens = without_only(tokens);
+        }
+        Dialect::Mysql
+        | Dialect::Sqlite
+        | Dialect::Bigquery
+        | Dialect::Snowflake
+        | Dialect::Clickhouse
+        | Dialect::Duckdb
+        | Dialect::Databricks
+        | Dialect::Hive => {}
     }
     Parser::new(grammar)
         .with_recursion_limit(DEEPEST)
         .with_tokens_with_locations(tokens)
         .parse_statements()
+}
+
+/// Drops the `only` of `from only t`, which leaves the tables that inherit from `t` aside: the parser takes it for the table. The word is reserved
+/// where it means that, so that no table is called so without quotes.
+fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    const BEFORE: [Keyword; 5] = [
+        Keyword::FROM,
+        Keyword::JOIN,
+        Keyword::UPDATE,
+        Keyword::TABLE,
+        Keyword::TRUNCATE,
+    ];
+    let solid: Vec<usize> = (0..tokens.len())
+        .filter(|at| {
+            let token = tokens.get(*at).map(|token| &token.token);
+            !matches!(token, Some(Token::Whitespace(_)))
+        })
+        .collect();
+    let mut drop = Vec::new();
+    for place in solid.windows(3) {
+        let [before, only, after] = *place else {
+            continue;
+        };
+        let word = |at: usize| match tokens.get(at).map(|token| &token.token) {
+            Some(Token::Word(word)) => Some(word),
+            _ => None,
+        };
+        let is_before = word(before).is_some_and(|word| BEFORE.contains(&word.keyword));
+        let is_only = word(only).is_some_and(|word| {
+            word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only")
+        });
+        // Behind it a name, and no word that can't be one: `from only where ..` has a table of that name, somewhere.
+        let is_named = match tokens.get(after).map(|token| &token.token) {
+            Some(Token::LParen) => true,
+            Some(Token::Word(word)) => {
+                word.keyword != Keyword::AS && !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+            }
+            _ => false,
+        };
+        if is_before && is_only && is_named {
+            drop.push(only);
+        }
+    }
+    let (mut drop, mut at) = (drop.into_iter().peekable(), 0);
+    tokens.retain(|_| {
+        let is_kept = drop.next_if_eq(&at).is_none();
+        at += 1;
+        is_kept
+    });
+    tokens
 }
 
 /// Drops the `option (…)` that ends a statement in T-SQL: it advises the planner, and the parser doesn't know it.

@@ -176,6 +176,33 @@ fn recursion_is_implied_where_the_dialect_implies_it() {
 }
 
 #[test]
+fn only_leaves_heirs_aside_and_is_no_table() {
+    for dialect in [Dialect::Generic, Dialect::Postgres, Dialect::Ansi] {
+        assert_tables(
+            dialect,
+            &[
+                ("select * from only t", &["t"]),
+                (
+                    "select * from ONLY public.t as x where x.a = 1",
+                    &["public.t"],
+                ),
+                ("select * from a join only b on a.x = b.x", &["a", "b"]),
+                ("select * from only (t)", &["t"]),
+                ("update only t set a = 1", &["t"]),
+                ("delete from only t where a = 1", &["t"]),
+                ("select * from \"only\" t", &["only"]),
+                ("select * from only where a = 1", &["only"]),
+                ("select * from only", &["only"]),
+                ("select only from t", &["t"]),
+            ],
+        );
+    }
+    assert_tables(Dialect::Mysql, &[("select * from only t", &["only"])]);
+    let many = "select * from only t; ".repeat(2_900);
+    assert_eq!(tables(&many, Dialect::Postgres), ["t"]);
+}
+
+#[test]
 fn each_dialect_spells_its_tables() {
     assert_tables(
         Dialect::Mssql,

@@ -26,6 +26,11 @@ pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
     }
 }
 
+/// Whether there is nothing in a text but white space, comments and semicolons.
+pub fn is_nothing(text: &str, dialect: Dialect) -> bool {
+    words(text, dialect).is_empty()
+}
+
 /// The words of a text without trailing semicolons, keywords in upper case. A word right before a string may be its prefix (`N'x'`), and one with
 /// a gap a name (`n 'x'`), so of each string it counts whether it has one.
 fn words(text: &str, dialect: Dialect) -> Vec<(bool, Cow<'_, str>)> {
@@ -99,6 +104,17 @@ mod tests {
                 "{left} | {right}"
             );
         }
+    }
+
+    #[test]
+    fn comments_alone_are_nothing() {
+        for text in ["", " \n", ";", "-- nothing", "/* a */ ; -- b"] {
+            assert!(is_nothing(text, Dialect::Generic), "{text}");
+        }
+        for text in ["select", "''", "\"a\"", "1", "/*! 1 */"] {
+            assert!(!is_nothing(text, Dialect::Generic), "{text}");
+        }
+        assert!(is_nothing("# a", Dialect::Mysql));
     }
 
     #[test]

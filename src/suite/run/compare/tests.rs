@@ -106,8 +106,9 @@ fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
     assert_eq!(parts, [("table_accuracy", 1, 1.0)]);
     let back = Comparison::of(b.as_slice(), a.as_slice()).unwrap();
     assert_eq!(ids(&back.fail_to_pass), ["y"]);
-    let decide =
-        |found: &Comparison| crate::suite::run::gate::decide_comparison(found, Some(0.01)).decision;
+    let decide = |found: &Comparison| {
+        crate::suite::run::gate::decide_comparison(found, Some(0.01), 0).decision
+    };
     assert_eq!(decide(&found), crate::report::Decision::Failed);
     // A total that leaves the table metric out counts as none, however high; so does one beside SQL that can't be read.
     let partial = |result: serde_json::Value| Item {
@@ -147,7 +148,9 @@ fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
         (ids(&found.pass_to_fail), found.unmeasured_misses),
         (vec!["y"], 0)
     );
-    assert_eq!(decide(&found), crate::report::Decision::Passed);
+    assert_eq!(decide(&found), crate::report::Decision::Incomplete);
+    let allowed = crate::suite::run::gate::decide_comparison(&found, Some(0.01), 1);
+    assert_eq!(allowed.decision, crate::report::Decision::Passed);
     // Also where it missed before, and where nothing else is left.
     let missed = [of("y", Some(0.5), right())];
     let unread = [of("y", None, serde_json::json!({"score": 0.0}))];
@@ -161,7 +164,7 @@ fn where_nothing_can_be_compared_nothing_is_passed() {
     let (a, b) = ([item("x", Some(1.0))], [item("x", None)]);
     let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
     for max_regression in [None, Some(0.5)] {
-        let judgement = crate::suite::run::gate::decide_comparison(&found, max_regression);
+        let judgement = crate::suite::run::gate::decide_comparison(&found, max_regression, 0);
         assert_eq!(judgement.decision, crate::report::Decision::Incomplete);
         assert_eq!(judgement.reasons.len(), 1, "{judgement:?}");
     }

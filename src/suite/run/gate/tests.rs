@@ -65,7 +65,7 @@ fn without_a_gate_flag_every_scored_item_must_pass_and_incomplete_wins() {
     let (incomplete, why) = decision(&[good, bad, open], &none);
     assert_eq!(incomplete, Decision::Incomplete);
     assert!(
-        why.starts_with("1 of 3 items have no whole score (1 transient)"),
+        why.starts_with("1 of 3 items has no whole score (1 transient)"),
         "{why}"
     );
     assert_eq!(decision(&[], &none).0, Decision::Nothing);
@@ -161,7 +161,7 @@ fn what_misses_whatever_its_judge_would_say_passes_no_gate_as_an_error() {
     let (failed, why) = decision(&items, &allow(Gates::default()));
     assert_eq!(failed, Decision::Failed);
     assert!(
-        why.starts_with("1 of 1 items without their judge's part miss"),
+        why.starts_with("1 of 1 items without their judge's part misses"),
         "{why}"
     );
     let rate = |rate| {
@@ -310,15 +310,46 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
         );
         assert_eq!(judgement.decision, expected, "{most}");
         assert_eq!(
-            decide_comparison(&against, Some(most)).decision,
+            decide_comparison(&against, Some(most), 0).decision,
             expected,
             "{most}"
         );
     }
-    assert_eq!(decide_comparison(&against, None).decision, Decision::Passed);
+    assert_eq!(
+        decide_comparison(&against, None, 0).decision,
+        Decision::Passed
+    );
     let empty = Comparison::of(named(0.9).as_slice(), [].as_slice()).unwrap();
     assert_eq!(
-        decide_comparison(&empty, Some(0.1)).decision,
+        decide_comparison(&empty, Some(0.1), 0).decision,
         Decision::Incomplete
     );
+}
+
+#[test]
+fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
+    let run = |scored: usize| -> Vec<Item> {
+        (0..10)
+            .map(|n| Item {
+                id: Some(format!("q{n}")),
+                ..item((n < scored).then_some(1.0))
+            })
+            .collect()
+    };
+    let against = Comparison::of(run(10).as_slice(), run(1).as_slice()).unwrap();
+    let decided = decide_comparison(&against, Some(0.0), 0);
+    assert_eq!(decided.decision, Decision::Incomplete);
+    assert_eq!(
+        decided.reasons,
+        ["9 of 10 common items have no whole score any more"]
+    );
+    let decided = decide_comparison(&against, Some(0.0), 8);
+    assert_eq!(
+        decided.reasons,
+        ["9 of 10 common items have no whole score any more, more than --max-errors 8"]
+    );
+    for (most, errors) in [(Some(0.0), 9), (None, 0)] {
+        let decided = decide_comparison(&against, most, errors);
+        assert_eq!(decided.decision, Decision::Passed, "{most:?}");
+    }
 }
