@@ -63,8 +63,9 @@ impl Streams {
 ///
 /// Server-Sent Events: each has an `id`, its type as `event` and one line of JSON as `data`. The stream begins with
 /// `hello`. `Last-Event-ID` resumes behind an event without a gap or a repeat; `reset` says that events were lost or that
-/// the id is not known (any more): read again by GET what you show. A process that stops says `bye`. An event is a hint,
-/// and what GET answers is the truth.
+/// the id is not known (any more): read again by GET what you show. `interrupted` says that the log of events is away
+/// (Redis) and nothing is heard until `restored`: ask by GET meanwhile. A process that stops says `bye`. An event is a
+/// hint, and what GET answers is the truth.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
@@ -242,6 +243,8 @@ impl EventStream {
         let mut text = String::new();
         match heard {
             Heard::Lost(id) => self.push_reset(&mut text, &id),
+            Heard::Interrupted => self.push_own(&mut text, "interrupted"),
+            Heard::Restored => self.push_own(&mut text, "restored"),
             Heard::Events(events) => {
                 for told in events {
                     let event = told.event.as_ref();
@@ -252,6 +255,12 @@ impl EventStream {
             }
         }
         text
+    }
+
+    /// A word about the stream itself, which has no place of its own in it.
+    fn push_own(&self, text: &mut String, event: &str) {
+        let data = json!({ "type": event, "at": self.clock.now() });
+        push(text, self.listener.last_id(), event, &data.to_string());
     }
 
     fn push_reset(&self, text: &mut String, id: &str) {

@@ -5,6 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, Uri, header};
@@ -16,6 +17,9 @@ use super::problem::ApiError;
 
 /// The most bytes of headers that are taken.
 const MAX_HEADER_BYTES: usize = 16 << 10;
+
+/// The most bytes of a form that are read of somebody who isn't signed in.
+const MAX_FORM_BYTES: usize = 64 << 10;
 
 /// What the guard knows.
 #[derive(Debug)]
@@ -49,8 +53,36 @@ pub(super) async fn guard(
             request.extensions_mut().insert(transport);
             next.run(request).await
         }
-        Err(error) => error.into_response(),
+        Err(error) => {
+            let kept = if matches!(error, ApiError::Unauthorized(_)) {
+                form_of(request).await
+            } else {
+                None
+            };
+            let mut response = error.into_response();
+            if let Some(form) = kept {
+                response.extensions_mut().insert(form);
+            }
+            response
+        }
     }
+}
+
+/// What somebody typed who isn't signed in any more: nothing is done with it, but it is shown to them again.
+#[derive(Debug, Clone)]
+pub(super) struct SentForm(pub(super) Bytes);
+
+/// The fields of a form of an ordinary size.
+async fn form_of(request: Request) -> Option<SentForm> {
+    let kind = request.headers().get(header::CONTENT_TYPE)?;
+    let is_form = kind
+        .to_str()
+        .is_ok_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
+    if !is_form || request.method() != Method::POST {
+        return None;
+    }
+    let body = axum::body::to_bytes(request.into_body(), MAX_FORM_BYTES).await;
+    body.ok().map(SentForm)
 }
 
 impl Guard {

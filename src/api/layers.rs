@@ -6,6 +6,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Bytes;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -17,7 +18,7 @@ use tower_http::decompression::RequestDecompressionLayer;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::guard::{Guard, guard};
+use super::guard::{Guard, SentForm, guard};
 use super::problem::{ApiError, MEDIA_TYPE, Problem};
 
 /// The header of request ids, in and out.
@@ -110,24 +111,30 @@ pub(crate) struct Asked {
     pub(crate) target: String,
     /// The request's headers.
     pub(crate) headers: HeaderMap,
+    /// The fields of a form that was refused before anybody read it, URL-encoded; empty: none.
+    pub(crate) form: Bytes,
 }
 
 /// Writes problem documents, which only here learn their path and id, and says that answers are not to be kept.
 async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
-    let asked = Asked {
+    let mut asked = Asked {
         method: request.method().clone(),
         target: request
             .uri()
             .path_and_query()
             .map_or_else(|| path.clone(), ToString::to_string),
         headers: request.headers().clone(),
+        form: Bytes::new(),
     };
     let id = request.extensions().get::<RequestId>().cloned();
     let mut response = next.run(request).await;
     if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
         problem.instance = Some(path);
         problem.request_id = id.map(|RequestId(id)| id);
+        if let Some(SentForm(form)) = response.extensions_mut().remove() {
+            asked.form = form;
+        }
         let (parts, _) = response.into_parts();
         let mut headers = parts.headers;
         headers.remove(header::CONTENT_LENGTH);

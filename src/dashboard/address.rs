@@ -29,6 +29,11 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Problem>> {
     for (name, _) in pairs {
         *given.entry(name).or_default() += 1;
     }
+    // No text of ours holds one, and a page that shows it would be cut there.
+    if uri.query().is_some_and(|query| query.contains("%00")) {
+        let message = "holds a character of code 0: clear the address behind the question mark";
+        return Err(Box::new(Problem::of_field("query", message)));
+    }
     let twice: Vec<(String, String)> = given
         .into_iter()
         .filter(|(_, times)| *times > 1)
@@ -104,6 +109,12 @@ mod tests {
                 ("/tag", "is given 2 times: keep one of them in the address"),
             ]
         );
+    }
+
+    #[test]
+    fn a_character_that_no_text_holds_is_refused() {
+        let problem = asked("q=a%00b").unwrap_err();
+        assert!(problem.errors[0].message.contains("code 0"), "{problem:?}");
     }
 
     #[derive(Debug, Default, PartialEq, Deserialize)]

@@ -13,6 +13,7 @@ use super::site::Site;
 use super::visitor::Visitor;
 use super::waits::Wait;
 use super::words;
+use crate::api::Problem;
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
@@ -227,15 +228,24 @@ const SECTIONS: [(Outcome, &str, &str); 6] = [
 ];
 
 impl Show {
-    /// What the address asks for; anything unknown shows all.
-    pub(super) fn of(asked: &str) -> Self {
+    /// What the address asks for; all, where it asks for nothing.
+    ///
+    /// # Errors
+    /// That there is no such section, with those there are.
+    pub(super) fn of(asked: &str) -> Result<Self, Box<Problem>> {
         let one = SECTIONS
             .iter()
             .find(|(outcome, ..)| outcome.name() == asked);
         match (asked, one) {
-            ("failures", _) => Self::Failures,
-            (_, Some((outcome, ..))) => Self::One(*outcome),
-            (_, None) => Self::All,
+            ("" | "all", _) => Ok(Self::All),
+            ("failures", _) => Ok(Self::Failures),
+            (_, Some((outcome, ..))) => Ok(Self::One(*outcome)),
+            (_, None) => {
+                let names = SECTIONS.iter().map(|(outcome, ..)| outcome.name());
+                let names: Vec<&str> = ["all", "failures"].into_iter().chain(names).collect();
+                let message = format!("is none of {}: choose one of them", names.join(", "));
+                Err(Box::new(Problem::of_field("show", &message)))
+            }
         }
     }
 
@@ -406,10 +416,14 @@ pub(super) mod tests {
 
     #[test]
     fn the_address_says_which_items_are_shown() {
-        assert_eq!(Show::of(""), Show::All);
-        assert_eq!(Show::of("<script>"), Show::All);
-        assert_eq!(Show::of("failures"), Show::Failures);
-        assert_eq!(Show::of("unscored"), Show::One(Outcome::Unscored));
+        assert_eq!(Show::of("").unwrap(), Show::All);
+        let strange = Show::of("<script>").unwrap_err();
+        assert!(
+            strange.errors[0].message.contains("failures, missed"),
+            "{strange:?}"
+        );
+        assert_eq!(Show::of("failures").unwrap(), Show::Failures);
+        assert_eq!(Show::of("unscored").unwrap(), Show::One(Outcome::Unscored));
         assert!(!Show::Failures.shows(Outcome::Passed) && Show::Failures.shows(Outcome::Missed));
         let names: Vec<_> = Show::All
             .choices(&batch(&json!({})))

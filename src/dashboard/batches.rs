@@ -81,6 +81,8 @@ pub(super) struct Verdict {
 /// Why it is paused.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Paused {
+    /// `operator` or `budget`.
+    pub(super) by: String,
     pub(super) reason: String,
 }
 
@@ -180,13 +182,13 @@ impl Batch {
         )
     }
 
-    /// Money so far.
+    /// Money so far. Before the first call has ended nothing is known of it, not even whether there is a price.
     pub(super) fn cost(&self) -> String {
-        match (self.unpriced_calls, self.spent_usd) {
-            (0, spent) => words::usd(Some(spent)),
-            (_, 0.0) => words::usd(None),
-            (_, spent) => format!("more than {}", words::usd(Some(spent))),
+        let asked = self.tokens.tokens_in > 0 || self.unpriced_calls > 0 || self.spent_usd > 0.0;
+        if self.moves() && !asked {
+            return "nothing yet".to_owned();
         }
+        words::usd_at_least(Some(self.spent_usd), self.unpriced_calls)
     }
 
     /// What it came to, in a word.

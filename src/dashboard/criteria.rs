@@ -182,7 +182,7 @@ fn split(mut content: Value) -> (Vec<(String, String)>, String) {
     if let Value::Object(members) = &mut content {
         for name in ["judge_prompt", "answer_prompt"] {
             if let Some(Value::String(text)) = members.shift_remove(name) {
-                prompts.push((name.replace('_', " "), text));
+                prompts.push((words::heading(name), text));
             }
         }
     }
@@ -200,7 +200,7 @@ mod tests {
         let (prompts, settings) = split(content);
         assert_eq!(
             prompts,
-            [("judge prompt".to_owned(), "Be severe.".to_owned())]
+            [("Judge prompt".to_owned(), "Be severe.".to_owned())]
         );
         assert!(settings.contains("\"max\": 100") && !settings.contains("severe"));
     }

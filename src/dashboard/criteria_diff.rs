@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::words;
+
 /// The difference as the API tells it: a text for each part that differs.
 #[derive(Debug, Deserialize)]
 pub(super) struct Diff {
@@ -40,7 +42,7 @@ fn drawn(part: Part) -> Drawn {
         },
         text: line.to_owned(),
     });
-    (part.part.replace('_', " "), lines.collect())
+    (words::heading(&part.part), lines.collect())
 }
 
 #[cfg(test)]
@@ -62,7 +64,7 @@ mod tests {
         let classes: Vec<&str> = lines.iter().map(|line| line.class).collect();
         assert_eq!(
             (name.as_str(), classes),
-            ("judge prompt", vec!["", "del", "ins", ""])
+            ("Judge prompt", vec!["", "del", "ins", ""])
         );
     }
 }

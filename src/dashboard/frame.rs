@@ -10,6 +10,7 @@ use super::health::Health;
 use super::machinery::{Judge, Machinery};
 use super::page::{Page, html};
 use super::site::Site;
+use super::system;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Caller;
@@ -55,7 +56,7 @@ impl Frame {
         title: impl Into<String>,
     ) -> Self {
         Self {
-            title: title.into(),
+            title: words::straight(&title.into()),
             part,
             strip: site.strip(&visitor.caller).await,
             visitor,
@@ -97,6 +98,10 @@ pub(super) struct Strip {
     pub(super) counts: Vec<(&'static str, String)>,
     /// How many workers were heard within a minute.
     pub(super) workers: usize,
+    /// How many of them are late with their word.
+    pub(super) silent: usize,
+    /// Whether Redis is away: work goes on from the database, and pages hear of nothing.
+    pub(super) redis_away: bool,
     /// Judges that let nothing through, each with why.
     pub(super) stopped: Vec<(String, String)>,
     /// Judges that let calls through which fail, each with how many.
@@ -116,8 +121,15 @@ pub(super) struct Strip {
 impl Strip {
     /// Asks the API. What can't be read is said instead.
     pub(super) async fn read(site: &Site, caller: &Caller) -> Self {
-        match Machinery::read(&site.door, caller).await {
-            Ok(machinery) => Self::of(&machinery, site.about.clock.now()),
+        let (machinery, redis_away) = tokio::join!(
+            Machinery::read(&site.door, caller),
+            system::redis_is_away(site, caller)
+        );
+        match machinery {
+            Ok(machinery) => Self {
+                redis_away,
+                ..Self::of(&machinery, site.about.clock.now())
+            },
             Err(problem) => Self {
                 fault: Some(problem.detail.clone()),
                 ..Self::default()
@@ -134,7 +146,8 @@ impl Strip {
         now: DateTime<Utc>,
     ) -> Self {
         let counts = &queue.counts;
-        let alive = workers.iter().filter(|worker| !worker.is_gone(now)).count();
+        let there = || workers.iter().filter(|worker| !worker.is_gone(now));
+        let alive = there().count();
         let to_do = counts.queued + counts.waiting + counts.running;
         let scores_sessions =
             |judge: &Judge| judge.simulated && judge.kinds.iter().any(|kind| kind == "session");
@@ -146,6 +159,8 @@ impl Strip {
                 ("failed in 24 h", words::count(counts.failed_24h)),
             ],
             workers: alive,
+            silent: there().filter(|worker| !worker.is_heard(now)).count(),
+            redis_away: false,
             stopped: judges.iter().filter_map(Judge::stopped).collect(),
             failing: judges.iter().filter_map(Judge::failing).collect(),
             all_answer: {
@@ -162,7 +177,8 @@ impl Strip {
     /// Whether all is well, as far as calls were made.
     pub(super) fn is_well(&self) -> bool {
         let stopped = self.paused || !self.stopped.is_empty() || !self.failing.is_empty();
-        self.fault.is_none() && !stopped && self.all_answer && self.workers > 0
+        let heard = self.workers > self.silent && !self.redis_away;
+        self.fault.is_none() && !stopped && self.all_answer && heard
     }
 }
 

@@ -130,6 +130,23 @@ pub(super) struct Meter {
 #[derive(Debug, Deserialize)]
 pub(super) struct Spent {
     pub(super) today_usd: Option<f64>,
+    #[serde(default)]
+    pub(super) today_unpriced_calls: i64,
+}
+
+/// What keeps a judge's jobs waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    /// It doesn't answer, or not as it should.
+    Silent,
+    /// It isn't set up, and something is to be scored by it.
+    Unset,
+    /// It asks for patience, and goes on by itself.
+    Slow,
+    /// A spending cap is reached.
+    Capped,
+    /// Somebody has paused it.
+    Paused,
 }
 
 impl Worker {
@@ -137,6 +154,18 @@ impl Worker {
     /// its jobs go to others after the lease, which is shorter.
     pub(super) fn is_gone(&self, now: DateTime<Utc>) -> bool {
         self.state == "stopped" || (!self.alive && now - self.heartbeat_at > HEARD)
+    }
+
+    /// Whether it was heard lately: "silent" doesn't stand beside "just now".
+    pub(super) fn is_heard(&self, now: DateTime<Utc>) -> bool {
+        self.alive || now - self.heartbeat_at < words::JUST_NOW
+    }
+}
+
+impl Spent {
+    /// What today came to, as far as it is known.
+    pub(super) fn today(&self) -> String {
+        words::usd_at_least(self.today_usd, self.today_unpriced_calls)
     }
 }
 
@@ -159,6 +188,30 @@ impl Judge {
             }
             Health::Fails(_) | Health::Answers | Health::Unasked => None,
         }
+    }
+
+    /// The reason that stops it, as the API names it.
+    fn reason(&self) -> Option<&str> {
+        let closed = || self.gates.iter().find_map(|gate| gate.reason.as_deref());
+        let braked = self.brake.as_ref().map(|brake| brake.reason.as_str());
+        braked.or_else(closed)
+    }
+
+    /// What keeps its jobs waiting; `None`: nothing, as far as its calls say.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        match self.reason() {
+            Some("paused") => Some(Trouble::Paused),
+            Some("budget") => Some(Trouble::Capped),
+            Some("throttled" | "paced") => Some(Trouble::Slow),
+            Some(_) => Some(Trouble::Silent),
+            None if self.stopped().is_some() => Some(Trouble::Unset),
+            None => self.failing().map(|_| Trouble::Silent),
+        }
+    }
+
+    /// The entry that it is of: `gpt` of `gpt:mini`.
+    pub(super) fn entry(&self) -> &str {
+        self.name.split(':').next().unwrap_or(&self.name)
     }
 
     /// Why it lets nothing through, if it is one that is used.

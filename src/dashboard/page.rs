@@ -6,6 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::form::query;
 use super::frame::PARTS;
+use super::stale;
 use super::visitor::{asks_for_piece, harden};
 use crate::api::{Asked, Problem};
 
@@ -188,7 +189,7 @@ fn for_programs(target: &str) -> bool {
 }
 
 /// Draws a problem for a person; `None` where a program asked. Who needs a token is led to sign in, but not away from a page that
-/// stays open: what is filled in there would be lost.
+/// stays open, nor from what was typed: it would be lost.
 pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
     let piece = asks_for_piece(&asked.headers);
     let accepts = asked.headers.get(header::ACCEPT);
@@ -198,7 +199,7 @@ pub(super) fn problem(problem: &Problem, asked: &Asked) -> Option<Response> {
         return None;
     }
     let mut response = match problem.status {
-        401 if !piece => sign_in(asked),
+        401 if !piece => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
         _ if piece => draw(
             problem,
             &ProblemPiece {

@@ -1,17 +1,18 @@
-//! A form whose token isn't the browser's: nothing is done, what was typed is kept, and the person may send it again.
+//! A form whose token isn't the browser's, or whose sender is signed out: nothing is done, what was typed is kept, and the person may
+//! send it again.
 //!
 //! The guard has refused forms of other sites before. Where a browser doesn't say that the form is this site's, there is no button
 //! that sends it again: somebody else may have filled it in.
 
 use askama::Template;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
-use super::form::Form;
+use super::form::{Form, is_ours, query};
 use super::frame::PARTS;
 use super::page::with_status;
-use crate::api::Problem;
+use crate::api::{Asked, Problem};
 
 /// Fields that are never shown, nor sent back: they are entered anew.
 const SECRET: [&str; 1] = ["token"];
@@ -23,6 +24,10 @@ const UNSEEN: [&str; 5] = ["key", "back", "piece", "next", "sure"];
 #[template(path = "stale_form.html")]
 struct StaleForm {
     title: String,
+    /// What happened.
+    why: &'static str,
+    /// Where to sign in before it is sent again.
+    sign_in: Option<String>,
     action: Option<String>,
     fields: Vec<(String, String)>,
     form_token: String,
@@ -44,15 +49,61 @@ impl StaleForm {
     }
 }
 
+/// The cookie that holds a form's token is another one.
+const CHANGED: &str = "It was opened before this browser lost or changed its cookie: signed out, cleared, or closed meanwhile. Nothing was done.";
+/// The cookie that holds who one is has gone.
+const SIGNED_OUT: &str = "Somebody has signed out in this browser, or its token is not valid any more. Nothing was done.";
+
+/// What a browser gets for a form of somebody who is signed out; `None` where there is nothing typed to be kept, or where the form may be
+/// another site's.
+pub(super) fn signed_out(asked: &Asked) -> Option<Response> {
+    if asked.form.is_empty() || !is_same_site(&asked.headers) {
+        return None;
+    }
+    let sent = form_urlencoded::parse(&asked.form).into_owned();
+    let (tokens, fields): (Vec<_>, Vec<_>) = sent.partition(|(name, _)| name == "form_token");
+    if fields
+        .iter()
+        .any(|(name, _)| SECRET.contains(&name.as_str()))
+    {
+        return None;
+    }
+    let back = fields.iter().find(|(name, _)| name == "back");
+    let back = back.map_or("/", |(_, to)| to).to_owned();
+    let back = Some(back)
+        .filter(|to| is_ours(to))
+        .unwrap_or_else(|| "/".to_owned());
+    let path = asked.target.split('?').next().unwrap_or_default();
+    let page = StaleForm {
+        title: "You are signed out".to_owned(),
+        why: SIGNED_OUT,
+        sign_in: Some(format!("/sign-in{}", query(&[("next", back.as_str())]))),
+        action: Some(path.to_owned()).filter(|path| is_ours(path)),
+        form_token: tokens
+            .into_iter()
+            .next()
+            .map(|(_, token)| token)
+            .unwrap_or_default(),
+        back,
+        fields,
+    };
+    page.typed().next()?;
+    with_status(StatusCode::UNAUTHORIZED, &page).ok()
+}
+
+/// Whether the browser says that a form is this site's: the guard has held both against this host.
+fn is_same_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name)?.to_str().ok();
+    text("origin").is_some() || text("sec-fetch-site") == Some("same-origin")
+}
+
 /// What a browser gets for such a form.
 pub(super) fn answer(form: &Form, parts: &Parts) -> Response {
     let problem = Problem::stale_form();
     if form.visitor.piece {
         return problem.into_response();
     }
-    let text = |name: &str| parts.headers.get(name)?.to_str().ok();
-    // Both were held against this host by the guard.
-    let same_site = text("origin").is_some() || text("sec-fetch-site") == Some("same-origin");
+    let same_site = is_same_site(&parts.headers);
     let (secret, fields): (Vec<_>, Vec<_>) = form
         .pairs()
         .cloned()
@@ -60,6 +111,8 @@ pub(super) fn answer(form: &Form, parts: &Parts) -> Response {
     let path = parts.uri.path();
     let page = StaleForm {
         title: problem.title,
+        why: CHANGED,
+        sign_in: None,
         action: (same_site && secret.is_empty()).then(|| path.to_owned()),
         back: if secret.is_empty() {
             form.back().unwrap_or("/").to_owned()
@@ -82,6 +135,8 @@ mod tests {
         let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let page = StaleForm {
             title: "The form is stale".to_owned(),
+            why: CHANGED,
+            sign_in: None,
             action: Some("/scores/1/rate".to_owned()),
             fields: vec![
                 field("why", "<b>right</b>"),

@@ -1,16 +1,20 @@
 //! `/system`: whether the service is well, and what to do where it isn't; versions and licences.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use serde::Deserialize;
 
-use super::frame::Frame;
-use super::machinery;
+use super::frame::{Frame, Strip};
+use super::machinery::{self, Judge, Trouble};
 use super::page::{Fault, Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
+use crate::api::Caller;
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
@@ -47,25 +51,124 @@ pub(super) async fn faults(
         .collect())
 }
 
+/// How long a page waits for the word that Redis is there.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Whether Redis doesn't answer, or not soon. The head of every page asks.
+pub(super) async fn redis_is_away(site: &Site, caller: &Caller) -> bool {
+    let ready = site.door.get::<Readiness>(caller, "/readyz?verbose=true");
+    match tokio::time::timeout(PATIENCE, ready).await {
+        Ok(Ok(ready)) => {
+            let mut checks = ready.checks.iter().flatten();
+            checks.any(|check| !check.ok && check.name == "queue")
+        }
+        // What else is wrong says so elsewhere.
+        Ok(Err(_)) => false,
+        Err(_) => true,
+    }
+}
+
+/// A judge whose jobs wait.
+struct Troubled {
+    name: String,
+    why: String,
+    remedy: &'static str,
+    colour: &'static str,
+}
+
+fn troubled(judges: &[Judge]) -> Vec<Troubled> {
+    let told = judges.iter().filter_map(|judge| {
+        let (name, why) = judge.stopped().or_else(|| judge.failing())?;
+        let (remedy, colour) = match judge.trouble()? {
+            Trouble::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
+            Trouble::Capped => (
+                "Its jobs wait until the cap's day or month is over, or the cap is raised:",
+                "waiting",
+            ),
+            Trouble::Slow => (
+                "Its jobs wait, and go on by themselves. Until when:",
+                "waiting",
+            ),
+            Trouble::Unset => ("Its jobs wait until it is set up:", "failed"),
+            Trouble::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
+        };
+        Some(Troubled {
+            name,
+            why,
+            remedy,
+            colour,
+        })
+    });
+    told.collect()
+}
+
 #[derive(Template)]
 #[template(path = "system.html")]
 struct SystemPage {
     frame: Frame,
     verdict: String,
     checks: Vec<Check>,
-    /// Judges that let nothing through or fail, each with why. The service is ready all the same: jobs wait for them.
-    troubled: Vec<(String, String)>,
+    /// Judges that let nothing through or fail, each with why and what to do. The service is ready all the same: jobs wait for them.
+    troubled: Vec<Troubled>,
     /// Judges that are set up and no simulation.
     real: Vec<String>,
     settings: Vec<(String, String, String)>,
 }
 
-/// How the service is: its own word, and whether a judge keeps jobs waiting.
-fn verdict(status: &str, troubled: &[(String, String)]) -> String {
-    match troubled {
-        [] => status.to_owned(),
-        [_] => format!("{status}, a judge doesn't answer"),
-        [_, _, ..] => format!("{status}, {} judges don't answer", troubled.len()),
+/// How the service is: its own word, whether anybody works, and what keeps jobs of judges waiting.
+fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
+    let mut said = vec![status.to_owned()];
+    if !workers.ok {
+        said.push("no worker is running".to_owned());
+    }
+    let mut found: BTreeMap<Trouble, BTreeSet<&str>> = BTreeMap::new();
+    for judge in judges {
+        if let Some(trouble) = judge.trouble() {
+            // A model that is asked for by name is no judge of its own.
+            found.entry(trouble).or_default().insert(judge.entry());
+        }
+    }
+    for (trouble, entries) in found {
+        let what = match (trouble, entries.len()) {
+            (Trouble::Silent, 1) => "a judge doesn't answer".to_owned(),
+            (Trouble::Silent, n) => format!("{n} judges don't answer"),
+            (Trouble::Unset, 1) => "a judge isn't set up".to_owned(),
+            (Trouble::Unset, n) => format!("{n} judges aren't set up"),
+            (Trouble::Slow, 1) => "a judge asks for patience".to_owned(),
+            (Trouble::Slow, n) => format!("{n} judges ask for patience"),
+            (Trouble::Capped, 1) => "a judge has reached its cap".to_owned(),
+            (Trouble::Capped, n) => format!("{n} judges have reached their cap"),
+            (Trouble::Paused, 1) => "a judge is paused".to_owned(),
+            (Trouble::Paused, n) => format!("{n} judges are paused"),
+        };
+        said.push(what);
+    }
+    said.join(", ")
+}
+
+/// Whether anybody works.
+fn workers(strip: &Strip) -> Check {
+    let ok = strip.workers > 0;
+    let silent = match strip.silent {
+        0 => None,
+        n if n == strip.workers => {
+            Some("None was heard for some seconds; after a minute they count as gone.".to_owned())
+        }
+        n => Some(format!(
+            "{n} of {} weren't heard for some seconds.",
+            strip.workers
+        )),
+    };
+    Check {
+        name: "workers".to_owned(),
+        ok,
+        detail: match ok {
+            true => silent,
+            false => Some(
+                "No worker is running: start one with the same settings as this server (gavel worker); where this server is gavel up, start it again."
+                    .to_owned(),
+            ),
+        },
     }
 }
 
@@ -84,41 +187,63 @@ async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
         Vec::new()
     };
     let judges = machinery::judges(&site.door, &visitor.caller).await?;
-    let troubled: Vec<(String, String)> = judges
-        .iter()
-        .filter_map(|judge| judge.stopped().or_else(|| judge.failing()))
-        .collect();
+    let strip = site.strip(&visitor.caller).await;
+    let mut checks = ready.checks.unwrap_or_default();
+    // Without figures nothing is known of them, and the database's check says why.
+    let workers = workers(&strip);
+    let verdict = verdict(&ready.status, &workers, &judges);
+    if strip.fault.is_none() {
+        checks.push(workers);
+    }
+    let troubled = troubled(&judges);
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
         real: real.map(|judge| judge.name).collect(),
-        frame: Frame::of(
-            &site,
-            visitor,
-            "System",
-            format!("System {}", verdict(&ready.status, &troubled)),
-        )
-        .await,
-        verdict: verdict(&ready.status, &troubled),
+        frame: Frame::of(&site, visitor, "System", format!("System {verdict}")).await,
+        verdict,
         troubled,
-        checks: ready.checks.unwrap_or_default(),
+        checks,
         settings,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn page(troubled: Vec<(String, String)>) -> String {
+    fn judge(name: &str, reason: Option<&str>) -> Judge {
+        let brake = reason.map(|reason| {
+            json!({"reason": reason, "message": "", "set_by": "ann", "since": "2026-11-23T12:00:00Z", "until": null})
+        });
+        let judge = json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": ["session"],
+            "brake": brake, "gates": [], "spent": {"today_usd": null}});
+        serde_json::from_value(judge).unwrap()
+    }
+
+    fn strip(there: usize, silent: usize) -> Strip {
+        Strip {
+            workers: there,
+            silent,
+            ..Strip::default()
+        }
+    }
+
+    fn page(strip: &Strip, judges: &[Judge]) -> String {
+        let workers = workers(strip);
         let page = SystemPage {
             frame: Frame::bare(),
-            verdict: verdict("ok", &troubled),
-            checks: vec![Check {
-                name: "database".to_owned(),
-                ok: false,
-                detail: Some("start <b>it</b>".to_owned()),
-            }],
-            troubled,
+            verdict: verdict("ok", &workers, judges),
+            checks: vec![
+                Check {
+                    name: "database".to_owned(),
+                    ok: false,
+                    detail: Some("start <b>it</b>".to_owned()),
+                },
+                workers,
+            ],
+            troubled: troubled(judges),
             real: Vec::new(),
             settings: Vec::new(),
         };
@@ -127,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_not_well_stands_with_its_remedy() {
-        let well = page(Vec::new());
+        let well = page(&strip(2, 0), &[judge("gpt", None)]);
         assert!(
             well.contains("System: ok<") && well.contains("not ok"),
             "{well}"
@@ -137,11 +262,37 @@ mod tests {
             "{well}"
         );
         assert!(well.contains("Settings are shown to tokens with the scope admin."));
-        let judge = page(vec![("<i>gpt</i>".to_owned(), "failing".to_owned())]);
+        let alone = page(&strip(0, 0), &[]);
         assert!(
-            judge.contains("System: ok, a judge doesn&#39;t answer"),
-            "{judge}"
+            alone.contains("System: ok, no worker is running<"),
+            "{alone}"
         );
-        assert!(judge.contains("failing") && judge.contains("/queue") && !judge.contains("<i>gpt"));
+        assert!(alone.contains("(gavel worker)"), "{alone}");
+        let late = page(&strip(2, 1), &[]);
+        assert!(
+            late.contains("System: ok<") && late.contains("1 of 2 weren"),
+            "{late}"
+        );
+    }
+
+    #[test]
+    fn judges_are_counted_by_entry_and_called_what_they_are() {
+        let judges = [
+            judge("<i>gpt</i>", Some("misconfigured")),
+            judge("<i>gpt</i>:mini", Some("misconfigured")),
+            judge("a", Some("paused")),
+            judge("b", Some("paused")),
+            judge("c", Some("budget")),
+            judge("d", Some("throttled")),
+        ];
+        let text = page(&strip(1, 0), &judges);
+        assert!(
+            text.contains(
+                "System: ok, a judge doesn&#39;t answer, a judge asks for patience, a judge has reached its cap, 2 judges are paused<"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("until somebody resumes it") && text.contains("/queue"));
+        assert!(!text.contains("<i>gpt"), "{text}");
     }
 }

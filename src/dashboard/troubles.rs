@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
 use serde::Deserialize;
 
+use super::batches::{Batch, List};
 use super::form::segment;
 use super::machinery;
 use super::page::Fault;
@@ -16,6 +17,8 @@ use super::words;
 
 /// How many sessions are named.
 const SESSIONS: usize = 5;
+/// How many batches that their budget has stopped are named.
+const BATCHES: usize = 5;
 
 /// Something that wants somebody.
 pub(super) struct Trouble {
@@ -68,11 +71,13 @@ struct Job {
 pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, Fault> {
     let (door, caller) = (&site.door, &visitor.caller);
     let failed = format!("/api/v1/sessions?scored=failed&limit={SESSIONS}");
-    let (ready, judges, gates, failed) = tokio::try_join!(
+    let paused = format!("/api/v1/batches?state=paused&limit={BATCHES}");
+    let (ready, judges, gates, failed, paused) = tokio::try_join!(
         door.get::<Readiness>(caller, "/readyz"),
         door.get::<Judges>(caller, "/api/v1/judges"),
         machinery::judges(door, caller),
         door.get::<Sessions>(caller, &failed),
+        door.get::<List>(caller, &paused),
     )?;
     let reasons = ready.reasons.into_iter();
     let mut troubles: Vec<Trouble> = reasons.map(|text| trouble(text, "/system")).collect();
@@ -99,6 +104,7 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
             troubles.push(trouble(format!("Judge {name}: {why}.{again}"), "/queue"));
         }
     }
+    troubles.extend(paused.items.iter().filter_map(out_of_money));
     let looks = failed
         .items
         .iter()
@@ -109,6 +115,16 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
         troubles.push(trouble(text, "/sessions?scored=failed"));
     }
     Ok(troubles)
+}
+
+/// A batch that its budget has stopped: nobody meant it to end there.
+fn out_of_money(batch: &Batch) -> Option<Trouble> {
+    let paused = batch
+        .paused
+        .as_ref()
+        .filter(|paused| paused.by == "budget")?;
+    let text = format!("{} is paused: {}", batch.title(), paused.reason);
+    Some(trouble(text, &format!("/batches/{}", batch.batch_id)))
 }
 
 fn trouble(text: String, to: &str) -> Trouble {
@@ -146,4 +162,28 @@ async fn of_session(site: &Site, visitor: &Visitor, item: &Item) -> Result<Troub
         item.alert_type.as_deref().unwrap_or("no alert type"),
     );
     Ok(trouble(text, &format!("/sessions/{id}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::batches::tests::batch;
+    use super::*;
+
+    #[test]
+    fn a_batch_that_its_budget_has_stopped_wants_somebody_and_one_that_somebody_paused_does_not() {
+        let paused = |by: &str| {
+            let paused = json!({"by": by, "reason": "it has spent its budget of 2 USD"});
+            out_of_money(&batch(&json!({"state": "paused", "paused": paused})))
+        };
+        let told = paused("budget").unwrap();
+        assert_eq!(
+            told.text,
+            "nightly is paused: it has spent its budget of 2 USD"
+        );
+        assert!(told.to.starts_with("/batches/0190"), "{}", told.to);
+        assert!(paused("operator").is_none());
+        assert!(out_of_money(&batch(&json!({}))).is_none());
+    }
 }

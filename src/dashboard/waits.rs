@@ -33,20 +33,44 @@ impl Wait {
         if let Some(place) = self.position {
             says.push_str(&format!(", number {} in line", words::count(place)));
         }
-        if let Some(said) = &self.last_error {
+        let is_told = |said: &&String| {
+            self.message
+                .as_ref()
+                .is_some_and(|told| told.contains(said.as_str()))
+        };
+        if let Some(said) = self.last_error.as_ref().filter(|said| !is_told(said)) {
             says.push_str(&format!("; it said last: {said}"));
         }
         says
     }
 
-    /// Whether it waits until somebody resumes what was paused.
-    pub(super) fn needs_somebody(&self) -> bool {
-        self.reason == "paused"
+    /// What somebody has to do before it goes on; `None`: nothing, it goes on by itself.
+    pub(super) fn remedy(&self) -> Option<&'static str> {
+        match (self.reason.as_str(), self.target.as_deref()) {
+            ("paused", Some("batch")) => Some("Resume its batch on the batch's page."),
+            ("paused", _) => Some("It waits until somebody resumes that, in the queue's page."),
+            ("misconfigured", _) => Some(
+                "Correct the judge's key, model or address, restart the workers, then resume the judge in the queue's page.",
+            ),
+            ("exhausted", _) if self.until.is_none() => Some(
+                "Top up the provider's quota or spend limit, then resume the judge in the queue's page.",
+            ),
+            ("budget", Some("batch")) => Some(
+                "The batch's page says what was spent: a larger budget there, or none, lets it go on.",
+            ),
+            ("budget", _) => Some(
+                "It goes on when the cap's day or month is over; to go on now, raise the cap and restart the workers.",
+            ),
+            ("no_worker", _) => Some(
+                "Start a worker with the same settings as this server (gavel worker); where this server is gavel up, start it again.",
+            ),
+            (_, _) => None,
+        }
     }
 
     /// Whether it goes on by itself at a time that is known.
     pub(super) fn goes_on(&self) -> bool {
-        self.reason != "paused" && self.until.is_some()
+        self.remedy().is_none() && self.until.is_some()
     }
 
     /// What is stopped, by whom and why.
@@ -110,6 +134,41 @@ mod tests {
             ),
         ] {
             assert_eq!(wait(fields).says(Some("gpt"), now), says);
+        }
+        // A cause is told once.
+        let refused = wait(
+            serde_json::json!({"reason": "misconfigured", "target": "judge", "message": "gpt: HTTP 401, no such key", "last_error": "HTTP 401, no such key"}),
+        );
+        let says = refused.says(Some("gpt"), now);
+        assert_eq!(says.matches("no such key").count(), 1, "{says}");
+    }
+
+    #[test]
+    fn what_somebody_must_do_is_told_and_nothing_where_it_goes_on_by_itself() {
+        let wait = |reason: &str, target: Option<&str>, until: Option<&str>| {
+            let fields = serde_json::json!({"reason": reason, "target": target, "until": until});
+            serde_json::from_value::<Wait>(fields).unwrap()
+        };
+        let soon = Some("2026-11-22T20:15:30Z");
+        for (wait, told) in [
+            (wait("paused", Some("queue"), None), "resumes that"),
+            (wait("paused", Some("batch"), None), "batch's page"),
+            (wait("misconfigured", Some("judge"), None), "key, model"),
+            (wait("exhausted", Some("judge"), None), "Top up"),
+            (wait("budget", Some("batch"), None), "larger budget"),
+            (wait("budget", Some("judge"), soon), "raise the cap"),
+            (wait("no_worker", None, None), "gavel worker"),
+        ] {
+            assert!(wait.remedy().unwrap().contains(told), "{wait:?}");
+            assert!(!wait.goes_on(), "{wait:?}");
+        }
+        for wait in [
+            wait("breaker_open", None, soon),
+            wait("exhausted", Some("judge"), soon),
+            wait("queued", None, None),
+        ] {
+            assert_eq!(wait.remedy(), None);
+            assert_eq!(wait.goes_on(), wait.until.is_some());
         }
     }
 }

@@ -40,6 +40,16 @@ pub(super) fn usd(cost: Option<f64>) -> String {
     }
 }
 
+/// The same where some calls have no price: what is known is the least.
+pub(super) fn usd_at_least(cost: Option<f64>, unpriced: i64) -> String {
+    match cost {
+        Some(known) if unpriced > 0 && known > 0.0 => format!("more than {}", usd(cost)),
+        // Nothing but calls without a price.
+        Some(_) if unpriced > 0 => usd(None),
+        Some(_) | None => usd(cost),
+    }
+}
+
 /// A time for people, with the exact one for machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Moment {
@@ -157,6 +167,20 @@ pub(super) fn pieces(name: &str) -> Vec<&str> {
     pieces
 }
 
+/// A text for a tab's title, where nothing keeps marks of direction to themselves: without them.
+pub(super) fn straight(text: &str) -> String {
+    let turns = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    text.chars().filter(|c| !turns(c)).collect()
+}
+
+/// A name of ours as a heading: `judge_prompt` is `Judge prompt`.
+pub(super) fn heading(name: &str) -> String {
+    let mut chars = name.chars();
+    let first = chars.next().map(|first| first.to_ascii_uppercase());
+    let heading: String = first.into_iter().chain(chars).collect();
+    heading.replace('_', " ")
+}
+
 /// A text of at most so many characters; what is left out is said by `…`.
 pub(super) fn clip(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -206,7 +230,7 @@ pub(super) fn stopped_by(reason: &str) -> &str {
 pub(super) fn waiting_for(reason: &str) -> &str {
     match reason {
         "queued" => "other jobs are before it",
-        "no_worker" => "no worker is running",
+        "no_worker" => "no worker is heard",
         "paused" => "its judge, its batch or the queue is paused",
         "budget" => "a budget or a spending cap is reached",
         "breaker_open" => "its judge failed too often in a row and is left alone for a while",
@@ -258,6 +282,15 @@ mod tests {
         assert_eq!(usd(Some(0.0)), "0.00 USD");
         assert_eq!(usd(Some(0.012_34)), "0.0123 USD");
         assert_eq!(usd(Some(12.345)), "12.35 USD");
+        for (cost, unpriced, text) in [
+            (Some(6.5), 0, "6.50 USD"),
+            (Some(6.5), 2, "more than 6.50 USD"),
+            (Some(0.0), 0, "0.00 USD"),
+            (Some(0.0), 2, "no price known"),
+            (None, 2, "no price known"),
+        ] {
+            assert_eq!(usd_at_least(cost, unpriced), text);
+        }
     }
 
     #[test]
@@ -324,6 +357,16 @@ mod tests {
         ] {
             assert_eq!(rating(total).0, word, "{total}");
         }
+    }
+
+    #[test]
+    fn a_title_turns_nothing_around() {
+        assert_eq!(
+            straight("a\u{202E}b\u{2066}c\u{200F}\u{05D0}"),
+            "abc\u{05D0}"
+        );
+        assert_eq!(heading("judge_prompt"), "Judge prompt");
+        assert_eq!(heading(""), "");
     }
 
     #[test]

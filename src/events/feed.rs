@@ -65,6 +65,10 @@ pub enum Heard {
     Events(Vec<Arc<Told>>),
     /// Events were overtaken or lost; it goes on behind this id.
     Lost(String),
+    /// Nothing is heard from elsewhere until [`Heard::Restored`].
+    Interrupted,
+    /// It is heard again; what happened between was told before.
+    Restored,
 }
 
 /// The ring.
@@ -75,6 +79,8 @@ pub struct Feed {
     end: watch::Sender<u64>,
     /// Whether what there is elsewhere is in the ring.
     filled: watch::Sender<bool>,
+    /// Whether what happens elsewhere is heard; false while the log is away.
+    current: watch::Sender<bool>,
     /// How many listen, or are about to.
     attending: watch::Sender<usize>,
     boot: String,
@@ -133,6 +139,7 @@ impl Feed {
             ring: Mutex::new(ring),
             end,
             filled: watch::channel(true).0,
+            current: watch::channel(true).0,
             attending: watch::channel(0).0,
             boot,
         }
@@ -179,6 +186,15 @@ impl Feed {
                 return;
             }
         }
+    }
+
+    /// Says whether what happens elsewhere is heard.
+    pub(super) fn is_current(&self, current: bool) {
+        self.current.send_if_modified(|was| {
+            let changed = *was != current;
+            *was = current;
+            changed
+        });
     }
 
     /// Adds events that have ids already.
@@ -267,12 +283,15 @@ impl Attendance {
     /// Begins to listen behind `last_id`, or from now on.
     pub fn listen(self, last_id: Option<&str>) -> (Listener, Start) {
         let end = self.feed.end.subscribe();
+        let current = self.feed.current.subscribe();
         let (next, last_id, start) = self.feed.place(last_id);
         let listener = Listener {
             attendance: self,
             next,
             last_id,
             end,
+            current,
+            told_current: true,
         };
         (listener, start)
     }
@@ -291,6 +310,9 @@ pub struct Listener {
     next: u64,
     last_id: String,
     end: watch::Receiver<u64>,
+    current: watch::Receiver<bool>,
+    /// What this listener was told last of it.
+    told_current: bool,
 }
 
 impl Listener {
@@ -306,8 +328,20 @@ impl Listener {
             if let Some(heard) = self.look(max) {
                 return heard;
             }
-            if self.end.changed().await.is_err() {
-                // The feed, which this listener holds, has the sender: it can't be gone.
+            let current = *self.current.borrow_and_update();
+            if current != self.told_current {
+                self.told_current = current;
+                return match current {
+                    true => Heard::Restored,
+                    false => Heard::Interrupted,
+                };
+            }
+            let changed = tokio::select! {
+                changed = self.end.changed() => changed,
+                changed = self.current.changed() => changed,
+            };
+            if changed.is_err() {
+                // The feed, which this listener holds, has the senders: they can't be gone.
                 std::future::pending::<()>().await;
             }
         }

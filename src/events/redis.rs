@@ -152,8 +152,8 @@ impl Events for RedisEvents {
     }
 }
 
-/// Fills `feed` from the stream while somebody attends, until `stop`. A Redis that is away is asked again; listeners stay, and
-/// miss nothing that is still there when it is back.
+/// Fills `feed` from the stream while somebody attends, until `stop`. A Redis that is away is asked again; listeners stay, are
+/// told so, and miss nothing that is still there when it is back.
 pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToken) {
     let mut last = None;
     let mut pause = FIRST_PAUSE;
@@ -171,6 +171,7 @@ pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToke
             }
         };
         if let Err(error) = ended {
+            feed.is_current(false);
             // The pause is the first one again once Redis has answered: said once for each time that it is away.
             if pause == FIRST_PAUSE {
                 tracing::warn!(%error, "events can't be followed; trying again");
@@ -204,12 +205,14 @@ async fn read_along(
             Some(told) => {
                 *last = told.last().map(|told| told.id.clone()).or(last.take());
                 feed.tell(told);
+                feed.is_current(true);
                 continue;
             }
             None => events.all(&mut connection).await?,
         };
         *last = told.last().map(|told| told.id.clone());
         feed.replace(told);
+        feed.is_current(true);
     }
 }
 

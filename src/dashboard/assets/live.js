@@ -275,7 +275,7 @@
   function open() {
     if (source) { return; }
     source = new EventSource("/api/v1/events" + (lastId ? "?last_event_id=" + encodeURIComponent(lastId) : ""));
-    var types = ["hello", "reset", "bye", "job.queued", "job.started", "job.waiting", "job.succeeded", "job.failed", "job.cancelled", "job.retried",
+    var types = ["hello", "reset", "interrupted", "restored", "bye", "job.queued", "job.started", "job.waiting", "job.succeeded", "job.failed", "job.cancelled", "job.retried",
       "batch.created", "batch.paused", "batch.resumed", "batch.completed", "batch.cancelled",
       "judge.closed", "judge.opened", "queue.paused", "queue.resumed"];
     function take(message) {
@@ -292,6 +292,9 @@
         tell({ live: true, all: !event.resumed, id: lastId });
         return;
       }
+      // The stream stays, and hears nothing for a while.
+      if (message.type === "interrupted") { status(false); tell({ live: false }); return; }
+      if (message.type === "restored") { status(true); all(); tell({ live: true, all: true, id: lastId }); return; }
       if (message.type === "reset") { event = null; }
       heard(event);
       tell({ event: event, id: lastId });

@@ -46,7 +46,7 @@ pub(super) fn routes() -> Router<Site> {
 
 /// What the address asks of the page.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct Asked {
     show: String,
     cursor: String,
@@ -76,7 +76,7 @@ impl Body {
     async fn read(site: &Site, visitor: &Visitor, id: &str, asked: &Asked) -> Result<Self, Fault> {
         let path = format!("/api/v1/batches/{}", segment(id));
         let batch: Batch = site.door.get(&visitor.caller, &path).await?;
-        let show = Show::of(&asked.show);
+        let show = Show::of(&asked.show)?;
         let read = Items {
             site,
             visitor,

@@ -29,7 +29,7 @@ pub(super) fn routes() -> Router<Site> {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct Pair {
     a: String,
     b: String,

@@ -66,17 +66,13 @@ impl BatchCosts {
 
 impl SuiteCost {
     fn of(cost: BatchCost) -> Self {
-        let known = words::usd(cost.cost_usd);
         Self {
             name: cost.name.unwrap_or_else(|| "without a name".to_owned()),
             kind: cost.kind.replace('_', " "),
             batches: words::grouped(cost.batches),
             tokens_in: words::grouped(cost.tokens_in),
             tokens_out: words::grouped(cost.tokens_out),
-            cost: match (cost.cost_usd, cost.unpriced_runs) {
-                (Some(_), 1..) => format!("more than {known}"),
-                (_, _) => known,
-            },
+            cost: words::usd_at_least(cost.cost_usd, cost.unpriced_runs),
         }
     }
 }
@@ -94,7 +90,11 @@ pub(super) fn chart(costs: &Costs) -> Option<Chart> {
     if days.iter().all(|day| day.value <= 0.0) {
         return None;
     }
-    let says = format!("{} in all, by day.", words::usd(costs.total.cost_usd));
+    let total = &costs.total;
+    let says = format!(
+        "{} in all, by day.",
+        words::usd_at_least(total.cost_usd, total.unpriced_calls)
+    );
     let usd = |cost: f64| words::usd(Some(cost)).replace(" USD", "");
     Some(bars(
         "What judges cost, USD",

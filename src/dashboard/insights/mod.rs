@@ -20,11 +20,14 @@ use super::page::{Fault, Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
+use crate::api::Problem;
 use calibration::Calibration;
 use cost::{BatchCosts, Costs, SuiteCost};
 use latency::{JudgeLatency, Latencies};
 use trust::{Agreement, Trust};
 
+/// Over how many days the figures may be.
+const DAYS: [i64; 4] = [14, 30, 90, 365];
 /// How many names are shown.
 const NAMES: &str = "15";
 /// How many suites are shown by their cost.
@@ -37,7 +40,7 @@ pub(super) fn routes() -> Router<Site> {
 
 /// Of what time and criteria.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct Choice {
     criteria: String,
     days: String,
@@ -54,13 +57,16 @@ impl Choice {
         }
     }
 
-    fn days(&self) -> i64 {
-        let days = self.days.parse().unwrap_or(90);
-        if matches!(days, 14 | 30 | 90 | 365) {
-            days
-        } else {
-            90
+    /// Over how many days; 90 where nothing is chosen.
+    fn days(&self) -> Result<i64, Box<Problem>> {
+        if self.days.is_empty() {
+            return Ok(90);
         }
+        let days = self.days.parse();
+        days.ok().filter(|days| DAYS.contains(days)).ok_or_else(|| {
+            let fault = "is no choice of this page: 14, 30, 90 or 365";
+            Box::new(Problem::of_field("days", fault))
+        })
     }
 }
 
@@ -109,7 +115,7 @@ struct Figures {
 
 impl Figures {
     async fn read(site: &Site, visitor: &Visitor, choice: &Choice) -> Result<Self, Fault> {
-        let (door, caller, days) = (&site.door, &visitor.caller, choice.days());
+        let (door, caller, days) = (&site.door, &visitor.caller, choice.days()?);
         let from = days_ago(site.about.clock.now(), days);
         let asked = |route: &str, more: &[(&str, &str)]| {
             let mut pairs = vec![("from", from.as_str()), ("criteria", choice.criteria())];
@@ -176,7 +182,7 @@ async fn insights(
     let total = &costs.total;
     html(&Insights {
         frame: Frame::of(&site, visitor, "Insights", "Insights").await,
-        days: choice.days(),
+        days: choice.days()?,
         scores: distribution.scores,
         distribution: distribution.chart(),
         warnings: distribution.warnings,
@@ -185,7 +191,7 @@ async fn insights(
             format!("/sessions{}", query(&[("missing_tool", name)]))
         }),
         approaches: frequent(approaches.items, |_| String::new()),
-        spent: words::usd(total.cost_usd),
+        spent: words::usd_at_least(total.cost_usd, total.unpriced_calls),
         calls: format!(
             "{}, {} without a good reply, {} without a price",
             words::counted(total.calls, "call"),

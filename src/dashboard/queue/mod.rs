@@ -10,13 +10,14 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::json;
 
-use rows::{Job, JobRow, JudgeRow, WorkerRow, held};
+use rows::{Control, Job, JobRow, JudgeRow, WorkerRow, held};
 
 use super::confirm::{self, Question, is_sure};
 use super::form::{Form, segment};
 use super::frame::Frame;
 use super::machinery::{Judge, Machinery};
 use super::page::{Fault, Page, go, html};
+use super::session::LEFT;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
@@ -109,15 +110,26 @@ impl Body {
         let (judges, unused): (Vec<Judge>, Vec<Judge>) =
             judges.into_iter().partition(Judge::matters);
         let counts = queue.counts;
+        // What is said to run and runs nowhere.
+        let left = workers.iter().all(|worker| worker.is_gone(now));
         let group = |name, empty, jobs: Jobs| Group {
             name,
             empty,
-            has_why: name != RUNNING,
+            has_why: name != RUNNING || left,
             more: jobs.next_cursor.is_some(),
             rows: jobs
                 .items
                 .into_iter()
-                .map(|job| JobRow::of(job, now))
+                .map(|job| {
+                    let row = JobRow::of(job, now);
+                    match left && name == RUNNING {
+                        true => JobRow {
+                            why: LEFT.to_owned(),
+                            ..row
+                        },
+                        false => row,
+                    }
+                })
                 .collect(),
         };
         Self {
@@ -362,8 +374,15 @@ mod tests {
     fn jobs_have_what_can_be_done_about_them_and_a_reason_unless_they_run() {
         let failed =
             job(&json!({"error": {"class": "too_large", "message": "m", "remedy": "trim it"}}));
-        let mut body = page(&Value::Null, [&[], &[], &[job(&json!({}))], &[failed]]);
-        body.may_enqueue = true;
+        let running = [job(&json!({}))];
+        let groups = [&[], &[], &running[..], std::slice::from_ref(&failed)];
+        let worker = json!({"name": "w", "version": "1", "started_at": "2026-11-23T11:00:00Z",
+            "heartbeat_at": "2026-11-23T11:59:59Z", "in_hand": 1, "state": "running", "alive": true});
+        let machinery = Machinery {
+            workers: vec![serde_json::from_value(worker).unwrap()],
+            ..machinery(&Value::Null)
+        };
+        let body = Body::of(machinery, groups.map(jobs), &Visitor::anybody(), now());
         let text = body.render().unwrap();
         assert_eq!(
             (
@@ -382,5 +401,38 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("<script>"), "{text}");
+        // Nobody works: what is said to run doesn't.
+        let left = page(&Value::Null, groups).render().unwrap();
+        assert_eq!(left.matches("begins again as soon as").count(), 1, "{left}");
+    }
+
+    #[test]
+    fn a_judge_offers_what_can_be_done_about_it() {
+        let judge = |reason: Option<&str>| {
+            let brake = reason.map(|reason| {
+                json!({"reason": reason, "message": "m", "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null})
+            });
+            let judge = json!({"name": "gpt", "configured": true, "remedy": null, "simulated": false, "kinds": ["session"],
+                "brake": brake, "gates": [], "spent": {"today_usd": 6.5, "today_unpriced_calls": 1}});
+            let machinery = Machinery {
+                judges: vec![serde_json::from_value(judge).unwrap()],
+                ..machinery(&Value::Null)
+            };
+            let none: [&[Value]; 4] = [&[]; 4];
+            let body = Body::of(machinery, none.map(jobs), &Visitor::anybody(), now());
+            body.render().unwrap()
+        };
+        for (reason, pause, resume) in [
+            (None, 1, 0),
+            (Some("paused"), 0, 1),
+            (Some("misconfigured"), 0, 1),
+            (Some("budget"), 0, 0),
+        ] {
+            let text = judge(reason);
+            let found = [">Pause<", ">Resume<"].map(|word| text.matches(word).count());
+            assert_eq!(found, [pause, resume], "{reason:?}: {text}");
+            assert!(text.contains("more than 6.50 USD"), "{text}");
+        }
+        assert!(judge(Some("budget")).contains("raise the cap"));
     }
 }

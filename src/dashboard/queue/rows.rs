@@ -59,6 +59,14 @@ pub(super) struct WorkerRow {
     pub(super) gone: bool,
 }
 
+/// What may be done to a judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Control {
+    Pause,
+    Resume,
+    None,
+}
+
 /// A judge as a row.
 pub(super) struct JudgeRow {
     pub(super) name: String,
@@ -67,7 +75,7 @@ pub(super) struct JudgeRow {
     pub(super) simulated: bool,
     pub(super) state: String,
     pub(super) colour: &'static str,
-    pub(super) held: bool,
+    pub(super) control: Control,
     pub(super) detail: String,
     pub(super) last_error: String,
     pub(super) in_flight: i32,
@@ -136,7 +144,11 @@ impl JobRow {
             by: job.triggered_by,
             asked: words::moment(job.times.created_at, now),
             why,
-            remedy: job.error.map_or_else(String::new, |error| error.remedy),
+            remedy: match (job.error, &job.wait) {
+                (Some(error), _) => error.remedy,
+                (None, Some(wait)) => wait.remedy().unwrap_or_default().to_owned(),
+                (None, None) => String::new(),
+            },
             retry: failed,
             cancel: !failed,
         }
@@ -172,8 +184,7 @@ fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
 impl WorkerRow {
     pub(super) fn of(worker: Worker, now: DateTime<Utc>) -> Self {
         let gone = worker.is_gone(now);
-        // "Silent" doesn't stand beside "just now".
-        let heard = worker.alive || now - worker.heartbeat_at < words::JUST_NOW;
+        let heard = worker.is_heard(now);
         let (state, colour) = match (gone, heard) {
             (true, _) => ("gone".to_owned(), "failed"),
             (false, true) => (worker.state, "succeeded"),
@@ -202,7 +213,13 @@ impl JudgeRow {
         let (state, detail) = match (&judge.brake, closed) {
             (Some(brake), _) => (
                 words::stopped_by(&brake.reason).to_owned(),
-                held(brake, now),
+                match brake.reason.as_str() {
+                    "budget" => format!(
+                        "{}. To go on before, raise the cap and restart the workers.",
+                        held(brake, now)
+                    ),
+                    _ => held(brake, now),
+                },
             ),
             (None, Some(gate)) => (
                 match (gate.breaker.as_str(), &gate.reason) {
@@ -233,7 +250,12 @@ impl JudgeRow {
             kinds: judge.kinds.join(", ").replace('_', " "),
             simulated: judge.simulated,
             colour,
-            held: judge.brake.is_some(),
+            control: match &judge.brake {
+                None => Control::Pause,
+                // A cap ends with its day or month, or where it is raised: the API resumes nothing that is capped.
+                Some(brake) if brake.reason == "budget" => Control::None,
+                Some(_) => Control::Resume,
+            },
             last_error: judge
                 .gates
                 .iter()
@@ -241,7 +263,7 @@ impl JudgeRow {
                 .unwrap_or_default(),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
             pace: pace(judge.gates.iter().filter_map(|gate| gate.pace.as_ref())),
-            today: words::usd(judge.spent.today_usd),
+            today: judge.spent.today(),
             name: judge.name,
             state,
             detail,

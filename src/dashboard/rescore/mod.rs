@@ -132,6 +132,14 @@ async fn ask(
     visitor: Visitor,
     Address(filled): Address<Vec<(String, String)>>,
 ) -> Page {
+    // What is passed over here would be scored: everything, where a filter was meant.
+    let strange = filled.iter().map(|(name, _)| name.as_str());
+    let strange =
+        strange.filter(|name| !is_filter(name) && !TOLD.contains(name) && *name != "with");
+    if let Some(name) = strange.into_iter().next() {
+        let message = "narrows nothing here: correct the address behind the question mark";
+        return Err(Box::new(Problem::of_field(name, message)).into());
+    }
     html(&Ask::read(&site, visitor, filled, Vec::new()).await?)
 }
 

@@ -1,4 +1,5 @@
-//! `/scores/{id}/calls`: the judge's calls behind a score, each with the beginning of its raw reply.
+//! `/scores/{id}/calls`, `/jobs/{id}/calls`: the judge's calls behind a score, or of a job that has none, each with the beginning of its raw
+//! reply.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -19,6 +20,9 @@ const TOGETHER: usize = 96 << 10;
 
 #[derive(Debug, Deserialize)]
 struct Job {
+    job_id: Uuid,
+    kind: String,
+    subject_id: Option<Uuid>,
     calls: Option<Vec<Call>>,
 }
 
@@ -53,9 +57,27 @@ struct Drawn {
 #[template(path = "calls.html")]
 struct CallsPage {
     frame: Frame,
-    score_id: Uuid,
+    /// Where to go back to, and what that is.
+    back: (String, &'static str),
     job_id: Uuid,
     calls: Vec<Drawn>,
+}
+
+impl CallsPage {
+    async fn of(
+        site: &Site,
+        visitor: Visitor,
+        back: (String, &'static str),
+        (job_id, calls): (Uuid, Vec<Call>),
+    ) -> Self {
+        let share = TOGETHER / calls.len().max(1);
+        Self {
+            frame: Frame::of(site, visitor, "Sessions", "Calls").await,
+            back,
+            job_id,
+            calls: calls.into_iter().map(|call| call.drawn(share)).collect(),
+        }
+    }
 }
 
 /// The calls behind a score with their raw replies: loaded when they are asked for.
@@ -69,11 +91,22 @@ pub(super) async fn calls(
     let job = format!("/api/v1/jobs/{}?calls=true", answer.job_id);
     let job: Option<Job> = site.door.find(&visitor.caller, &job).await?;
     let calls = job.and_then(|job| job.calls).unwrap_or_default();
-    let share = TOGETHER / calls.len().max(1);
-    html(&CallsPage {
-        frame: Frame::of(&site, visitor, "Sessions", "Calls").await,
-        score_id: answer.score_id,
-        job_id: answer.job_id,
-        calls: calls.into_iter().map(|call| call.drawn(share)).collect(),
-    })
+    let back = (format!("/scores/{}", answer.score_id), "the score");
+    html(&CallsPage::of(&site, visitor, back, (answer.job_id, calls)).await)
+}
+
+/// The calls of a job, which may have failed and have no score.
+pub(super) async fn of_job(
+    State(site): State<Site>,
+    visitor: Visitor,
+    Path(id): Path<String>,
+) -> Page {
+    let path = format!("/api/v1/jobs/{}?calls=true", segment(&id));
+    let job: Job = site.door.get(&visitor.caller, &path).await?;
+    let back = match (job.kind.as_str(), job.subject_id) {
+        ("session", Some(session)) => (format!("/sessions/{session}"), "the session"),
+        (_, _) => ("/queue".to_owned(), "the queue"),
+    };
+    let calls = (job.job_id, job.calls.unwrap_or_default());
+    html(&CallsPage::of(&site, visitor, back, calls).await)
 }

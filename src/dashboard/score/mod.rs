@@ -28,6 +28,7 @@ pub(super) fn routes() -> Router<Site> {
     Router::new()
         .route("/scores/{id}", get(score))
         .route("/scores/{id}/calls", get(calls::calls))
+        .route("/jobs/{id}/calls", get(calls::of_job))
         .route("/scores/{id}/rate", axum::routing::post(rating::rate))
 }
 

@@ -22,7 +22,7 @@ use super::score::{Score, Version};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
-pub(super) use standing::{JobError, standing};
+pub(super) use standing::{JobError, LEFT, standing};
 use standing::{Standing, Subject, subject};
 
 /// How many scores the history lists, the newest.

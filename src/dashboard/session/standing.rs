@@ -8,11 +8,14 @@ use super::super::page::{Fault, Page, html};
 use super::super::score::Score;
 use super::super::sessions::{self, Badge, why_not};
 use super::super::site::Site;
-use super::super::system;
 use super::super::visitor::Visitor;
 use super::super::waits::Wait;
 use super::super::words::{self, Moment};
 use super::Session;
+
+/// What is told of a job that runs nowhere any more.
+pub(in super::super) const LEFT: &str =
+    "its worker isn't heard any more, and no other is: it begins again as soon as one is";
 
 /// A job as far as the state of a session shows it.
 #[derive(Debug, Clone, Deserialize)]
@@ -135,8 +138,10 @@ impl Standing {
         if let Some(path) = alone {
             job = site.door.find(&visitor.caller, &path).await?;
         }
-        let queued = job.as_ref().is_some_and(|job| job.state == "queued");
-        let away = queued && !system::faults(site, visitor, "queue").await?.is_empty();
+        let strip = site.strip(&visitor.caller).await;
+        let is = |state: &str| job.as_ref().is_some_and(|job| job.state == state);
+        let away = strip.redis_away && is("queued");
+        let deserted = strip.deserted.is_some() && is("running");
         let now = site.about.clock.now();
         let (active, failed) = match job {
             Some(job) if matches!(job.state.as_str(), "queued" | "running" | "waiting") => {
@@ -145,6 +150,9 @@ impl Standing {
                 let mut why = why.unwrap_or_default();
                 if away {
                     why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
+                }
+                if deserted {
+                    why = LEFT.to_owned();
                 }
                 (Some((job, why)), None)
             }
@@ -179,7 +187,7 @@ impl Standing {
     /// The page's title, led by the verdict: what a tab shows of itself.
     pub(super) fn title(&self) -> String {
         let alert = self.alert_type.as_deref().unwrap_or("session");
-        format!("{} · {alert}", self.verdict())
+        words::straight(&format!("{} · {alert}", self.verdict()))
     }
 
     fn verdict(&self) -> String {

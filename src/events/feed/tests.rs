@@ -18,7 +18,7 @@ fn append(feed: &Feed, n: usize) {
 fn ids(heard: Heard) -> Vec<String> {
     match heard {
         Heard::Events(events) => events.iter().map(|told| told.id.clone()).collect(),
-        Heard::Lost(id) => panic!("lost, goes on behind {id}"),
+        other @ (Heard::Lost(_) | Heard::Interrupted | Heard::Restored) => panic!("{other:?}"),
     }
 }
 
@@ -59,6 +59,29 @@ fn a_listener_that_is_overtaken_is_told_once_and_goes_on() {
     assert_eq!(now(&mut listener, 10), None);
     append(&feed, 1);
     assert_eq!(ids(now(&mut listener, 10).unwrap()).len(), 1);
+}
+
+#[test]
+fn each_listener_is_told_once_that_nothing_is_heard_and_that_it_is_again() {
+    let feed = Arc::new(Feed::new());
+    let (mut early, _) = feed.listen(None);
+    feed.is_current(false);
+    feed.is_current(false);
+    let (mut late, _) = feed.listen(None);
+    for listener in [&mut early, &mut late] {
+        assert_eq!(now(listener, 9), Some(Heard::Interrupted));
+        assert_eq!(now(listener, 9), None);
+    }
+    append(&feed, 1);
+    feed.is_current(true);
+    for listener in [&mut early, &mut late] {
+        assert_eq!(ids(now(listener, 9).unwrap()).len(), 1);
+        assert_eq!(now(listener, 9), Some(Heard::Restored));
+        assert_eq!(now(listener, 9), None);
+    }
+    feed.is_current(false);
+    feed.is_current(true);
+    assert_eq!(now(&mut early, 9), None, "nobody saw it go");
 }
 
 #[test]

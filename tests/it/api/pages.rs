@@ -104,7 +104,7 @@ async fn every_page_is_whole_under_its_policy() {
         (format!("/scores/{score}/calls"), "calls"),
         ("/insights".to_owned(), "Judge against people"),
         ("/criteria".to_owned(), "current"),
-        (format!("/criteria/{hash}"), "judge prompt"),
+        (format!("/criteria/{hash}"), "Judge prompt"),
         ("/rescore?tag=a".to_owned(), "See what it comes to"),
         ("/queue".to_owned(), "Failed for good"),
         ("/system".to_owned(), "database"),

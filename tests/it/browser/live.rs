@@ -4,6 +4,7 @@ use super::*;
 use crate::support::client::id_of;
 use crate::support::home::{Home, JUDGE};
 use crate::support::judge_server::Say;
+use crate::support::process::PrivateRedis;
 use crate::support::sessions::session;
 
 #[tokio::test]
@@ -118,5 +119,39 @@ async fn where_nobody_works_a_banner_says_how_to_start_somebody_until_one_is_hea
     })
     .await;
     assert_eq!(site.run("return window.gavelSame").await, true);
+    site.close().await.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_says_that_it_is_not_live_while_redis_is_away() {
+    let (Some(mut home), Some(mut redis)) = (Home::shared().await, PrivateRedis::start().await)
+    else {
+        eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
+        return;
+    };
+    home.set("REDIS_URL", redis.url());
+    let Some(site) = Site::over(World::start(home, Say::Score(70))).await else {
+        return;
+    };
+    site.open("/queue").await;
+    site.shows("#stream", "Live").await;
+    redis.kill().await;
+    site.shows("#stream", "Not live: asks every ten seconds")
+        .await;
+    site.shows("#strip", "Redis is away").await;
+    // What happens meanwhile is seen all the same.
+    let (_, job) = site.api.enqueue(session()).await;
+    site.api.ended(job).await;
+    redis.again().await;
+    eventually(PATIENCE, "it is live again", || async {
+        (site.find("#stream").await.text().await.unwrap() == "Live").then_some(())
+    })
+    .await;
+    site.open("/queue").await;
+    eventually(PATIENCE, "the strip forgets it", || async {
+        let strip = site.find("#strip").await.text().await.unwrap();
+        (!strip.contains("Redis is away")).then_some(())
+    })
+    .await;
     site.close().await.end().await;
 }

@@ -34,3 +34,34 @@ async fn a_name_that_is_given_twice_is_refused_in_words_on_every_page() {
     let fault = problem["errors"][0]["message"].as_str().unwrap();
     assert_eq!(fault, "is given more than once: keep one");
 }
+
+#[tokio::test]
+async fn a_name_that_would_narrow_nothing_is_refused_where_what_is_found_is_acted_on_or_counted() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let batch = server.cases(&["q"]).await.0;
+    for (path, told) in [
+        ("/rescore?min=90".to_owned(), "narrows nothing here"),
+        ("/insights?day=14".to_owned(), "criteria, days, suite"),
+        ("/insights?days=abc".to_owned(), "14, 30, 90 or 365"),
+        (format!("/batches/{batch}?only=missed"), "show or cursor"),
+        (
+            format!("/batches/{batch}?show=zz"),
+            "is none of all, failures, missed",
+        ),
+        ("/compare?x=1".to_owned(), "a or b"),
+    ] {
+        let shown = browser.send(server.get(&path)).await;
+        assert_eq!(shown.status, 422, "{path}: {}", shown.text);
+        assert!(shown.text.contains(told), "{path}: {}", shown.text);
+    }
+    // Every name of the list's own filters, and what leads here from elsewhere, is known.
+    for path in [
+        "/rescore?q=a&status=completed&scored=yes&rating=weak&criteria=not_current&tag=a&agent=a&alert_type=a&missing_tool=a&min_score=1&max_score=2&from=2026-01-01&to=2026-02-01",
+        "/rescore?ids=01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01",
+        "/rescore?name=spring&max=5&sample=3&budget_usd=2",
+        "/insights?days=365&criteria=any&suite=",
+    ] {
+        drop(browser.page(path).await);
+    }
+}

@@ -417,3 +417,53 @@ async fn a_rescore_takes_ids_and_runs_what_was_shown() {
     let stored = server.store().batch(id).await.unwrap().unwrap();
     assert_eq!(stored.plan.unwrap().max, Some(3));
 }
+
+#[tokio::test]
+async fn what_was_typed_outlives_a_sign_out_elsewhere() {
+    let server = Server::with(guarded()).await;
+    let path = format!("/scores/{}/rate", Uuid::now_v7());
+    let browser = Browser::signed_in(&server, "e-token");
+    let typed = [
+        ("rating", "weak"),
+        ("comment", "It says <b>what</b> failed."),
+        ("back", "/sessions"),
+        ("form_token", browser.form_token.as_str()),
+    ];
+    // The same browser without its token, as it is once somebody has signed out in another tab.
+    let mut out = Browser::of(&server);
+    out.form_token.clone_from(&browser.form_token);
+    out.cookie = format!("gavel_form={}", out.form_token);
+    let ours = |fields| fields_of(server.post(&path).header("origin", &server.base), fields);
+    let kept = out.send(ours(&typed)).await;
+    assert_eq!(kept.status, 401, "{}", kept.text);
+    harmless("signed out", &kept.text);
+    in_order(
+        &kept.text,
+        &[
+            "You are signed out",
+            "href=\"/sign-in?next=%2Fsessions\" target=\"_blank\"",
+            "<dt>comment</dt><dd>It says &#60;b&#62;what&#60;/b&#62; failed.</dd>",
+            &format!("action=\"{path}\""),
+            "Send it again",
+        ],
+    );
+    // Signed in again, the page's button sends what it kept.
+    let token = hidden(&kept.text, "You are signed out", "form_token");
+    assert_eq!(token, out.form_token);
+    let sent = browser.send(ours(&typed)).await;
+    assert_eq!(sent.status, 404, "it is heard: {}", sent.text);
+    // Nothing typed, nothing to keep: straight to the sign-in. Nor is what another site may have filled in shown as one's own.
+    for request in [
+        ours(&[("form_token", out.form_token.as_str())]),
+        fields_of(server.post(&path), &typed),
+        server
+            .post(&path)
+            .header("origin", &server.base)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(format!("why={}", "x".repeat(70_000))),
+    ] {
+        let led = out.send(request).await;
+        assert_eq!(led.status, 303, "{}", led.text);
+        assert!(led.location.unwrap().starts_with("/sign-in"));
+    }
+}

@@ -191,11 +191,17 @@ async fn a_redis_that_is_away_costs_events_and_nothing_else() {
     let mut stream = world.api.events("", None).await;
     stream.next().await;
     redis.kill().await;
+    // Nothing would tell the silence of a log that is away from that of a night.
+    assert_eq!(stream.next().await.event, "interrupted");
     let (_, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(job).await["state"], "succeeded");
+    let mut late = world.api.events("", None).await;
+    assert_eq!(names(&take(&mut late, 2).await), ["hello", "interrupted"]);
     redis.again().await;
-    // It lost everything: the stream stays, is told so, and goes on.
-    assert_eq!(stream.next().await.event, "reset");
+    // It lost everything: the streams stay, are told so, and go on.
+    assert_eq!(names(&take(&mut stream, 2).await), ["reset", "restored"]);
+    assert_eq!(names(&take(&mut late, 2).await), ["reset", "restored"]);
+    drop(late);
     let (_, job) = world.api.enqueue(session()).await;
     let wanted = job.to_string();
     loop {

@@ -51,6 +51,20 @@ async fn a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job(ho
         .map(|call| &call["reply"])
         .collect();
     assert_eq!(raw, [PROSE, PROSE], "the raw replies are kept: {shown:#}");
+    // The pages lead to them, as the remedy says.
+    let page = |path: String| {
+        let url = format!("{}{path}", world.api.base());
+        async { reqwest::get(url).await.unwrap().text().await.unwrap() }
+    };
+    let standing = page(format!("/sessions/{id}")).await;
+    let calls = format!("/jobs/{job}/calls");
+    assert!(
+        standing.contains("Read the raw reply") && standing.contains(&calls),
+        "{standing}"
+    );
+    let told = page(calls).await;
+    assert_eq!(told.matches("seventy points.").count(), 2, "{told}");
+    assert!(told.contains(&format!("href=\"/sessions/{id}\"")), "{told}");
     world.api.score(id).await.expect(404);
     world.end().await;
 }
