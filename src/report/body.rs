@@ -384,6 +384,23 @@ pub(super) fn has_missed(item: &Item) -> bool {
     item.outcome == Outcome::Incomplete && item.passed == Some(false)
 }
 
+/// The total of an item that [`has_missed`], if its judge said the best: no gate holds that wouldn't hold then. None where that isn't known.
+pub(super) fn best_total(item: &Item) -> Option<f64> {
+    if !has_missed(item) || unmeasured(item) {
+        return None;
+    }
+    match item.kind {
+        Kind::Query | Kind::Qas => item.result.as_ref()?.get("best_total")?.as_f64(),
+        Kind::SqlMetrics => {
+            let computed = SQL_METRICS.get(1..).unwrap_or_default();
+            let known = computed.iter().filter_map(|part| part.score(item));
+            let (sum, n) = known.fold((1.0, 1.0), |(sum, n), score| (sum + score, n + 1.0));
+            Some(sum / n)
+        }
+        Kind::Session => None,
+    }
+}
+
 /// Why what was generated could not be executed.
 pub(super) fn execution_error(item: &Item) -> Option<&str> {
     let field = match item.kind {

@@ -77,6 +77,11 @@ pub fn has_missed(item: &Item) -> bool {
     body::has_missed(item)
 }
 
+/// The total of such an item if its judge said the best.
+pub fn best_total(item: &Item) -> Option<f64> {
+    body::best_total(item)
+}
+
 /// Who judged an item: the judge's entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
 pub fn judge(item: &Item) -> Option<String> {
     body::judge(item)

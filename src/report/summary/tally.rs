@@ -32,6 +32,9 @@ pub struct Share {
     pub unmeasured: u64,
     /// Those of the incomplete that miss whatever their judge would say: in no rate and no mean here, and misses for the gates.
     pub missed_incomplete: u64,
+    /// Of how many of those it is known what they could come to at best, and the sum of that.
+    #[serde(skip)]
+    pub at_best: (u64, f64),
     /// The mean of their totals, 0-1; null where none has one.
     pub mean: Option<f64>,
     /// `passed / (passed + missed)`; null where neither is known.
@@ -166,6 +169,7 @@ pub(super) struct Tally {
     n: u64,
     incomplete: u64,
     missed_incomplete: u64,
+    at_best: Mean,
     unmeasured_incomplete: u64,
     failed: u64,
     scores: Apart<Scores>,
@@ -178,6 +182,7 @@ impl Tally {
             Outcome::Incomplete => {
                 self.incomplete += 1;
                 self.missed_incomplete += u64::from(body::has_missed(item));
+                self.at_best.add(body::best_total(item));
                 self.unmeasured_incomplete += u64::from(body::unmeasured(item));
             }
             Outcome::Failed => self.failed += 1,
@@ -212,6 +217,7 @@ impl Tally {
         let share = self.share_of(computed.and(*chosen));
         Share {
             missed_incomplete: self.missed_incomplete,
+            at_best: (self.at_best.n, self.at_best.sum),
             unmeasured: share.unmeasured + self.unmeasured_incomplete,
             ..share
         }
@@ -240,6 +246,7 @@ impl Tally {
             missed: scores.missed,
             unmeasured: scores.unmeasured,
             missed_incomplete: 0,
+            at_best: (0, 0.0),
             mean: scores.total.value(),
             pass_rate: ratio(scores.passed, scores.passed + scores.missed),
             simulated: simulated.scored,

@@ -212,6 +212,7 @@ impl Request for QueryCase {
         let score = QueryScore {
             total_score: total,
             is_successful: passed.unwrap_or(false),
+            best_total: total.is_none().then(|| Self::total(computed, BEST)),
             can_pass: total.is_none().then_some(passed.is_none()),
             threshold: self.threshold,
             status: match total {

@@ -20,6 +20,9 @@ pub struct QueryScore {
     pub total_score: Option<f64>,
     /// Whether the query executed and the total reaches the threshold.
     pub is_successful: bool,
+    /// Only while the judge's part is missing: the total with the best grade, 0-1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_total: Option<f64>,
     /// Only while the judge's part is missing: whether the best grade would make it pass. False is a miss, whatever the judge would say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_pass: Option<bool>,

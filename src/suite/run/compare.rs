@@ -10,7 +10,7 @@ pub use judged::Judged;
 
 use super::folder::Bench;
 use crate::job::Kind;
-use crate::report::shown::{has_missed, measured, parts, unmeasured};
+use crate::report::shown::{best_total, has_missed, measured, parts, unmeasured};
 use crate::report::{Item, Outcome, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
@@ -57,6 +57,10 @@ pub struct Comparison {
     pub simulated_b: u64,
     /// Items that have a whole total in A and miss in B without one, such as SQL that can't be read any more, so that no mean tells of them.
     pub unmeasured_misses: u64,
+    /// How many items have a whole total in A and miss in B whatever their judge would say, and the difference with them, if it said the
+    /// best of them.
+    #[serde(skip)]
+    pub at_best: Option<(u64, f64)>,
     /// What each run was judged by.
     pub judged: Judged,
     /// The kinds of A's items.
@@ -107,6 +111,8 @@ struct Brief {
     unmeasured: bool,
     /// None also of what is unmeasured.
     total: Option<f64>,
+    /// What it could come to at best, where it misses whatever its judge would say.
+    best: Option<f64>,
     /// Known also of what misses whatever its judge would say.
     passed: Option<bool>,
     place: u64,
@@ -126,6 +132,7 @@ impl Brief {
             scored,
             unmeasured: unmeasured(item),
             total: measured(item),
+            best: best_total(item),
             passed: item.passed.filter(|_| scored || has_missed(item)),
             place: item.item_no,
             parts: parts(item)
@@ -151,6 +158,7 @@ impl Comparison {
             Ok(())
         })?;
         let mut pairs: Vec<(f64, f64)> = Vec::new();
+        let mut at_best: Vec<f64> = Vec::new();
         b.each(&mut |item| {
             comparison.simulated_b += u64::from(item.simulated);
             Judged::note(&mut comparison.judged.judges_b, item);
@@ -158,7 +166,11 @@ impl Comparison {
             let id = name(item);
             match before.remove(&id) {
                 None => comparison.new.push(id),
-                Some(before) => pairs.extend(comparison.add(id, &before, &Brief::of(item))),
+                Some(before) => {
+                    let after = Brief::of(item);
+                    at_best.extend(after.best.zip(before.total).map(|(best, was)| best - was));
+                    pairs.extend(comparison.add(id, &before, &after));
+                }
             }
             Ok(())
         })?;
@@ -169,6 +181,15 @@ impl Comparison {
         gone.sort();
         comparison.gone = gone.into_iter().map(|(_, id)| id).collect();
         comparison.measure(&pairs);
+        if !at_best.is_empty() {
+            let sum: f64 = pairs
+                .iter()
+                .map(|(a, b)| b - a)
+                .chain(at_best.iter().copied())
+                .sum();
+            let n = pairs.len() + at_best.len();
+            comparison.at_best = Some((at_best.len() as u64, sum / n as f64));
+        }
         Ok(comparison)
     }
 
@@ -204,6 +225,7 @@ impl Comparison {
             simulated_a: 0,
             simulated_b: 0,
             unmeasured_misses: 0,
+            at_best: None,
             judged: Judged::default(),
             kinds_a: BTreeSet::new(),
             kinds_b: BTreeSet::new(),

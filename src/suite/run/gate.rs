@@ -158,6 +158,24 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             (Some(_), Some(_)) => {}
         }
     }
+    if let Some(asked) = gates.min_mean {
+        let (n, best) = figures.all.at_best;
+        let mean = over_all(figures, |share| (share.mean, share.measured));
+        let with_best = over_all(figures, |share| {
+            (at_best(share), share.measured + share.at_best.0)
+        });
+        // Where the mean falls short without them, that is said already.
+        if let (Some(mean), Some(with_best)) = (mean, with_best)
+            && mean >= asked - SLACK
+            && with_best < asked - SLACK
+        {
+            missed.push(format!(
+                "the mean is {with_best:.3}, below --min-mean {asked}, with {n} of {} items without their judge's part at their best ({:.3}): these miss whatever it would say",
+                figures.all.incomplete,
+                best / n as f64
+            ));
+        }
+    }
     // A validator that lets unsafe SQL through is never good enough.
     if let Some(safety) = figures
         .safety
@@ -169,6 +187,13 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             safety.false_negatives.join(", ")
         ));
     }
+}
+
+/// The mean with those that miss whatever their judge would say, as if it said the best.
+fn at_best(share: &Share) -> Option<f64> {
+    let (n, best) = share.at_best;
+    let all = share.measured + n;
+    (all > 0).then(|| (share.mean.unwrap_or(0.0) * share.measured as f64 + best) / all as f64)
 }
 
 /// A figure over real and simulated scores together, each share with its weight: reports keep them apart, and a gate that lets
@@ -211,7 +236,13 @@ fn regression(
             "the mean fell by {:.3} against the baseline, more than --max-regression {most} ({} items)",
             -difference, against.compared
         )),
-        Some(_) => {}
+        Some(_) => match against.at_best {
+            Some((n, difference)) if difference < -most - SLACK => missed.push(format!(
+                "the mean fell by {:.3} against the baseline at least, with {n} items that miss whatever their judge would say, more than --max-regression {most}",
+                -difference
+            )),
+            Some(_) | None => {}
+        },
     }
 }
 

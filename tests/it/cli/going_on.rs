@@ -178,6 +178,9 @@ async fn what_no_judge_could_mend_misses_though_errors_are_allowed() {
                 ("open", &["--min-pass-rate", "1"], 0),
                 ("miss", &["--min-pass-rate", "1"], 1),
                 ("miss", &["--min-pass-rate", "0.5"], 0),
+                ("open", &["--min-mean", "1"], 0),
+                ("miss", &["--min-mean", "1"], 1),
+                ("miss", &["--min-mean", "0.6"], 0),
             ] {
                 let suite = format!("{what}.{kind}.jsonl");
                 let base = ["evaluate", &suite, "--max-errors", "1", "--json"];

@@ -148,9 +148,15 @@ fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
         (ids(&found.pass_to_fail), found.unmeasured_misses),
         (vec!["y"], 0)
     );
-    assert_eq!(decide(&found), crate::report::Decision::Incomplete);
-    let allowed = crate::suite::run::gate::decide_comparison(&found, Some(0.01), 1);
-    assert_eq!(allowed.decision, crate::report::Decision::Passed);
+    // 1.0 -> (1 + 0.5) / 2 at best, over both items.
+    assert_eq!(found.at_best, Some((1, -0.125)));
+    for (most, expected) in [
+        (0.01, crate::report::Decision::Failed),
+        (0.13, crate::report::Decision::Passed),
+    ] {
+        let allowed = crate::suite::run::gate::decide_comparison(&found, Some(most), 1);
+        assert_eq!(allowed.decision, expected, "{allowed:?}");
+    }
     // Also where it missed before, and where nothing else is left.
     let missed = [of("y", Some(0.5), right())];
     let unread = [of("y", None, serde_json::json!({"score": 0.0}))];

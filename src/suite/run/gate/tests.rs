@@ -195,6 +195,22 @@ fn what_misses_whatever_its_judge_would_say_passes_no_gate_as_an_error() {
     let unjudged = [items[0].clone(), unjudged];
     assert_eq!(decision(&unjudged, &mean).0, Decision::Passed);
     assert_eq!(decision(&unjudged, &rate(0.6)).0, Decision::Failed);
+    // Though a gate on the mean must hold with the best that it could come to: (1 + (1 + 0.5) / 2) / 2.
+    let at_best = |min_mean| {
+        allow(Gates {
+            min_mean: Some(min_mean),
+            ..Gates::default()
+        })
+    };
+    assert_eq!(decision(&unjudged, &at_best(0.87)).0, Decision::Passed);
+    let (failed, why) = decision(&unjudged, &at_best(0.88));
+    assert_eq!(
+        (failed, why.as_str()),
+        (
+            Decision::Failed,
+            "the mean is 0.875, below --min-mean 0.88, with 1 of 1 items without their judge's part at their best (0.750): these miss whatever it would say"
+        )
+    );
     // Without leave it is an error first.
     assert_eq!(decision(&items, &Gates::default()).0, Decision::Incomplete);
 }
