@@ -141,6 +141,8 @@ pub(super) enum Trouble {
     Silent,
     /// It isn't set up, and something is to be scored by it.
     Unset,
+    /// It refuses the key, the model or the address, or its quota is used up.
+    Refused,
     /// It asks for patience, and goes on by itself.
     Slow,
     /// A spending cap is reached.
@@ -202,6 +204,7 @@ impl Judge {
         match self.reason() {
             Some("paused") => Some(Trouble::Paused),
             Some("budget") => Some(Trouble::Capped),
+            Some("misconfigured" | "exhausted") => Some(Trouble::Refused),
             Some("throttled" | "paced") => Some(Trouble::Slow),
             Some(_) => Some(Trouble::Silent),
             None if self.stopped().is_some() => Some(Trouble::Unset),

@@ -90,6 +90,10 @@ fn troubled(judges: &[Judge]) -> Vec<Troubled> {
                 "waiting",
             ),
             Trouble::Unset => ("Its jobs wait until it is set up:", "failed"),
+            Trouble::Refused => (
+                "Its jobs wait until its key, model, address or quota is put right and somebody resumes it, in",
+                "failed",
+            ),
             Trouble::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
         };
         Some(Troubled {
@@ -134,6 +138,8 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
             (Trouble::Silent, n) => format!("{n} judges don't answer"),
             (Trouble::Unset, 1) => "a judge isn't set up".to_owned(),
             (Trouble::Unset, n) => format!("{n} judges aren't set up"),
+            (Trouble::Refused, 1) => "a judge refuses to be asked".to_owned(),
+            (Trouble::Refused, n) => format!("{n} judges refuse to be asked"),
             (Trouble::Slow, 1) => "a judge asks for patience".to_owned(),
             (Trouble::Slow, n) => format!("{n} judges ask for patience"),
             (Trouble::Capped, 1) => "a judge has reached its cap".to_owned(),
@@ -288,7 +294,7 @@ mod tests {
         let text = page(&strip(1, 0), &judges);
         assert!(
             text.contains(
-                "System: ok, a judge doesn&#39;t answer, a judge asks for patience, a judge has reached its cap, 2 judges are paused<"
+                "System: ok, a judge refuses to be asked, a judge asks for patience, a judge has reached its cap, 2 judges are paused<"
             ),
             "{text}"
         );

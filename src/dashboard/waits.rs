@@ -48,12 +48,12 @@ impl Wait {
     pub(super) fn remedy(&self) -> Option<&'static str> {
         match (self.reason.as_str(), self.target.as_deref()) {
             ("paused", Some("batch")) => Some("Resume its batch on the batch's page."),
-            ("paused", _) => Some("It waits until somebody resumes that, in the queue's page."),
+            ("paused", _) => Some("It waits until somebody resumes that, on the queue's page."),
             ("misconfigured", _) => Some(
-                "Correct the judge's key, model or address, restart the workers, then resume the judge in the queue's page.",
+                "Correct the judge's key, model or address, restart the workers, then resume the judge on the queue's page.",
             ),
             ("exhausted", _) if self.until.is_none() => Some(
-                "Top up the provider's quota or spend limit, then resume the judge in the queue's page.",
+                "Top up the provider's quota or spend limit, then resume the judge on the queue's page.",
             ),
             ("budget", Some("batch")) => Some(
                 "The batch's page says what was spent: a larger budget there, or none, lets it go on.",

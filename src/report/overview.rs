@@ -75,7 +75,8 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     if figures.judge_errors > 0 {
         let known = match figures.all.missed_incomplete {
             0 => String::new(),
-            known => format!(" {known} of them would miss whatever it said."),
+            1 if figures.judge_errors == 1 => " It would miss whatever the judge said.".to_owned(),
+            known => format!(" {known} of them would miss whatever the judge said."),
         };
         notes.push(format!(
             "{} no whole score because the judge failed: {} apart from the misses.{known}",

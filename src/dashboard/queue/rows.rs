@@ -260,6 +260,8 @@ impl JudgeRow {
                 .gates
                 .iter()
                 .find_map(|gate| gate.last_error.clone())
+                // Told already, as what stopped it.
+                .filter(|said| !detail.contains(said.as_str()))
                 .unwrap_or_default(),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
             pace: pace(judge.gates.iter().filter_map(|gate| gate.pace.as_ref())),

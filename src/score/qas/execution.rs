@@ -23,7 +23,10 @@ const ROWS: f64 = 0.4;
 /// What the answer is worth, unless a judge has to say.
 pub(super) fn execution(case: &QasCase) -> Part {
     if case.success == Some(false) {
-        return Part::Known(0.0, "the run failed (success is false)".to_owned());
+        return Part::Known(
+            0.0,
+            "the run failed (success is false, or an error without success)".to_owned(),
+        );
     }
     let Some(expected) = &case.expected else {
         let why = "no_ground_truth: there are no expected results; the weight goes to the other components";

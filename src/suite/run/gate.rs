@@ -238,8 +238,10 @@ fn regression(
         )),
         Some(_) => match against.at_best {
             Some((n, difference)) if difference < -most - SLACK => missed.push(format!(
-                "the mean fell by {:.3} against the baseline at least, with {n} items that miss whatever their judge would say, more than --max-regression {most}",
-                -difference
+                "the mean fell by {:.3} against the baseline at least, more than --max-regression {most}: {n} of its items {} whatever {} judge would say",
+                -difference,
+                if n == 1 { "misses" } else { "miss" },
+                if n == 1 { "its" } else { "their" },
             )),
             Some(_) | None => {}
         },
