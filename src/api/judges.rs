@@ -372,7 +372,8 @@ pub(super) async fn resume(
     Ok(Json(Resumed { released }))
 }
 
-/// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on.
+/// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on. Workers hear of it within a second:
+/// until then they may still take a job.
 #[utoipa::path(
     post, path = "/api/v1/judges/{name}/pause", tag = "brakes",
     params(("name" = String, Path, description = "The judge")),

@@ -90,7 +90,7 @@ async fn queue_status(
     }))
 }
 
-/// Pauses the queue: no job starts until it is resumed.
+/// Pauses the queue: no job starts until it is resumed. Workers hear of it within a second: until then they may still take one.
 #[utoipa::path(
     post, path = "/api/v1/queue/pause", tag = "brakes",
     request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the database moves"})),

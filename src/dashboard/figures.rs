@@ -155,7 +155,11 @@ impl Trend {
             &labels,
             &of,
             100.0,
-            |n| format!("{n:.0}"),
+            // Ticks of the axis are whole; the table is as exact as the words.
+            |n| match n.fract() == 0.0 {
+                true => format!("{n:.0}"),
+                false => format!("{n:.1}"),
+            },
         ))
     }
 }
