@@ -49,7 +49,7 @@ pub(super) struct VerdictView {
     /// `passed` of `passed` + `failed`, 0-1; null where there are neither.
     pub(super) pass_rate: Option<f64>,
     /// The mean of the cases' totals, 0-1; null where there is none. SQL that can't be read has the total of what could be computed without
-    /// reading it, if anything could: `GET /api/v1/batches/{id}/report` tells how many such there are (`unmeasured`).
+    /// reading it, if anything could: `GET /api/v1/batches/{batch_id}/report.json` tells how many such there are (`unmeasured`).
     pub(super) mean: Option<f64>,
     /// The share of cases that passed or didn't, or have a whole total, 0-1.
     pub(super) coverage: f64,
