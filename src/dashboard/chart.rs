@@ -31,6 +31,8 @@ pub(super) struct Bar {
     pub(super) label: String,
     /// Its height.
     pub(super) value: f64,
+    /// Its height in words.
+    pub(super) told: String,
     /// `bar`, or `rating-…`.
     pub(super) class: String,
 }
@@ -44,7 +46,7 @@ pub(super) struct Line {
     pub(super) points: Vec<(usize, f64)>,
 }
 
-/// Bars side by side.
+/// Bars side by side; `words` are the axis'.
 pub(super) fn bars(
     title: &str,
     says: String,
@@ -52,7 +54,7 @@ pub(super) fn bars(
     bars: &[Bar],
     words: impl Fn(f64) -> String,
 ) -> Chart {
-    let top = nice(bars.iter().map(|bar| bar.value).fold(0.0, f64::max));
+    let top = top_of(bars);
     let mut svg = frame(top, &words);
     let step = (WIDTH - LEFT) / count(bars.len().max(1));
     for (at, bar) in (0_u32..).zip(bars) {
@@ -76,7 +78,7 @@ pub(super) fn bars(
         heads: vec![label, value],
         rows: bars
             .iter()
-            .map(|bar| vec![bar.label.clone(), words(bar.value)])
+            .map(|bar| vec![bar.label.clone(), bar.told.clone()])
             .collect(),
     }
 }
@@ -267,6 +269,17 @@ fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item =
     }
 }
 
+/// Where the axis of bars ends. Where all are counts, its middle is one too.
+fn top_of(bars: &[Bar]) -> f64 {
+    let top = nice(bars.iter().map(|bar| bar.value).fold(0.0, f64::max));
+    let are_counts = bars.iter().all(|bar| bar.value.fract() == 0.0);
+    if are_counts && top % 2.0 == 1.0 {
+        top + 1.0
+    } else {
+        top
+    }
+}
+
 /// A round number at or above.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
@@ -306,10 +319,29 @@ mod tests {
     }
 
     #[test]
+    fn no_count_is_a_half() {
+        let top = |values: &[f64]| {
+            let bar = |value: &f64| Bar {
+                label: String::new(),
+                value: *value,
+                told: String::new(),
+                class: String::new(),
+            };
+            top_of(&values.iter().map(bar).collect::<Vec<_>>())
+        };
+        for (most, end) in [(0.0, 2.0), (1.0, 2.0), (5.0, 6.0), (4.0, 4.0), (50.0, 50.0)] {
+            assert_eq!(top(&[0.0, most]), end, "{most}");
+        }
+        // What it costs has halves.
+        assert_eq!(top(&[0.5, 5.0]), 5.0);
+    }
+
+    #[test]
     fn a_chart_has_a_title_a_sentence_a_table_and_no_style() {
         let bar = |label: &str, value| Bar {
             label: label.to_owned(),
             value,
+            told: format!("{value:.0} of them"),
             class: "bar".to_owned(),
         };
         let chart = bars(
@@ -324,7 +356,7 @@ mod tests {
             "role=\"img\"",
             "Half are good.",
             "Show as table",
-            "<td>12</td>",
+            "<td>12 of them</td>",
             "scope=\"col\"",
         ] {
             assert!(page.contains(part), "{part}: {page}");

@@ -11,6 +11,8 @@ pub(super) const ENOUGH: i64 = 20;
 
 /// Asks for buckets of five points: each lies within one rating, whose colour it has.
 pub(super) const BY_RATING: (&str, &str) = ("points", "5");
+/// How a day is written.
+const DAY: &str = "%-d %b";
 /// How many versions of the criteria have a line: as many as can be told apart.
 const LINES: usize = 4;
 
@@ -19,8 +21,6 @@ const LINES: usize = 4;
 pub(super) struct Distribution {
     pub(super) scores: i64,
     pub(super) simulated: bool,
-    /// The criteria that all are of; `None`: any.
-    pub(super) criteria_hash: Option<String>,
     pub(super) mean: Option<f64>,
     pub(super) median: Option<f64>,
     pub(super) histogram: Vec<Bucket>,
@@ -54,6 +54,7 @@ pub(super) struct Trend {
 struct Point {
     period: NaiveDate,
     criteria_hash: String,
+    is_current: bool,
     scores: i64,
     mean: Option<f64>,
 }
@@ -86,6 +87,7 @@ impl Distribution {
         let of = |bucket: &Bucket| Bar {
             label: format!("{}-{}", bucket.from, bucket.to),
             value: float(bucket.scores),
+            told: words::grouped(bucket.scores),
             class: format!("rating-{}", words::rating(bucket.from).1),
         };
         let all: Vec<Bar> = self.histogram.iter().map(of).collect();
@@ -114,41 +116,43 @@ impl Distribution {
 impl Trend {
     /// A line of means for each version of the criteria, over every period from the first to the last, also those without a
     /// score.
-    pub(super) fn chart(&self, current: Option<&str>) -> Option<Chart> {
+    pub(super) fn chart(&self) -> Option<Chart> {
         if self.scores < ENOUGH {
             return None;
         }
-        let periods = periods(&self.items);
-        let mut of: Vec<(&str, Line)> = Vec::new();
+        let (periods, form) = periods(&self.items);
+        let mut of: Vec<(&Point, Line)> = Vec::new();
         for point in &self.items {
             let at = periods.iter().position(|day| *day == point.period);
             let (Some(mean), Some(at)) = (point.mean, at) else {
                 continue;
             };
             let hash = point.criteria_hash.as_str();
-            match of.iter_mut().find(|(of, _)| *of == hash) {
+            match of.iter_mut().find(|(of, _)| of.criteria_hash == hash) {
                 Some((_, line)) => line.points.push((at, mean)),
                 None => {
-                    let mark = if current == Some(hash) {
-                        ", current"
-                    } else {
-                        ""
-                    };
+                    let mark = if point.is_current { ", current" } else { "" };
                     let line = Line {
                         name: format!("{}{mark}", words::short(hash)),
                         points: vec![(at, mean)],
                     };
-                    of.push((hash, line));
+                    of.push((point, line));
                 }
             }
         }
         let versions = of.len();
-        // Those with the newest scores.
-        of.sort_by_key(|(_, line)| std::cmp::Reverse(line.points.last().map(|(at, _)| *at)));
+        // The current one, then those of the newest sessions.
+        of.sort_by_key(|(point, line)| {
+            let newest = line.points.last().map(|(at, _)| *at);
+            (!point.is_current, std::cmp::Reverse(newest))
+        });
         of.truncate(LINES);
-        let says = self.says(of.first().map(|(hash, _)| *hash), versions);
+        let says = self.says(of.first().map(|(point, _)| *point), versions);
         let of: Vec<Line> = of.into_iter().map(|(_, line)| line).collect();
-        let labels: Vec<String> = periods.iter().map(|day| short_day(*day)).collect();
+        let labels: Vec<String> = periods
+            .iter()
+            .map(|day| day.format(form).to_string())
+            .collect();
         Some(lines(
             "Mean total over time",
             says,
@@ -166,14 +170,14 @@ impl Trend {
 
 impl Trend {
     /// What the lines show, of one version of the criteria: means of several aren't compared.
-    fn says(&self, newest: Option<&str>, versions: usize) -> String {
-        let Some(newest) = newest else {
+    fn says(&self, told_of: Option<&Point>, versions: usize) -> String {
+        let Some(told_of) = told_of else {
             return String::new();
         };
         let mut of = self
             .items
             .iter()
-            .filter(|point| point.criteria_hash == newest);
+            .filter(|point| point.criteria_hash == told_of.criteria_hash);
         let first = of.next();
         let last = of.next_back().or(first);
         let told = |point: Option<&Point>| {
@@ -183,39 +187,62 @@ impl Trend {
         };
         let others = match versions {
             0 | 1 => String::new(),
-            n if n > LINES => format!(" Of {n} versions the {LINES} scored with last are drawn."),
+            n if n > LINES => match told_of.is_current {
+                true => format!(
+                    " Of {n} versions {LINES} are drawn: the current one and those of the newest sessions."
+                ),
+                false => {
+                    format!(" Of {n} versions {LINES} are drawn: those of the newest sessions.")
+                }
+            },
             n => format!(" {n} versions are drawn."),
         };
         format!(
-            "Mean total under criteria {}: {} at first, {} at last.{others}",
-            words::short(newest),
+            "Mean total under {} {}: {} at first, {} at last.{others}",
+            if told_of.is_current {
+                "the current criteria"
+            } else {
+                "criteria"
+            },
+            words::short(&told_of.criteria_hash),
             told(first),
             told(last)
         )
     }
 }
 
-/// Every period from the first to the last: days, or months where all are first days of one.
-fn periods(items: &[Point]) -> Vec<NaiveDate> {
+/// Every period from the first to the last, and how one is written: days, or months where all are first days of one.
+fn periods(items: &[Point]) -> (Vec<NaiveDate>, &'static str) {
     let (Some(first), Some(last)) = (
         items.iter().map(|point| point.period).min(),
         items.iter().map(|point| point.period).max(),
     ) else {
-        return Vec::new();
+        return (Vec::new(), DAY);
     };
     let monthly = first != last && items.iter().all(|point| point.period.day() == 1);
+    if !monthly {
+        return (each_day([first, last]), DAY);
+    }
     let next = |day: &NaiveDate| {
-        let next = match monthly {
-            true => day.checked_add_months(Months::new(1)),
-            false => day.succ_opt(),
-        };
+        let next = day.checked_add_months(Months::new(1));
         next.filter(|day| *day <= last)
     };
-    std::iter::successors(Some(first), next).collect()
+    let months = std::iter::successors(Some(first), next).collect();
+    (months, "%b %Y")
 }
 
-fn short_day(day: NaiveDate) -> String {
-    day.format("%-d %b").to_string()
+/// Every day from the first of these to the last.
+pub(super) fn each_day(days: impl IntoIterator<Item = NaiveDate>) -> Vec<NaiveDate> {
+    let days: Vec<NaiveDate> = days.into_iter().collect();
+    match (days.iter().min(), days.iter().max()) {
+        (Some(first), Some(last)) => first.iter_days().take_while(|day| day <= last).collect(),
+        (None, _) | (_, None) => Vec::new(),
+    }
+}
+
+/// `2 Nov`.
+pub(super) fn short_day(day: NaiveDate) -> String {
+    day.format(DAY).to_string()
 }
 
 /// A share as a percentage.
@@ -271,7 +298,7 @@ mod tests {
         let items: Vec<_> = items
             .iter()
             .map(|(period, hash, mean)| {
-                json!({"period": period, "criteria_hash": hash, "scores": 10, "mean": mean})
+                json!({"period": period, "criteria_hash": hash, "is_current": hash.starts_with('c'), "scores": 10, "mean": mean})
             })
             .collect();
         serde_json::from_value(json!({"scores": 40, "items": items})).unwrap()
@@ -280,43 +307,56 @@ mod tests {
     #[test]
     fn days_without_scores_keep_their_place_and_months_are_months() {
         let days = trend(&[("2026-11-10", "a", 1.0), ("2026-11-13", "a", 2.0)]);
-        let found: Vec<String> = periods(&days.items)
-            .iter()
-            .map(|day| short_day(*day))
-            .collect();
+        let labels = |of: &Trend| -> Vec<String> {
+            let (periods, form) = periods(&of.items);
+            periods
+                .iter()
+                .map(|day| day.format(form).to_string())
+                .collect()
+        };
+        let found = labels(&days);
         assert_eq!(found, ["10 Nov", "11 Nov", "12 Nov", "13 Nov"]);
         let months = trend(&[("2026-01-01", "a", 1.0), ("2026-04-01", "a", 2.0)]);
-        assert_eq!(periods(&months.items).len(), 4);
-        assert!(periods(&[]).is_empty());
+        assert_eq!(
+            labels(&months),
+            ["Jan 2026", "Feb 2026", "Mar 2026", "Apr 2026"]
+        );
+        assert!(labels(&trend(&[])).is_empty());
     }
 
     #[test]
-    fn one_version_is_compared_with_itself_and_the_current_one_is_marked() {
-        let found = trend(&[
+    fn one_version_is_compared_with_itself_and_the_current_one_is_told_of() {
+        let page = |of: &[(&str, &str, f64)]| {
+            let chart = trend(of).chart().unwrap();
+            askama::Template::render(&chart).unwrap()
+        };
+        let page_of_two = page(&[
             ("2026-11-10", "aaaaaaaaaa", 60.0),
             ("2026-11-11", "bbbbbbbbbb", 30.0),
             ("2026-11-12", "bbbbbbbbbb", 50.0),
         ]);
-        let chart = found.chart(Some("bbbbbbbbbb")).unwrap();
-        let page = askama::Template::render(&chart).unwrap();
-        assert!(
-            page.contains(
-                "30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn."
-            ),
-            "{page}"
-        );
-        assert!(page.contains(", current"), "{page}");
-        let many: Vec<(String, f64)> = (0..6).map(|n| (format!("{n}").repeat(10), 50.0)).collect();
-        let many: Vec<_> = many
+        let says = "Mean total under criteria bbbbbbbb: 30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn.";
+        assert!(page_of_two.contains(says), "{page_of_two}");
+        assert!(!page_of_two.contains("current"), "{page_of_two}");
+        // The current version, though others have newer sessions.
+        let many: Vec<String> = (0..6).map(|n| format!("{n}").repeat(10)).collect();
+        let mut many: Vec<_> = many
             .iter()
-            .map(|(hash, mean)| ("2026-11-10", hash.as_str(), *mean))
+            .map(|hash| ("2026-11-12", hash.as_str(), 50.0))
             .collect();
-        let chart = trend(&many).chart(None).unwrap();
-        let page = askama::Template::render(&chart).unwrap();
-        assert!(
-            page.contains("Of 6 versions the 4 scored with last are drawn."),
-            "{page}"
-        );
-        assert!(page.contains("of-3") && !page.contains("of-4"), "{page}");
+        let page_of_many = page(&many);
+        let says = "Of 6 versions 4 are drawn: those of the newest sessions.";
+        assert!(page_of_many.contains(says), "{page_of_many}");
+        many.insert(0, ("2026-11-10", "cccccccccc", 40.0));
+        let page_of_many = page(&many);
+        for part in [
+            "Mean total under the current criteria cccccccc: 40.0 (10 scores) at first",
+            "Of 7 versions 4 are drawn: the current one and those of the newest sessions.",
+            ">cccccccc, current</text>",
+            "of-3",
+        ] {
+            assert!(page_of_many.contains(part), "{part}: {page_of_many}");
+        }
+        assert!(!page_of_many.contains("of-4"), "{page_of_many}");
     }
 }

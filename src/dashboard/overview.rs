@@ -96,7 +96,7 @@ async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap
     if outdated > 0 && ever.simulated == distribution.simulated {
         troubles.push(Trouble {
             text: format!(
-                "{} of other criteria than the current ones: means and charts here leave {} out.",
+                "{} of other criteria than the current ones: the mean and the spread of scores here leave {} out.",
                 words::counted(outdated, "score"),
                 if outdated == 1 { "it" } else { "them" }
             ),
@@ -114,7 +114,7 @@ async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap
             .map_or_else(|| "–".to_owned(), |mean| format!("{mean:.1}")),
         scores: distribution.scores,
         distribution: distribution.chart(),
-        trend: trend.chart(distribution.criteria_hash.as_deref()),
+        trend: trend.chart(),
         batches: batches
             .items
             .into_iter()

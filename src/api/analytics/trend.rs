@@ -33,6 +33,8 @@ pub(in crate::api) struct TrendItem {
     pub(in crate::api) period: NaiveDate,
     /// The criteria.
     pub(in crate::api) criteria_hash: String,
+    /// Whether these are the criteria that sessions are scored with now.
+    pub(in crate::api) is_current: bool,
     /// How many scores.
     pub(in crate::api) scores: u64,
     /// Their mean.
@@ -112,8 +114,11 @@ async fn trend(State(state): State<ApiState>, mut params: Params) -> Result<Json
                 .add(count.total, count.scores);
         }
     }
+    let current = state.enqueue.current_criteria();
+    let current = current.hash.0.as_str();
     let item = |((period, criteria_hash), histogram): ((NaiveDate, &str), Histogram)| TrendItem {
         period,
+        is_current: criteria_hash == current,
         criteria_hash: criteria_hash.to_owned(),
         scores: histogram.scores(),
         mean: histogram.mean(),

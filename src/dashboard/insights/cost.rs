@@ -1,8 +1,10 @@
 //! What judges and suites cost. What has no price is unknown, and never 0.
 
+use chrono::NaiveDate;
 use serde::Deserialize;
 
 use super::super::chart::{Bar, Chart, bars};
+use super::super::figures::{each_day, short_day};
 use super::super::words;
 
 /// The bill, day by day.
@@ -15,8 +17,9 @@ pub(super) struct Costs {
 /// A day of it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Cost {
-    day: Option<String>,
+    day: Option<NaiveDate>,
     cost_usd: Option<f64>,
+    unpriced_calls: i64,
 }
 
 /// What calls came to.
@@ -77,16 +80,23 @@ impl SuiteCost {
     }
 }
 
-/// What was spent, a bar a day; nothing where nothing is priced.
+/// What was spent, a bar for every day from the first with a call to the last; nothing where nothing is priced.
 pub(super) fn chart(costs: &Costs) -> Option<Chart> {
-    let day = |cost: &Cost| {
-        Some(Bar {
-            label: cost.day.as_deref()?.get(5..)?.to_owned(),
-            value: cost.cost_usd?,
+    let usd = |cost: f64| words::usd(Some(cost)).replace(" USD", "");
+    let bar = |day: NaiveDate| {
+        let told = costs.items.iter().find(|cost| cost.day == Some(day));
+        Bar {
+            label: short_day(day),
+            value: told.and_then(|cost| cost.cost_usd).unwrap_or_default(),
+            told: told.map_or_else(
+                || "no call".to_owned(),
+                |cost| words::usd_at_least(cost.cost_usd, cost.unpriced_calls).replace(" USD", ""),
+            ),
             class: String::new(),
-        })
+        }
     };
-    let days: Vec<Bar> = costs.items.iter().filter_map(day).collect();
+    let days = each_day(costs.items.iter().filter_map(|cost| cost.day));
+    let days: Vec<Bar> = days.into_iter().map(bar).collect();
     if days.iter().all(|day| day.value <= 0.0) {
         return None;
     }
@@ -95,7 +105,6 @@ pub(super) fn chart(costs: &Costs) -> Option<Chart> {
         "{} in all, by day.",
         words::usd_at_least(total.cost_usd, total.unpriced_calls)
     );
-    let usd = |cost: f64| words::usd(Some(cost)).replace(" USD", "");
     Some(bars(
         "What judges cost, USD",
         says,
@@ -129,5 +138,38 @@ mod tests {
             cost(Some(1.5), 1),
             format!("more than {}", words::usd(Some(1.5)))
         );
+    }
+
+    #[test]
+    fn days_without_calls_keep_their_place_and_those_without_a_price_are_not_free() {
+        let item = |day, cost_usd: Option<f64>, unpriced_calls| serde_json::json!({"day": day, "cost_usd": cost_usd, "unpriced_calls": unpriced_calls});
+        let total = serde_json::json!({"calls": 9, "failed_calls": 0, "cost_usd": 2.0, "unpriced_calls": 3});
+        let items = [
+            item("2026-11-02", Some(0.5), 0),
+            item("2026-11-04", None, 2),
+            item("2026-11-05", Some(1.5), 1),
+        ];
+        let costs = serde_json::json!({"items": items, "total": total});
+        let costs: Costs = serde_json::from_value(costs).unwrap();
+        let page = askama::Template::render(&chart(&costs).unwrap()).unwrap();
+        let cells: Vec<&str> = page
+            .split("<td>")
+            .skip(1)
+            .filter_map(|rest| rest.split("</td>").next())
+            .collect();
+        assert_eq!(
+            cells,
+            [
+                "2 Nov",
+                "0.5000",
+                "3 Nov",
+                "no call",
+                "4 Nov",
+                "no price known",
+                "5 Nov",
+                "more than 1.50"
+            ]
+        );
+        assert_eq!(page.matches("<rect").count(), 4, "{page}");
     }
 }

@@ -57,6 +57,21 @@ impl Choice {
         }
     }
 
+    /// The list of the sessions that a bar counts.
+    fn sessions_missing(&self, tool: &str, from: &str) -> String {
+        let criteria = match self.criteria() {
+            "any" => "",
+            named => named,
+        };
+        let day = from.get(..10).unwrap_or(from);
+        let pairs = [
+            ("missing_tool", tool),
+            ("criteria", criteria),
+            ("from", day),
+        ];
+        format!("/sessions{}", query(&pairs))
+    }
+
     /// Over how many days; 90 where nothing is chosen.
     fn days(&self) -> Result<i64, Box<Problem>> {
         if self.days.is_empty() {
@@ -178,18 +193,17 @@ async fn insights(
         agreement,
     } = figures;
     let calibration = Calibration::read(&site, &visitor, choice.suite.trim()).await?;
-    let current = distribution.criteria_hash.clone();
     let total = &costs.total;
+    let days = choice.days()?;
+    let from = days_ago(site.about.clock.now(), days);
     html(&Insights {
         frame: Frame::of(&site, visitor, "Insights", "Insights").await,
-        days: choice.days()?,
+        days,
         scores: distribution.scores,
         distribution: distribution.chart(),
         warnings: distribution.warnings,
-        trend: trend.chart(current.as_deref()),
-        missing: frequent(missing.items, |name| {
-            format!("/sessions{}", query(&[("missing_tool", name)]))
-        }),
+        trend: trend.chart(),
+        missing: frequent(missing.items, |name| choice.sessions_missing(name, &from)),
         approaches: frequent(approaches.items, |_| String::new()),
         spent: words::usd_at_least(total.cost_usd, total.unpriced_calls),
         calls: format!(
@@ -221,4 +235,27 @@ fn frequent(names: Vec<Name>, to: impl Fn(&str) -> String) -> Vec<Frequent> {
             name: name.name,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_leads_to_the_sessions_that_its_bar_counts() {
+        let of = |criteria: &str| {
+            let choice = Choice {
+                criteria: criteria.to_owned(),
+                ..Choice::default()
+            };
+            choice.sessions_missing("kubectl logs", "2026-11-09T00:00:00Z")
+        };
+        let any = "/sessions?missing_tool=kubectl+logs&from=2026-11-09";
+        assert_eq!(of(""), any);
+        assert_eq!(of("any"), any);
+        assert_eq!(
+            of("current"),
+            "/sessions?missing_tool=kubectl+logs&criteria=current&from=2026-11-09"
+        );
+    }
 }

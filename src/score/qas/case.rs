@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::answer::{self, AnswerType, Comparison};
+use super::errors;
 use crate::judge::Fault;
 use crate::score::Field;
 use crate::score::reading::{LONGEST_TEXT, Reading, Spelling};
@@ -88,7 +89,7 @@ impl QasCase {
         let is_expected =
             |actual| expected.is_some_and(|expected| answer::is_same(expected, actual));
         self.actual.as_ref().is_some_and(|actual| {
-            answer::is_error(actual, self.error.as_deref(), self.answer_type, expected)
+            errors::is_error(actual, self.error.as_deref(), self.answer_type, expected)
                 && !is_expected(actual)
         })
     }

@@ -6,6 +6,7 @@
 mod answer;
 mod case;
 mod datatype;
+mod errors;
 mod execution;
 mod judge;
 mod semantic;

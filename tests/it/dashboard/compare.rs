@@ -83,9 +83,35 @@ async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_t
             "Judge it otherwise",
         ];
         in_order(&page, &parts);
+        // A trend tells which line is of the current criteria.
+        let trend = server
+            .json_of("/api/v1/analytics/trend?every=month&from=2020-01-01T00:00:00Z")
+            .await;
+        for item in trend["items"].as_array().unwrap() {
+            let is_current = item["criteria_hash"] != other;
+            assert_eq!(item["is_current"], is_current, "{trend:#}");
+        }
+        assert!(!trend["items"].as_array().unwrap().is_empty(), "{trend:#}");
         let choose = browser.page("/compare").await;
         assert!(choose.contains(&other), "{choose}");
         let unknown = format!("/compare?a=current&b={}", "0".repeat(64));
         assert_eq!(browser.send(server.get(&unknown)).await.status, 404);
     }
+}
+
+#[tokio::test]
+async fn versions_under_which_no_total_moved_have_no_table_of_movers() {
+    let server = Server::with(Setup::default()).await;
+    let browser = Browser::of(&server);
+    let (session, _) = server.scored(80).await;
+    let other = server.other_criteria().await;
+    let asked = server
+        .post(&score_path(session))
+        .json(&json!({"force_rescore": true, "criteria_hash": other}));
+    let job = job_id(&json_of(asked.send().await.unwrap(), 202).await);
+    server.succeed(job, 80).await;
+    let page = browser.page(&format!("/compare?a=current&b={other}")).await;
+    let parts = ["The largest movers", "No total moved.", "What was changed"];
+    in_order(&page, &parts);
+    assert!(!page.contains("aria-label=\"Movers\""), "{page}");
 }
