@@ -76,8 +76,10 @@ pub(super) struct GateView {
     pub(super) failures_in_row: i32,
     /// Calls in flight.
     pub(super) in_flight: i32,
-    /// The last error's text.
+    /// The last error's text; it stays while the judge answers again.
     pub(super) last_error: Option<String>,
+    /// When it came.
+    pub(super) last_error_at: Option<DateTime<Utc>>,
     /// How fast the worker may ask it. Each worker process counts its own calls alone.
     pub(super) pace: Option<PaceView>,
     /// When the worker said so.
@@ -94,6 +96,7 @@ impl From<JudgeRow> for GateView {
             failures_in_row: row.failures_in_row,
             in_flight: row.in_flight,
             last_error: row.last_error,
+            last_error_at: row.last_error_at,
             pace: row.pace.map(PaceView::from),
             updated_at: row.updated_at,
         }

@@ -74,6 +74,20 @@ async fn brake(global: &Global, common: &Common, name: &str, verb: &str) -> Resu
     common.reach.run(global, Needs::Existing, command).await
 }
 
+/// The newest error that any worker knows of, with its time.
+fn last_error(gates: &[Value]) -> String {
+    let with_error = gates.iter().filter(|gate| gate["last_error"].is_string());
+    // Times of one form and zone: their texts sort as they do.
+    let newest = with_error.max_by_key(|gate| cell(gate, "/last_error_at"));
+    newest.map_or_else(String::new, |gate| {
+        let (said, at) = (cell(gate, "/last_error"), cell(gate, "/last_error_at"));
+        match at.as_str() {
+            "" => said,
+            at => format!("{said} ({at})"),
+        }
+    })
+}
+
 /// Prints the table of judges: their brakes, and what live workers know of each.
 pub(super) fn print(judges: &Value) -> Result<(), CliError> {
     let mut rows = Vec::new();
@@ -111,7 +125,7 @@ pub(super) fn print(judges: &Value) -> Result<(), CliError> {
             in_flight.to_string(),
             spent(judge),
             pace(gates),
-            known("/last_error"),
+            last_error(gates),
         ]);
     }
     let head = [

@@ -108,6 +108,7 @@ pub(super) struct Gate {
     pub(super) until: Option<DateTime<Utc>>,
     pub(super) in_flight: i32,
     pub(super) last_error: Option<String>,
+    pub(super) last_error_at: Option<DateTime<Utc>>,
     pub(super) pace: Option<Pace>,
 }
 

@@ -32,6 +32,8 @@ pub struct JudgeRow {
     pub in_flight: i32,
     /// The last error's text.
     pub last_error: Option<String>,
+    /// When it came; `None` too if it was written by a version that kept no time.
+    pub last_error_at: Option<DateTime<Utc>>,
     /// The pace; `None` if it was written by a version that had none.
     pub pace: Option<PaceRow>,
     /// When this was written.
@@ -145,7 +147,7 @@ impl Store {
         const ATTEMPTED: &str = "listing judges";
         let statement = sql!(
             "select j.name, j.worker_id, j.breaker, j.closed, j.closed_until, j.failures_in_row, j.in_flight, j.last_error,
-                j.pace, j.updated_at
+                j.last_error_at, j.pace, j.updated_at
              from judges j left join workers w on w.worker_id = j.worker_id
              where j.updated_at >= $1 and coalesce(w.state, 'running') <> 'stopped'
              order by j.name, j.worker_id limit 1000",
@@ -160,11 +162,12 @@ impl Store {
 }
 
 fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Utc>) -> Sql {
-    const COLUMNS: &str = "name, worker_id, breaker, closed, closed_until, failures_in_row, in_flight, last_error, pace, updated_at";
+    const COLUMNS: &str = "name, worker_id, breaker, closed, closed_until, failures_in_row, in_flight, last_error, last_error_at, pace, updated_at";
     let rows = snapshot
         .iter()
         .map(|known| {
             let closed = known.closed.as_ref();
+            let error = known.last_error.as_ref();
             let until = closed
                 .and_then(|refusal| refusal.retry_in)
                 .and_then(|wait| after(now, wait));
@@ -176,7 +179,8 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
                 until.into(),
                 known.failures_in_row.into(),
                 known.in_flight.into(),
-                known.last_error.as_deref().into(),
+                error.map(|error| error.message.as_str()).into(),
+                error.and_then(|error| before(now, error.ago)).into(),
                 PaceRow::of(&known.pace, now).json().into(),
                 now.into(),
             ]
@@ -194,6 +198,10 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
 
 fn after(now: DateTime<Utc>, wait: Duration) -> Option<DateTime<Utc>> {
     now.checked_add_signed(TimeDelta::from_std(wait).ok()?)
+}
+
+fn before(now: DateTime<Utc>, ago: Duration) -> Option<DateTime<Utc>> {
+    now.checked_sub_signed(TimeDelta::from_std(ago).ok()?)
 }
 
 fn reason(closed: Closed) -> WaitReason {
@@ -219,6 +227,7 @@ fn judge(row: &Row) -> sqlx::Result<JudgeRow> {
         failures_in_row: row.int("failures_in_row")?,
         in_flight: row.int("in_flight")?,
         last_error: row.get("last_error")?,
+        last_error_at: row.get("last_error_at")?,
         pace: match row.json("pace")? {
             Some(_) => Some(row.json_as("pace")?),
             None => None,

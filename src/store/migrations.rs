@@ -41,6 +41,7 @@ const COMMON: &[Version] = &[
     version!(16, "days", "0016_days"),
     version!(19, "latency", "0019_latency"),
     version!(20, "on_demand", "0020_on_demand"),
+    version!(21, "judge_errors", "0021_judge_errors"),
 ];
 
 const POSTGRES: &[Version] = &[

@@ -18,7 +18,7 @@ use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
 use crate::judge::Caps;
 use crate::judge::gate::{
-    Closed, Closure, Gate, GateSnapshot, MeterSnapshot, PaceSnapshot, Refusal,
+    Closed, Closure, Gate, GateSnapshot, LastError, MeterSnapshot, PaceSnapshot, Refusal,
 };
 use crate::store::{Brake, BrakeTarget, Store, StoreError};
 
@@ -294,6 +294,10 @@ fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
             ..refusal
         }),
         in_flight: 0,
+        last_error: snapshot.last_error.clone().map(|error| LastError {
+            ago: Duration::ZERO,
+            ..error
+        }),
         ..snapshot.clone()
     };
     before.iter().map(timeless).eq(now.iter().map(timeless))

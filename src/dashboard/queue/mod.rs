@@ -408,12 +408,16 @@ mod tests {
 
     #[test]
     fn a_judge_offers_what_can_be_done_about_it() {
+        let gate = |said: &str, hour: Option<u8>| {
+            json!({"breaker": "closed", "failures_in_row": 0, "reason": null, "until": null, "in_flight": 0, "pace": null,
+                "last_error": said, "last_error_at": hour.map(|hour| format!("2026-11-23T{hour:02}:00:00Z"))})
+        };
         let judge = |reason: Option<&str>| {
             let brake = reason.map(|reason| {
                 json!({"reason": reason, "message": "m", "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null})
             });
             let judge = json!({"name": "gpt", "configured": true, "remedy": null, "simulated": false, "kinds": ["session"],
-                "brake": brake, "gates": [], "spent": {"today_usd": 6.5, "today_unpriced_calls": 1}});
+                "brake": brake, "gates": [gate("old 502", Some(9)), gate("new 503", Some(11)), gate("older", None)], "spent": {"today_usd": 6.5, "today_unpriced_calls": 1}});
             let machinery = Machinery {
                 judges: vec![serde_json::from_value(judge).unwrap()],
                 ..machinery(&Value::Null)
@@ -432,6 +436,12 @@ mod tests {
             let found = [">Pause<", ">Resume<"].map(|word| text.matches(word).count());
             assert_eq!(found, [pause, resume], "{reason:?}: {text}");
             assert!(text.contains("more than 6.50 USD"), "{text}");
+            // The newest error of any worker, and how long ago: the judge may have long outlived it.
+            assert_eq!(text.matches("new 503").count(), 2, "{text}");
+            assert!(
+                text.contains("1 h ago") && !text.contains("old 502"),
+                "{text}"
+            );
         }
         assert!(judge(Some("budget")).contains("raise the cap"));
     }

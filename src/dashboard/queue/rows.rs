@@ -77,7 +77,10 @@ pub(super) struct JudgeRow {
     pub(super) colour: &'static str,
     pub(super) control: Control,
     pub(super) detail: String,
+    /// What its newest failed call said; empty: none is known, or that it is stopped by it is told already.
     pub(super) last_error: String,
+    /// When.
+    pub(super) erred: Option<Moment>,
     pub(super) in_flight: i32,
     /// What the last minute used of what a minute may; empty: nobody has asked it.
     pub(super) pace: String,
@@ -245,6 +248,14 @@ impl JudgeRow {
             (false, "answers") => "succeeded",
             (false, _) => "",
         };
+        let newest = judge
+            .gates
+            .iter()
+            .filter(|gate| gate.last_error.is_some())
+            .max_by_key(|gate| gate.last_error_at);
+        let last_error = newest
+            .and_then(|gate| gate.last_error.clone())
+            .filter(|said| !detail.contains(said.as_str()));
         Self {
             segment: segment(&judge.name),
             kinds: judge.kinds.join(", ").replace('_', " "),
@@ -256,13 +267,11 @@ impl JudgeRow {
                 Some(brake) if brake.reason == "budget" => Control::None,
                 Some(_) => Control::Resume,
             },
-            last_error: judge
-                .gates
-                .iter()
-                .find_map(|gate| gate.last_error.clone())
-                // Told already, as what stopped it.
-                .filter(|said| !detail.contains(said.as_str()))
-                .unwrap_or_default(),
+            erred: last_error
+                .as_ref()
+                .and_then(|_| newest?.last_error_at)
+                .map(|at| words::moment(at, now)),
+            last_error: last_error.unwrap_or_default(),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
             pace: pace(judge.gates.iter().filter_map(|gate| gate.pace.as_ref())),
             today: judge.spent.today(),

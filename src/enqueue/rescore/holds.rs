@@ -70,6 +70,7 @@ mod tests {
             failures_in_row: 0,
             in_flight: 0,
             last_error: None,
+            last_error_at: None,
             pace: Some(PaceRow {
                 shrunk_until: shrunk_s.map(|s| now() + TimeDelta::seconds(s)),
                 ..PaceRow::default()

@@ -200,8 +200,17 @@ pub struct GateSnapshot {
     pub in_flight: u32,
     /// The pace.
     pub pace: PaceSnapshot,
-    /// The last error's text.
-    pub last_error: Option<String>,
+    /// The last error; kept while calls succeed again.
+    pub last_error: Option<LastError>,
+}
+
+/// An error that a judge's call ended with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastError {
+    /// The provider's words.
+    pub message: String,
+    /// How long ago.
+    pub ago: Duration,
 }
 
 /// A closure that must reach other processes and outlive this one; the worker writes it to the store.

@@ -1,6 +1,6 @@
 //! One job: its body, its wait, cancel and retry.
 
-use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, Refusal};
+use gavel::judge::gate::{BreakerState, Closed, GateSnapshot, LastError, Refusal};
 use gavel::judge::{CallLog as _, CallRecord, CallUsage};
 use gavel::store::{Brake, BrakeTarget};
 use serde_json::json;
@@ -178,7 +178,10 @@ async fn every_wait_has_a_reason() {
             closed,
             in_flight: 0,
             pace: gavel::judge::gate::PaceSnapshot::default(),
-            last_error: Some("it answered 503".to_owned()),
+            last_error: Some(LastError {
+                message: "it answered 503".to_owned(),
+                ago: Duration::from_secs(90),
+            }),
         };
         let open = Refusal {
             why: Closed::BreakerOpen,

@@ -1,6 +1,6 @@
 //! What pages claim: of judges, waits, verdicts and what needs somebody; and that none grows with what it shows.
 
-use gavel::judge::gate::{BreakerState, GateSnapshot, PaceSnapshot};
+use gavel::judge::gate::{BreakerState, GateSnapshot, LastError, PaceSnapshot};
 use gavel::store::NewEvaluation;
 
 use super::*;
@@ -23,7 +23,10 @@ impl Server {
             closed: None,
             in_flight: 0,
             pace: PaceSnapshot::default(),
-            last_error: Some("Connection refused".to_owned()),
+            last_error: Some(LastError {
+                message: "Connection refused".to_owned(),
+                ago: Duration::from_secs(90),
+            }),
         };
         store
             .put_judges(self.worker_id, &[gate], SystemClock.now())

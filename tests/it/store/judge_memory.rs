@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gavel::job::{JobId, WaitReason};
 use gavel::judge::gate::{
-    BreakerState, Closed, GateSnapshot, MeterSnapshot, PaceSnapshot, Refusal,
+    BreakerState, Closed, GateSnapshot, LastError, MeterSnapshot, PaceSnapshot, Refusal,
 };
 use gavel::judge::{
     CacheKey, CachedReply, CallLog as _, CallRecord, CallUsage, ErrorClass, ReplyCache as _,
@@ -190,7 +190,10 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
             shrunk_for: Some(Duration::from_secs(90)),
             ..PaceSnapshot::default()
         },
-        last_error: Some("502".to_owned()),
+        last_error: Some(LastError {
+            message: "502".to_owned(),
+            ago: Duration::from_secs(90),
+        }),
     };
     for test in support::stores().await {
         let store = &test.store;
@@ -217,6 +220,11 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         assert_eq!(pace.requests.configured, Some(60));
         assert_eq!(pace.shrunk_until, Some(at + chrono::TimeDelta::seconds(90)));
         assert_eq!(pace.held_until, None);
+        let said = (rows[0].last_error.as_deref(), rows[0].last_error_at);
+        assert_eq!(
+            said,
+            (Some("502"), Some(at - chrono::TimeDelta::seconds(90)))
+        );
         assert_eq!((rows[0].failures_in_row, rows[0].in_flight), (5, 2));
         assert_eq!((rows[1].closed, rows[1].updated_at), (None, at));
 

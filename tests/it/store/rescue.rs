@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gavel::job::{FailureClass, Job, JobId, JobState, Lane, Priority, WaitReason};
-use gavel::judge::gate::{BreakerState, GateSnapshot, PaceSnapshot};
+use gavel::judge::gate::{BreakerState, GateSnapshot, LastError, PaceSnapshot};
 use gavel::store::{Ending, Rescued, Store, WorkerState};
 use uuid::Uuid;
 
@@ -237,7 +237,10 @@ async fn only_waiting_counts_towards_the_longest_wait() {
             failures_in_row: 5,
             in_flight: 0,
             pace: PaceSnapshot::default(),
-            last_error: Some("it answered 503".to_owned()),
+            last_error: Some(LastError {
+                message: "it answered 503".to_owned(),
+                ago: Duration::from_secs(90),
+            }),
         };
         let gates = [gate];
         let known = store.put_judges(Uuid::now_v7(), &gates, now());

@@ -11,7 +11,7 @@ use super::breaker::{Admission, Breaker};
 use super::pace::{Pace, Ticket};
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::{
-    CallEnd, CallOutcome, Closed, Closure, GateSnapshot, Load, PaceLimits, Refusal, Room,
+    CallEnd, CallOutcome, Closed, Closure, GateSnapshot, LastError, Load, PaceLimits, Refusal, Room,
 };
 
 /// A provider's clock may be wrong by years; a lane isn't closed for longer than this on its word.
@@ -37,7 +37,7 @@ pub(super) struct Lane {
     breaker: Breaker,
     throttle: Throttle,
     held: Option<Held>,
-    last_error: Option<String>,
+    last_error: Option<(String, Instant)>,
     /// Known closures that nobody has taken yet; at most one of each reason.
     closures: Vec<Closure>,
 }
@@ -242,7 +242,7 @@ impl Lane {
                 retry_after,
                 message,
             } => {
-                self.last_error = Some(message.clone());
+                self.last_error = Some((message.clone(), now));
                 if *class == ErrorClass::Throttled {
                     self.pace.throttled(ticket, now);
                 }
@@ -303,7 +303,11 @@ impl Lane {
             self.closures.push(Closure {
                 judge: judge.to_owned(),
                 why,
-                message: self.last_error.clone().unwrap_or_default(),
+                message: self
+                    .last_error
+                    .as_ref()
+                    .map(|(message, _)| message.clone())
+                    .unwrap_or_default(),
                 reopens_in,
             });
         }
@@ -351,7 +355,10 @@ impl Lane {
             closed: self.closed(now).or_else(|| self.paced(now)),
             in_flight: self.in_flight,
             pace: self.pace.snapshot(now),
-            last_error: self.last_error.clone(),
+            last_error: self.last_error.as_ref().map(|(message, at)| LastError {
+                message: message.clone(),
+                ago: now.saturating_duration_since(*at),
+            }),
         }
     }
 }

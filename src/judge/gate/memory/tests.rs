@@ -3,7 +3,7 @@ use tokio::time::advance;
 
 use super::*;
 use crate::judge::error::ErrorClass;
-use crate::judge::gate::{BreakerState, CallOutcome, PaceLimits, TokensUsed};
+use crate::judge::gate::{BreakerState, CallOutcome, LastError, PaceLimits, TokensUsed};
 
 const NOW: Duration = Duration::ZERO;
 const JUDGE: &str = "openai-default";
@@ -199,17 +199,28 @@ async fn errors_that_are_not_transient_neither_open_the_breaker_nor_close_the_la
     }
     assert_eq!(gate.closed(JUDGE), None);
     assert_eq!(gate.snapshot()[0].failures_in_row, 0);
-    assert_eq!(gate.snapshot()[0].last_error.as_deref(), Some("it said no"));
+    assert_eq!(
+        gate.snapshot()[0]
+            .last_error
+            .as_ref()
+            .map(|error| error.message.as_str()),
+        Some("it said no")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_error_stays_known_after_a_success() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Transient, None)).await;
+    tokio::time::advance(Duration::from_secs(90)).await;
     meet(&gate, &alive()).await;
     let snapshot = &gate.snapshot()[0];
     assert_eq!(snapshot.failures_in_row, 0);
-    assert_eq!(snapshot.last_error.as_deref(), Some("it said no"));
+    let error = LastError {
+        message: "it said no".to_owned(),
+        ago: Duration::from_secs(90),
+    };
+    assert_eq!(snapshot.last_error, Some(error));
 }
 
 #[tokio::test(start_paused = true)]

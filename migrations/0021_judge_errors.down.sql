@@ -1,0 +1,1 @@
+alter table judges drop column last_error_at;
