@@ -71,7 +71,7 @@ pub(super) struct BatchLinks {
     /// POST there to stop it; while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pause: Option<String>,
-    /// POST there to let it go on; while it is paused.
+    /// POST there to let it go on; while it is paused, and has money left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resume: Option<String>,
     /// POST there to end it; while it runs or is paused.
@@ -269,7 +269,7 @@ impl BatchView {
         (pace, stopped): (Option<BatchPace>, Option<StoppedView>),
     ) -> Self {
         Self {
-            links: links(&batch, figures),
+            links: links(&batch, figures, usage),
             filter: filter_view(&batch),
             paused: pause_view(&batch, usage),
             progress: progress(&batch, figures, pace, stopped.as_ref()),
@@ -328,16 +328,20 @@ fn counts(figures: &BatchFigures) -> BatchCounts {
     }
 }
 
-fn links(batch: &BatchRow, figures: &BatchFigures) -> BatchLinks {
+fn links(batch: &BatchRow, figures: &BatchFigures, usage: BatchUsage) -> BatchLinks {
     let this = batch_path(batch.batch_id);
     let link = |shown: bool, verb: &str| shown.then(|| format!("{this}/{verb}"));
     let (runs, paused) = (batch.goes_on(), batch.state == BatchState::Paused);
+    // What has spent its budget is resumed by a larger one alone.
+    let has_money = batch
+        .budget_usd
+        .is_none_or(|budget| budget > usage.spent_usd);
     let failed = figures.count(JobState::Failed) > 0;
     BatchLinks {
         jobs: format!("/api/v1/jobs?batch_id={}", batch.batch_id),
         spread: link(asks_again(batch.purpose), "spread"),
         pause: link(runs, "pause"),
-        resume: link(paused, "resume"),
+        resume: link(paused && has_money, "resume"),
         cancel: link(runs || paused, "cancel"),
         budget: format!("{this}/budget"),
         retry_errors: link(failed && batch.takes_retries(), "retry-errors"),

@@ -222,7 +222,7 @@ fn check_economy(
     let waits = priority != Some(Priority::Interactive);
     let message = "may take a day: leave it out, or the priority interactive";
     faults.check(waits, "/economy", message);
-    let message = "hands thousands of questions over at once, which no budget_usd can stop: leave one of them out, and look at the cost with dry_run";
+    let message = "hands thousands of questions over at once, which no budget can stop: leave one of them out, and look at the cost of a dry run";
     faults.check(budget_usd.is_none(), "/economy", message);
     let message = "is not for purpose jury: ask each of the judges by a batch of its own";
     faults.check(purpose != Purpose::Jury, "/economy", message);
@@ -270,7 +270,7 @@ fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut Faults) -> V
         (None, Purpose::Jury) => {
             faults.add(
                 "/judges",
-                "is missing: name 2-9 judges; GET /api/v1/judges lists them",
+                "is missing: name 2-9 of the judges that are set up",
             );
             Vec::new()
         }

@@ -11,6 +11,8 @@ const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 34.0;
 const ABOVE: f64 = 26.0;
+/// A bar that stands alone is still a bar.
+const WIDEST: f64 = 64.0;
 
 /// A chart as it stands on a page.
 #[derive(Debug, Clone, Template)]
@@ -57,6 +59,7 @@ pub(super) fn bars(
     let top = top_of(bars);
     let mut svg = frame(top, &words);
     let step = (WIDTH - LEFT) / count(bars.len().max(1));
+    let width = (step * 0.76).min(WIDEST);
     for (at, bar) in (0_u32..).zip(bars) {
         let height = (HEIGHT - BELOW - ABOVE) * bar.value / top;
         let x = LEFT + step * f64::from(at);
@@ -64,9 +67,9 @@ pub(super) fn bars(
             svg,
             r#"<rect class="bar {}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="2"/>"#,
             bar.class,
-            x + step * 0.12,
+            x + (step - width) / 2.0,
             HEIGHT - BELOW - height,
-            step * 0.76,
+            width,
             height.max(if bar.value > 0.0 { 1.5 } else { 0.0 }),
         );
     }

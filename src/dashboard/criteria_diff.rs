@@ -34,8 +34,15 @@ impl Diff {
 }
 
 fn drawn(part: Part) -> Drawn {
-    let lines = part.diff.lines().map(|line| Line {
+    // The two lines of a head name what is compared: nothing that was taken out or put in.
+    let is_head = |at: usize, line: &str| match at {
+        0 => line.starts_with("--- "),
+        1 => line.starts_with("+++ "),
+        _ => false,
+    };
+    let lines = part.diff.lines().enumerate().map(|(at, line)| Line {
         class: match line.as_bytes().first() {
+            _ if is_head(at, line) => "",
             Some(b'+') => "ins",
             Some(b'-') => "del",
             Some(_) | None => "",
@@ -54,7 +61,9 @@ mod tests {
         let diff = Diff {
             parts: vec![Part {
                 part: "judge_prompt".to_owned(),
-                diff: "@@ -1 +1 @@\n-old\n+new\n same\n".to_owned(),
+                diff:
+                    "--- a prompt\n+++ b prompt\n@@ -1,2 +1,2 @@\n-old\n--- a rule\n+new\n same\n"
+                        .to_owned(),
             }],
         };
         let drawn = diff.drawn();
@@ -64,7 +73,7 @@ mod tests {
         let classes: Vec<&str> = lines.iter().map(|line| line.class).collect();
         assert_eq!(
             (name.as_str(), classes),
-            ("Judge prompt", vec!["", "del", "ins", ""])
+            ("Judge prompt", vec!["", "", "", "del", "del", "ins", ""])
         );
     }
 }

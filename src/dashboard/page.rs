@@ -124,7 +124,7 @@ struct ProblemPage<'a> {
     status: u16,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<(&'a str, &'a str)>,
+    faults: Vec<Told<'a>>,
     request_id: &'a str,
     back: String,
     /// Where what wasn't found may be looked for: address and what it is called.
@@ -161,7 +161,7 @@ struct ProblemPiece<'a> {
     title: &'a str,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<(&'a str, &'a str)>,
+    faults: Vec<Told<'a>>,
     request_id: &'a str,
 }
 
@@ -246,16 +246,36 @@ fn shown(problem: &Problem) -> &str {
     }
 }
 
-fn faults(problem: &Problem) -> Vec<(&str, &str)> {
-    let faults = problem.errors.iter();
-    faults
-        .map(|fault| {
-            (
-                fault.pointer.trim_start_matches('/'),
-                fault.message.as_str(),
-            )
-        })
-        .collect()
+/// What is wrong with one field.
+struct Told<'a> {
+    /// What the field is called where it is filled in, if it is.
+    label: Option<&'static str>,
+    field: &'a str,
+    fault: &'a str,
+}
+
+fn faults(problem: &Problem) -> Vec<Told<'_>> {
+    let faults = problem.errors.iter().map(|fault| {
+        let field = fault.pointer.trim_start_matches('/');
+        Told {
+            label: label(field),
+            field,
+            fault: &fault.message,
+        }
+    });
+    faults.collect()
+}
+
+/// What a field of the API is called on the forms that send it.
+fn label(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "budget_usd" => "Budget, USD:",
+        "total" => "Points:",
+        "rating" | "quality" => "What it deserves:",
+        "comment" => "Why:",
+        "by" => "Your name:",
+        _ => return None,
+    })
 }
 
 /// The page that the person came from, if it is one of ours.

@@ -90,7 +90,7 @@ fn troubled(judges: &[Judge]) -> Vec<Troubled> {
             ),
             Trouble::Unset => ("Its jobs wait until it is set up:", "failed"),
             Trouble::Refused => (
-                "Its jobs wait until its key, model, address or quota is put right and somebody resumes it, in",
+                "Its jobs wait until its key, model or address is put right and the workers are restarted, or its quota is topped up and somebody resumes it, in",
                 "failed",
             ),
             Trouble::Silent => ("Its jobs wait. Why, and what to do:", "failed"),

@@ -50,7 +50,7 @@ impl Wait {
             ("paused", Some("batch")) => Some("Resume its batch on the batch's page."),
             ("paused", _) => Some("It waits until somebody resumes that, on the queue's page."),
             ("misconfigured", _) => Some(
-                "Correct the judge's key, model or address, restart the workers, then resume the judge on the queue's page.",
+                "Correct the judge's key, model or address and restart the workers: it goes on then. Where nothing was wrong here, resume the judge on the queue's page.",
             ),
             ("exhausted", _) if self.until.is_none() => Some(
                 "Top up the provider's quota or spend limit, then resume the judge on the queue's page.",
@@ -66,6 +66,11 @@ impl Wait {
             ),
             (_, _) => None,
         }
+    }
+
+    /// Whether all it lacks is a worker: the head of every page says how to start one.
+    pub(super) fn lacks_a_worker(&self) -> bool {
+        self.reason == "no_worker"
     }
 
     /// Whether it goes on by itself at a time that is known.

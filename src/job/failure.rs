@@ -58,13 +58,13 @@ impl FailureClass {
                 "Choose a model that accepts structured replies, or remove the refused parameter from llm_providers.yaml."
             }
             Self::TooLarge => {
-                "Choose a judge with a larger context window, correct context_window in llm_providers.yaml, let the criteria trim (judge.trim: auto), or send a shorter session."
+                "Choose a judge with a larger context window, correct context_window in llm_providers.yaml, let the criteria trim (judge.trim: auto), or send less to judge."
             }
             Self::Truncated => {
                 "Raise the judge's max_output_tokens in llm_providers.yaml, then retry the job."
             }
             Self::Refused => {
-                "Read the session for content that the provider declines, ask another judge, or give this one a fallback in llm_providers.yaml."
+                "Look in what was to be judged for content that the provider declines, ask another judge, or give this one a fallback in llm_providers.yaml."
             }
             Self::Rejected => {
                 "Read the judge's message: the request itself was refused; check base_url and the model's documentation."
@@ -73,7 +73,7 @@ impl FailureClass {
                 "Read the raw reply on the job's judge calls; choose a model that follows a JSON schema."
             }
             Self::BadInput => {
-                "Correct the stored session or criteria that the message names, then retry the job."
+                "Correct what was to be judged or the criteria, as the message says, then retry the job."
             }
             Self::Internal => {
                 "This is a bug in gavel: report it with the job's id and the log around it."

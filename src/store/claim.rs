@@ -109,10 +109,7 @@ impl Store {
         worker_id: Uuid,
         now: DateTime<Utc>,
     ) -> Result<Vec<String>, StoreError> {
-        let (prefix, column) = match self.dialect() {
-            super::Dialect::Postgres => ("explain ", "QUERY PLAN"),
-            super::Dialect::Sqlite => ("explain query plan ", "detail"),
-        };
+        let (prefix, column) = self.dialect().explain();
         let explain = statement(ids, worker_id, now).with_prefix(prefix);
         let rows = self.claimer.0.lock().await.run(&explain).await?;
         rows.iter()

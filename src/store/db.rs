@@ -26,6 +26,16 @@ pub enum Dialect {
     Sqlite,
 }
 
+impl Dialect {
+    /// What asks how a statement would be run, and the column of the answer's lines.
+    pub(super) fn explain(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Postgres => ("explain ", "QUERY PLAN"),
+            Self::Sqlite => ("explain query plan ", "detail"),
+        }
+    }
+}
+
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
 /// How long a statement waits for a connection of the general pool.

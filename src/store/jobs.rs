@@ -90,23 +90,27 @@ impl Store {
     ) -> Result<Page<Job>, StoreError> {
         const ATTEMPTED: &str = "listing jobs";
         let limit = bounded(limit);
-        let mut statement = sql!(concat!(
-            "select ",
-            job_columns!(),
-            " from scoring_jobs where 1 = 1"
-        ));
-        filter.narrow(&mut statement);
-        if let Some(cursor) = after {
-            statement.push(" and job_id < ").push_arg(cursor.id(LIST)?);
-        }
-        statement
-            .push(" order by job_id desc limit ")
-            .push_arg(i64::from(limit) + 1);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self
+            .db
+            .read(ATTEMPTED, &list(filter, after, limit)?)
+            .await?;
         let items = jobs(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         Ok(Page::of(items, limit, |job| {
             Cursor::of_id(LIST, job.job_id.0)
         }))
+    }
+
+    /// How the database would run the first page of jobs, a line each: for tests.
+    #[doc(hidden)]
+    pub async fn explain_jobs(&self, filter: &JobFilter) -> Result<Vec<String>, StoreError> {
+        const ATTEMPTED: &str = "explaining a list of jobs";
+        let (prefix, column) = self.dialect().explain();
+        let explain = list(filter, None, 50)?.with_prefix(prefix);
+        let rows = self.db.read(ATTEMPTED, &explain).await?;
+        rows.iter()
+            .map(|row| row.get(column))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
     /// How many jobs of each state.
@@ -337,15 +341,33 @@ enum Retried {
     Refused,
 }
 
+/// A page of jobs, the newest first, and one more to tell whether there is another page.
+fn list(filter: &JobFilter, after: Option<&Cursor>, limit: u32) -> Result<Sql, StoreError> {
+    let mut statement = sql!(concat!(
+        "select ",
+        job_columns!(),
+        " from scoring_jobs where 1 = 1"
+    ));
+    filter.narrow(&mut statement);
+    if let Some(cursor) = after {
+        statement.push(" and job_id < ").push_arg(cursor.id(LIST)?);
+    }
+    statement
+        .push(" order by job_id desc limit ")
+        .push_arg(i64::from(limit) + 1);
+    Ok(statement)
+}
+
 impl JobFilter {
     fn narrow(&self, statement: &mut Sql) {
         if let Some(state) = self.state {
             statement.push(" and state = ").push_arg(state.as_str());
-            // Implied, and what the indexes of unfinished and of finished rows are made of.
-            statement.push(if state.is_terminal() {
-                " and finished_at is not null"
-            } else {
-                " and finished_at is null"
+            // Implied, and what the indexes are made of: none names the state.
+            statement.push(match state {
+                JobState::Queued | JobState::Running => " and finished_at is null",
+                JobState::Waiting => " and finished_at is null and waiting_since is not null",
+                JobState::Failed => " and finished_at is not null and error_class is not null",
+                JobState::Succeeded | JobState::Cancelled => " and finished_at is not null",
             });
         }
         if let Some(kind) = self.kind {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::sql::{Row, sql};
 use super::{Store, StoreError};
 
-/// How many of the newest ended jobs are looked through.
+/// How many of the newest jobs are looked through that ended after a session's judge replied.
 const LOOKED_AT: i64 = 20_000;
 /// How many of them are answered.
 const ANSWERED: i64 = 500;
@@ -51,8 +51,9 @@ impl Store {
         let statement = sql!(
             "select subject_id, criteria_hash, tokens_in, tokens_out, retries from (
                 select subject_id, criteria_hash, tokens_in, tokens_out, retries, kind, judge, state, finished_at
-                from scoring_jobs where finished_at is not null order by finished_at desc limit $2) ended
-             where kind = 'session' and judge = $1 and state = 'succeeded' and tokens_out > 0 and subject_id is not null
+                from scoring_jobs where finished_at is not null and subject_id is not null and tokens_out > 0
+                order by finished_at desc limit $2) ended
+             where kind = 'session' and judge = $1 and state = 'succeeded'
              order by finished_at desc limit $3",
             judge,
             LOOKED_AT,

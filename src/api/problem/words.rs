@@ -112,7 +112,7 @@ impl ApiError {
                 batch_id,
                 state,
                 verb,
-            } => format!("batch {batch_id} is {state}: it can't {verb} now"),
+            } => format!("batch {batch_id} is {state}: it takes no {verb} now"),
             Self::BatchTooLarge(max) => format!(
                 "the batch is larger than {max} bytes: split it, or raise http.max_batch_bytes"
             ),

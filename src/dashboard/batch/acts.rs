@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,9 +11,10 @@ use uuid::Uuid;
 use super::super::batches::{Batch, items};
 use super::super::form::{Form, segment};
 use super::super::frame::Frame;
-use super::super::page::{Page, go, html};
+use super::super::page::{Page, go, html, is_mendable, refusal, with_status};
 use super::super::site::Site;
 use super::super::visitor::Visitor;
+use super::{Asked, BatchPage, Refused};
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
@@ -41,8 +43,23 @@ async fn retry(State(site): State<Site>, Path(id): Path<String>, form: Form) -> 
 }
 
 async fn budget(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+    match set_budget(&site, &id, &form).await {
+        Err(fault) if is_mendable(fault.problem()) && !form.visitor.piece => {
+            let refused = Refused {
+                typed: form.text("budget_usd").unwrap_or_default().to_owned(),
+                says: refusal(fault.problem()),
+            };
+            let mut page = BatchPage::read(&site, form.visitor, id, &Asked::default()).await?;
+            page.body.refused = Some(refused);
+            with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
+        }
+        done => done,
+    }
+}
+
+async fn set_budget(site: &Site, id: &str, form: &Form) -> Page {
     let budget = form.read::<f64>("budget_usd", "an amount of US dollars, such as 12.5")?;
-    act(&site, &id, "budget", &form, &json!({"budget_usd": budget})).await
+    act(site, id, "budget", form, &json!({"budget_usd": budget})).await
 }
 
 async fn act(site: &Site, id: &str, verb: &str, form: &Form, body: &Value) -> Page {

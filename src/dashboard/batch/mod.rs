@@ -69,7 +69,15 @@ struct Body {
     may: bool,
     form_token: String,
     back: String,
+    /// A budget that wasn't taken.
+    refused: Option<Refused>,
     batch: Batch,
+}
+
+/// A budget as it was typed, and why it wasn't taken, HTML.
+struct Refused {
+    typed: String,
+    says: String,
 }
 
 impl Body {
@@ -106,6 +114,7 @@ impl Body {
             may: visitor.may_enqueue(),
             form_token: visitor.form_token.clone(),
             back: address(&batch.batch_id.to_string(), "", asked),
+            refused: None,
             batch,
         })
     }
@@ -232,18 +241,24 @@ async fn batch(
     Path(id): Path<String>,
     Address(asked): Address<Asked>,
 ) -> Page {
-    let body = Body::read(&site, &visitor, &id, &asked).await?;
-    let title = format!("{} · {}", body.standing.word, body.batch.title());
-    let total = body.batch.progress.total;
-    let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
-    let frame = Frame::of(&site, visitor, "Batches", title).await;
-    html(&BatchPage {
-        frame: frame.moving(body.batch.moves()),
-        live: address(&id, "/body", &asked),
-        least_ms: least.map_or(0, |(_, ms)| *ms),
-        id,
-        body,
-    })
+    html(&BatchPage::read(&site, visitor, id, &asked).await?)
+}
+
+impl BatchPage {
+    async fn read(site: &Site, visitor: Visitor, id: String, asked: &Asked) -> Result<Self, Fault> {
+        let body = Body::read(site, &visitor, &id, asked).await?;
+        let title = format!("{} · {}", body.standing.word, body.batch.title());
+        let total = body.batch.progress.total;
+        let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
+        let frame = Frame::of(site, visitor, "Batches", title).await;
+        Ok(Self {
+            frame: frame.moving(body.batch.moves()),
+            live: address(&id, "/body", asked),
+            least_ms: least.map_or(0, |(_, ms)| *ms),
+            id,
+            body,
+        })
+    }
 }
 
 async fn body(

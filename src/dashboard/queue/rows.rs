@@ -149,8 +149,11 @@ impl JobRow {
             why,
             remedy: match (job.error, &job.wait) {
                 (Some(error), _) => error.remedy,
-                (None, Some(wait)) => wait.remedy().unwrap_or_default().to_owned(),
-                (None, None) => String::new(),
+                // What to do about workers stands above, once.
+                (None, Some(wait)) if !wait.lacks_a_worker() => {
+                    wait.remedy().unwrap_or_default().to_owned()
+                }
+                (None, _) => String::new(),
             },
             retry: failed,
             cancel: !failed,

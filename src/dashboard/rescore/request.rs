@@ -35,10 +35,11 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// The body that the form asks for.
 ///
 /// # Errors
-/// The field that can't be read.
+/// The fields that can't be read.
 pub(super) fn body(form: &Form) -> Result<Value, Box<Problem>> {
+    let mut wrong = Wrong::default();
     let mut body = json!({
-        "filter": filter(form)?,
+        "filter": filter(form, &mut wrong),
         "force_rescore": form.ticked("force"),
         "economy": form.ticked("economy"),
     });
@@ -52,29 +53,51 @@ pub(super) fn body(form: &Form) -> Result<Value, Box<Problem>> {
         }
     }
     for name in ["max", "repeats"] {
-        if let Some(n) = form.read::<u64>(name, "a whole number above 0")? {
+        if let Some(n) = wrong.or(form.read::<u64>(name, "a whole number above 0")) {
             body[name] = n.into();
         }
     }
-    if let Some(size) = form.read::<u64>("sample", "a whole number above 0")? {
+    if let Some(size) = wrong.or(form.read::<u64>("sample", "a whole number above 0")) {
         body["sample"] = json!({ "size": size });
     }
     let judges: Vec<&str> = form.all("judge").collect();
     if !judges.is_empty() {
         body["judges"] = judges.into();
     }
-    if let Some(budget) = form.read::<f64>("budget_usd", "an amount of USD such as 12.50")? {
+    let budget = form.read::<f64>("budget_usd", "an amount of USD such as 12.50");
+    if let Some(budget) = wrong.or(budget) {
         if budget <= 0.0 {
             let fault = "must be above 0; leave it empty for none";
-            return Err(Box::new(Problem::of_field("budget_usd", fault)));
+            wrong.0.push(("budget_usd".to_owned(), fault.to_owned()));
         }
         body["budget_usd"] = budget.into();
     }
-    Ok(body)
+    match wrong.0.is_empty() {
+        true => Ok(body),
+        false => Err(Box::new(Problem::of_parameters(wrong.0))),
+    }
+}
+
+/// Fields that can't be read, each with its fault: all are told at once.
+#[derive(Default)]
+struct Wrong(Vec<(String, String)>);
+
+impl Wrong {
+    /// What was read; a fault is kept.
+    fn or<T>(&mut self, read: Result<Option<T>, Box<Problem>>) -> Option<T> {
+        read.unwrap_or_else(|problem| {
+            let faults = problem.errors.into_iter();
+            self.0.extend(faults.map(|fault| {
+                let name = fault.pointer.trim_start_matches('/').to_owned();
+                (name, fault.message)
+            }));
+            None
+        })
+    }
 }
 
 /// Which sessions.
-fn filter(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
+fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
     let mut filter = Map::new();
     for name in TEXTS {
         if let Some(text) = form.text(name) {
@@ -86,7 +109,7 @@ fn filter(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
         filter.insert("ids".to_owned(), ids.into());
     }
     for name in ["min_score", "max_score"] {
-        if let Some(n) = form.read::<u64>(name, "a whole number from 0 to 100")? {
+        if let Some(n) = wrong.or(form.read::<u64>(name, "a whole number from 0 to 100")) {
             filter.insert(name.to_owned(), n.into());
         }
     }
@@ -100,7 +123,7 @@ fn filter(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
             filter.insert(name.to_owned(), at.into());
         }
     }
-    Ok(filter)
+    filter
 }
 
 /// A problem's faults by the form's own fields; `None` where it is about something else than what was filled in.

@@ -110,6 +110,10 @@ async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
         let wanted = "is empty: choose what it deserves, or give points from 0 to 100";
         return Err(Box::new(Problem::of_field("rating", wanted)).into());
     }
+    if form.text("total").is_some() && form.text("rating").is_some() {
+        let twice = "is chosen, and points are given too: say it once, by the word or by points";
+        return Err(Box::new(Problem::of_field("rating", twice)).into());
+    }
     for field in ["rating", "comment", "by"] {
         if let Some(text) = form.text(field) {
             body[field] = text.into();

@@ -100,6 +100,8 @@ pub(super) struct Standing {
     scored: Option<Moment>,
     outdated: bool,
     active: Option<(Job, String)>,
+    /// Whether the head of the page says already what to do about it.
+    told_above: bool,
     failed: Option<Job>,
     why_not: String,
     may_score: bool,
@@ -148,7 +150,7 @@ impl Standing {
                 let wait = job.wait.as_ref();
                 let why = wait.map(|wait| wait.says(job.judge.as_deref(), now));
                 let mut why = why.unwrap_or_default();
-                if away {
+                if away && !wait.is_some_and(Wait::lacks_a_worker) {
                     why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
                 }
                 if deserted {
@@ -170,6 +172,11 @@ impl Standing {
                 .as_ref()
                 .map(|score| words::moment(score.scored_at, now)),
             outdated: score.is_some_and(|score| !score.is_current_criteria),
+            told_above: strip.deserted.is_some()
+                && active
+                    .as_ref()
+                    .and_then(|(job, _)| job.wait.as_ref())
+                    .is_some_and(Wait::lacks_a_worker),
             active,
             failed,
             why_not: why_not(subject.scorable, &subject.status),
@@ -239,6 +246,7 @@ mod tests {
             scored: None,
             outdated: false,
             active: None,
+            told_above: false,
             failed: None,
             why_not: String::new(),
             may_score: true,

@@ -350,7 +350,7 @@ impl Estimated {
         }
         if part.tokens_out_from == TokensFrom::Assumed && jobs > 0.0 {
             self.warnings.push(format!(
-                "judge {judge:?} has no earlier jobs: how long its replies are is assumed"
+                "no session that judge {judge:?} scored before was found: how long its replies are is assumed"
             ));
         }
     }

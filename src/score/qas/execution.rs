@@ -111,7 +111,7 @@ fn tables(expected: &Value, actual: &Value) -> Part {
     match answer::table(actual) {
         Some(Ok(actual)) => likeness(&expected, &actual),
         Some(Err(error)) => Part::Known(0.0, format!("the answer can't be compared: {error}")),
-        None => Part::Known(0.0, format!("no rows; {} are expected", expected.rows())),
+        None => Part::Known(0.0, format!("no rows; expected: {}", expected.rows())),
     }
 }
 
@@ -119,8 +119,8 @@ fn likeness(expected: &Table, actual: &Table) -> Part {
     let (wanted, found) = (expected.rows(), actual.rows());
     match (wanted, found) {
         (0, 0) => return Part::Known(1.0, "no rows, as expected".to_owned()),
-        (0, _) => return Part::Known(0.0, format!("{found} rows; none is expected")),
-        (_, 0) => return Part::Known(0.0, format!("no rows; {wanted} are expected")),
+        (0, _) => return Part::Known(0.0, format!("rows: {found}; none is expected")),
+        (_, 0) => return Part::Known(0.0, format!("no rows; expected: {wanted}")),
         _ => {}
     }
     let comparison = rows::compare(expected, actual, &Options::default());
@@ -137,7 +137,7 @@ fn likeness(expected: &Table, actual: &Table) -> Part {
         + COLUMNS * share(there, columns)
         + ROWS * comparison.f1;
     let mut why = format!(
-        "{found} rows against {wanted} expected; {there} of {columns} columns; {} rows match (F1 {:.3})",
+        "rows: {found} against {wanted} expected; columns: {there} of {columns}; matching rows: {} (F1 {:.3})",
         comparison.matched_in_all, comparison.f1
     );
     if comparison.cut_short {

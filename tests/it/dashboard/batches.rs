@@ -193,6 +193,13 @@ async fn a_batch_is_paused_resumed_bounded_retried_and_cancelled_from_its_page()
             .form(&format!("{this}/budget"), &[("budget_usd", "much")])
             .await;
         assert_eq!(refused.status, 422);
+        // It comes back with its form.
+        let parts = [
+            "<b>Budget, USD:</b> is not an amount of US dollars",
+            "aria-invalid=\"true\" value=\"much\"",
+        ];
+        in_order(&refused.text, &parts);
+        assert_eq!(state().await["budget_usd"], Value::Null);
         let asked = browser.page(&format!("{this}/retry-errors")).await;
         assert!(asked.contains("1 item failed"), "{asked}");
         done("retry-errors", &[]).await;

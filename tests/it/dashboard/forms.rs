@@ -137,6 +137,11 @@ async fn an_empty_rating_is_refused_in_the_words_of_its_form() {
     assert!(refused.text.contains(says), "{}", refused.text);
     assert!(!refused.text.contains("quality"), "{}", refused.text);
     assert!(refused.text.contains("value=\"hm\""), "{}", refused.text);
+    let twice = [("rating", "good"), ("total", "80"), ("key", "k-2")];
+    let refused = browser.form(&path, &twice).await;
+    assert_eq!(refused.status, 422);
+    let says = "<b>What it deserves:</b> is chosen, and points are given too";
+    assert!(refused.text.contains(says), "{}", refused.text);
 }
 
 #[tokio::test]
@@ -289,6 +294,8 @@ async fn what_is_refused_comes_back_with_its_form() {
         ("tag", "shop"),
         ("name", "again"),
         ("budget_usd", "a lot"),
+        ("sample", "some"),
+        ("min_score", "x"),
         ("force", "1"),
     ];
     let plan = browser.form("/rescore", &fields).await;
@@ -299,9 +306,15 @@ async fn what_is_refused_comes_back_with_its_form() {
         "checked",
         "value=\"a lot\"",
         "value=\"again\"",
+        "The size of the sample is not a whole number above 0",
         "an amount of USD",
     ];
     in_order(&plan.text, &parts);
+    assert!(
+        plan.text.contains("a whole number from 0 to 100"),
+        "{}",
+        plan.text
+    );
 
     let rate = format!("/scores/{score}/rate");
     let rated = browser

@@ -90,7 +90,7 @@ async fn what_does_not_go_together_is_told_at_its_field_with_all_that_was_filled
         (
             vec![("economy", "1"), ("budget_usd", "5")],
             "economy",
-            "no budget_usd can stop",
+            "no budget can stop",
         ),
         (
             vec![("budget_usd", "-1")],

@@ -21,6 +21,46 @@ async fn an_unknown_job_is_none_everywhere() {
 }
 
 #[tokio::test]
+async fn the_few_jobs_of_a_state_are_found_without_reading_all_that_ever_ended() {
+    for test in support::stores().await {
+        accept(&test.store, new_job(None)).await;
+        let ended = if test.url.starts_with("postgres") {
+            "insert into scoring_jobs (job_id, kind, purpose, payload, judge, lane, priority, state, due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, finished_at)
+             select gen_random_uuid(), kind, purpose, payload, judge, lane, priority, 'succeeded', due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, due_at
+             from scoring_jobs, generate_series(1, 20000);
+             analyze scoring_jobs"
+        } else {
+            "insert into scoring_jobs (job_id, kind, purpose, payload, judge, lane, priority, state, due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, finished_at)
+             with recursive n(n) as (select 1 union all select n + 1 from n where n < 20000)
+             select randomblob(16), kind, purpose, payload, judge, lane, priority, 'succeeded', due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, due_at
+             from scoring_jobs, n"
+        };
+        support::execute(&test.url, ended).await.unwrap();
+        for (state, index) in [
+            (JobState::Queued, "scoring_jobs_"),
+            (JobState::Running, "scoring_jobs_"),
+            (JobState::Waiting, "scoring_jobs_"),
+            (JobState::Failed, "scoring_jobs_errors"),
+        ] {
+            let state = Some(state);
+            let filter = JobFilter {
+                state,
+                ..Default::default()
+            };
+            let plan = test.store.explain_jobs(&filter).await.unwrap().join("\n");
+            assert!(plan.contains(index), "{state:?}: {plan}");
+            for whole in ["Seq Scan", "scoring_jobs_pkey", "autoindex"] {
+                assert!(!plan.contains(whole), "{state:?}: {plan}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
     for test in support::stores().await {
         let store = &test.store;

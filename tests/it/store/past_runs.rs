@@ -38,3 +38,40 @@ async fn a_pace_is_of_the_time_in_which_anything_ran() {
         assert_eq!((none.jobs, none.per_s), (0, None));
     }
 }
+
+#[tokio::test]
+async fn what_a_judge_used_is_found_behind_all_that_ended_without_asking_it() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (session, job) = session_with_job(store).await;
+        let run = store.claim(&[job], Uuid::now_v7(), now()).await.unwrap();
+        let mut end = record_of(&run[0], scored(session, 70));
+        end.usage = Usage {
+            tokens_in: 100,
+            tokens_out: 10,
+            cost_usd: Some(0.1),
+        };
+        assert_eq!(recorded(store, end).await, Recorded::Applied);
+        let cancelled = if test.url.starts_with("postgres") {
+            "insert into scoring_jobs (job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, finished_at)
+             select gen_random_uuid(), kind, subject_id, purpose, payload, judge, lane, priority, 'cancelled', due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, finished_at + interval '1 hour'
+             from scoring_jobs, generate_series(1, 20001)"
+        } else {
+            "insert into scoring_jobs (job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, finished_at)
+             with recursive n(n) as (select 1 union all select n + 1 from n where n < 20001)
+             select randomblob(16), kind, subject_id, purpose, payload, judge, lane, priority, 'cancelled', due_at, criteria_hash,
+                force_rescore, triggered_by, created_at, finished_at + 3600000000
+             from scoring_jobs, n"
+        };
+        support::execute(&test.url, cancelled).await.unwrap();
+        let runs = store.past_runs("main").await.unwrap();
+        let found: Vec<_> = runs
+            .iter()
+            .map(|run| (run.session_id, run.tokens_out))
+            .collect();
+        assert_eq!(found, [(session, 10)]);
+    }
+}

@@ -1,0 +1,3 @@
+drop index scoring_jobs_asked;
+drop index scoring_jobs_errors;
+drop index scoring_jobs_open;
