@@ -7,9 +7,9 @@ use super::answer::{AnswerType, Comparison, WRAPPINGS, opened, single};
 /// An error's text begins within so many bytes of where a text begins.
 const OPENING: usize = 200;
 
-/// Whether an answer is an error rather than an answer: the case's own error, a text that begins as errors do, or an object that holds an
-/// `error` and nothing else; also as the one value of a list, of a row or of an object. Where rows are asked for, a row's column may well be
-/// called `error`, and a list of errors is told from an agent's own by what is expected.
+/// Whether an answer is an error rather than an answer: the case's own error, a text that begins as errors do, or an object that says
+/// `error` and nothing of its own; also as the one value of a list, of a row or of an object. Where rows are asked for, a row's column may
+/// well be called `error`. Where errors are what is expected, texts about them are told from an agent's own by their words alone.
 pub(super) fn is_error(
     value: &Value,
     error: Option<&str>,
@@ -18,7 +18,7 @@ pub(super) fn is_error(
 ) -> bool {
     let opened = opened(value);
     let value = opened.as_ref();
-    if is_error_object(value, wanted) {
+    if is_error_object(value, wanted, expected) {
         return true;
     }
     let Value::String(text) = single(value) else {
@@ -28,36 +28,72 @@ pub(super) fn is_error(
     if error.is_some_and(|error| !text.is_empty() && error.trim() == text) {
         return true;
     }
-    let is_wrapped = !value.is_string();
-    let may_be_a_row = is_wrapped && wanted.comparison() == Comparison::Tables;
-    reads_as_error(text) && !(may_be_a_row && expected.is_some_and(holds_an_error))
+    let may_tell_of_one = match wanted.comparison() {
+        Comparison::Texts => true,
+        Comparison::Tables => !value.is_string(),
+        Comparison::Numbers | Comparison::Booleans => false,
+    };
+    reads_as_error(text) && !(may_tell_of_one && expected.is_some_and(holds_an_error))
 }
 
-/// `{"error": ..}`: what an agent says in place of an answer. A number there is a rate.
-fn is_error_object(value: &Value, wanted: AnswerType) -> bool {
-    let mut value = value;
-    match wanted {
-        // No rows are asked for: the list around it says nothing.
-        AnswerType::Analysis | AnswerType::Plan | AnswerType::OptimizationPlan => {
-            for _ in 0..WRAPPINGS {
-                let Some([one]) = value.as_array().map(Vec::as_slice) else {
-                    break;
-                };
-                value = one;
-            }
-        }
-        // An object in a list is a row.
+/// `{"error": ..}`: what an agent says in place of an answer. A number there is a rate, and what is false or null is no error.
+fn is_error_object(value: &Value, wanted: AnswerType, expected: Option<&Value>) -> bool {
+    /// What stands beside an error that is told, and says no more.
+    const BESIDE: [&str; 10] = [
+        "error",
+        "code",
+        "status",
+        "status_code",
+        "success",
+        "message",
+        "detail",
+        "type",
+        "hint",
+        "traceback",
+    ];
+    let wants_rows = wanted.comparison() == Comparison::Tables;
+    let is_list_nothing = match wanted {
+        AnswerType::Table | AnswerType::List | AnswerType::Schedule => false,
+        // One row of a query may be the text that is asked for.
+        AnswerType::Text => expected.is_none(),
         AnswerType::Number
         | AnswerType::Kpi
-        | AnswerType::Table
-        | AnswerType::List
-        | AnswerType::Schedule
         | AnswerType::Boolean
-        | AnswerType::Text => {}
+        | AnswerType::Analysis
+        | AnswerType::Plan
+        | AnswerType::OptimizationPlan => true,
+    };
+    let mut value = value;
+    if is_list_nothing {
+        for _ in 0..WRAPPINGS {
+            let Some([one]) = value.as_array().map(Vec::as_slice) else {
+                break;
+            };
+            value = one;
+        }
     }
-    let members = value.as_object().filter(|members| members.len() == 1);
-    let said = members.and_then(|members| members.get("error"));
-    said.is_some_and(|said| !said.is_number())
+    let Some(members) = value.as_object() else {
+        return false;
+    };
+    let says_no_more = match wants_rows {
+        true => members.len() == 1,
+        false => members.keys().all(|name| {
+            BESIDE
+                .iter()
+                .any(|beside| name.eq_ignore_ascii_case(beside))
+        }),
+    };
+    let said = members
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("error"))
+        .filter(|_| says_no_more);
+    match said.map(|(_, said)| said) {
+        Some(Value::String(text)) => !text.trim().is_empty(),
+        Some(Value::Bool(failed)) => *failed && wanted != AnswerType::Boolean,
+        Some(Value::Object(what)) => !what.is_empty(),
+        Some(Value::Array(what)) => !what.is_empty(),
+        Some(Value::Null | Value::Number(_)) | None => false,
+    }
 }
 
 /// Whether any text in it reads as an error.
@@ -70,8 +106,8 @@ fn holds_an_error(value: &Value) -> bool {
     }
 }
 
-/// `Error: ..`, `ERROR 1064 ..`, `Error executing ..`, `psycopg2.errors.UndefinedTable: ..`, `Traceback (most recent ..`. Not `Errors rose`,
-/// `Terror: ..` or `Error: 5 %`.
+/// `Error: ..`, `ERROR 1064 ..`, `Error executing ..`, `psycopg2.errors.UndefinedTable: ..`, `(sqlite3.OperationalError) ..`,
+/// `Traceback (most recent ..`. Not `Errors rose`, `Terror: ..`, `Error: 5 %` or `Error: 12, Warning: 30`.
 fn reads_as_error(text: &str) -> bool {
     let opening = text
         .get(..text.floor_char_boundary(OPENING))
@@ -84,7 +120,16 @@ fn reads_as_error(text: &str) -> bool {
         return true;
     }
     let is_rate = rest.trim_end().ends_with('%') && !rest.contains(char::is_alphabetic);
-    let is_label = first.strip_suffix(':').is_some_and(is_name_of_error) && !is_rate;
+    // `Error:no blank` is one too, `std::error` is a path.
+    let glued = first
+        .split_once(':')
+        .filter(|(_, behind)| !behind.is_empty() && !behind.starts_with(':'))
+        .filter(|(_, behind)| !behind.ends_with('%'));
+    let label = first.strip_suffix(':').or(glued.map(|(name, _)| name));
+    let is_label = label.is_some_and(is_name_of_error) && !is_rate && !is_tally(text);
+    let in_brackets = first
+        .strip_prefix('(')
+        .and_then(|inner| inner.strip_suffix(')'));
     let says_what = [
         "executing ",
         "running ",
@@ -99,9 +144,23 @@ fn reads_as_error(text: &str) -> bool {
             || rest.starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == '[')
             || says_what.iter().any(|words| rest.starts_with(words)));
     is_label
+        || in_brackets.is_some_and(is_name_of_error)
         || is_said && !is_rate
         || opening.starts_with("sql error")
         || opening.starts_with("database error")
+}
+
+/// `Error: 12, Warning: 30`: how often, and not what went wrong.
+fn is_tally(text: &str) -> bool {
+    let counts = |part: &str| {
+        let number = part.rsplit_once(':').map(|(_, number)| number.trim());
+        number.is_some_and(|number| {
+            let number = number.trim_end_matches(['%', '.']).trim_end();
+            !number.is_empty() && number.parse::<f64>().is_ok()
+        })
+    };
+    let parts = || text.split([',', ';', '\n']).map(str::trim);
+    parts().nth(1).is_some() && parts().filter(|part| !part.is_empty()).all(counts)
 }
 
 /// `Error`, `FATAL`, `OperationalError`, `psycopg2.errors.UndefinedTable`, `java.lang.NullPointerException`; not `Terror`.
@@ -136,6 +195,12 @@ mod tests {
             "sqlite3.Error: x",
             "Traceback (most recent call last): ..",
             "SQL error near x",
+            "Error:no such table",
+            "DatabaseError:no such table",
+            "(sqlite3.OperationalError) no such table: t",
+            "(psycopg2.errors.UndefinedTable) relation \"t\" does not exist",
+            "Error: 1064, near x",
+            "std::runtime_error: x",
         ];
         for text in errors {
             assert!(
@@ -153,6 +218,11 @@ mod tests {
             "No errors",
             "",
             "The error: none",
+            "Error: 12, Warning: 30",
+            "Error: 12; Fatal: 3.",
+            "Error:5%",
+            "std::error",
+            "(Error bars are shown)",
         ];
         for text in answers {
             assert!(
@@ -164,6 +234,16 @@ mod tests {
             let is_error = |value: &Value, error| is_error(value, error, wanted, None);
             assert!(is_error(&json!({ "error": "x" }), None));
             assert!(!is_error(&json!({ "error": "x", "n": 1 }), None));
+            assert!(is_error(&json!({ "Error": "x" }), None));
+            for none in [json!(null), json!(false), json!(" "), json!([])] {
+                assert!(!is_error(&json!({ "error": none }), None), "{none}");
+            }
+            let told = json!({ "error": true });
+            assert_eq!(is_error(&told, None), wanted != AnswerType::Boolean);
+            // A row may have more columns.
+            let wants_rows = wanted.comparison() == Comparison::Tables;
+            let told = json!({ "success": false, "error": "x", "code": 1 });
+            assert_eq!(is_error(&told, None), !wants_rows);
             assert!(is_error(&json!("{\"error\": \"no such table\"}"), None));
             assert!(!is_error(&json!({ "error": 0.05 }), None));
             assert!(!is_error(&json!(["Error: one", "Error: two"]), None));
@@ -176,11 +256,7 @@ mod tests {
                 assert!(is_error(&own, Some("timed out")), "{wanted:?} {own}");
             }
             // A row may have a column of that name; a plan is no row.
-            let is_plan = matches!(
-                wanted,
-                AnswerType::Analysis | AnswerType::Plan | AnswerType::OptimizationPlan
-            );
-            assert_eq!(is_error(&json!([{ "error": "x" }]), None), is_plan);
+            assert_eq!(is_error(&json!([{ "error": "x" }]), None), !wants_rows);
             // What holds one text is that text.
             for one in [
                 json!(["Error: no such table"]),
@@ -192,12 +268,23 @@ mod tests {
                 assert!(is_error(&one, None), "{wanted:?} {one}");
             }
         }
-        // Unless errors are what is listed.
+        // Unless errors are what is expected: a list of them, or a text about one.
         let listed = json!(["all is well", { "message": "Error: two" }]);
-        for (wanted, found) in [(AnswerType::List, false), (AnswerType::Text, true)] {
-            let one = json!(["Error: one"]);
-            assert_eq!(is_error(&one, None, wanted, Some(&listed)), found);
-            assert!(is_error(&json!("Error: one"), None, wanted, Some(&listed)));
+        let one = json!(["Error: one"]);
+        for (wanted, is_one, is_bare) in [
+            (AnswerType::List, false, true),
+            (AnswerType::Text, false, false),
+            (AnswerType::Number, true, true),
+        ] {
+            let is_error = |value: &Value| is_error(value, None, wanted, Some(&listed));
+            assert_eq!(is_error(&one), is_one, "{wanted:?}");
+            assert_eq!(is_error(&json!("Error: one")), is_bare, "{wanted:?}");
         }
+        let own = Some("Error: one");
+        assert!(is_error(&one, own, AnswerType::Text, Some(&listed)));
+        // A row with the text that is asked for.
+        let row = json!([{ "error": "disk full" }]);
+        let expected = json!("the disk is full");
+        assert!(!is_error(&row, None, AnswerType::Text, Some(&expected)));
     }
 }

@@ -276,7 +276,8 @@ fn an_answer_that_reads_as_an_error_is_one_unless_it_is_what_was_asked_for() {
         score("text", disk(), json!(["Error: disk full"])),
         (1.0, 1.0)
     );
-    assert_eq!(score("text", disk(), json!("Error: timeout")), (0.0, 0.0));
+    // Where a text about an error is asked for, another one is for the judge.
+    assert_eq!(score("text", disk(), json!("Error: timeout")), (0.0, 1.0));
     assert_eq!(score("text", json!("disk full"), disk()), (0.0, 0.0));
     assert_eq!(score("number", json!(5), json!(["Error: 5"])), (0.0, 0.0));
     for one in [json!(["Error: one"]), json!([["Error: one"]])] {

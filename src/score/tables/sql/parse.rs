@@ -7,7 +7,7 @@
 use sqlparser::ast::Statement;
 use sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
 use super::{Dialect, SqlError};
 
@@ -106,13 +106,26 @@ fn bounded(message: String) -> String {
     head.chain(['…']).chain(tail).collect()
 }
 
+/// Whether the parser sees nothing but white space, comments and semicolons.
+pub(super) fn is_nothing(sql: &str, dialect: Dialect) -> bool {
+    let tokens = Tokenizer::new(dialect.grammar(), sql).tokenize();
+    let is_nothing = |token: &Token| match token {
+        // MySQL runs what stands in such a comment.
+        Token::Whitespace(Whitespace::MultiLineComment(text)) => !text.starts_with('!'),
+        Token::Whitespace(_) | Token::SemiColon | Token::EOF => true,
+        _ => false,
+    };
+    tokens.is_ok_and(|tokens| tokens.iter().all(is_nothing))
+}
+
 fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
     let grammar = dialect.grammar();
     let mut tokens = Tokenizer::new(grammar, sql).tokenize_with_location()?;
     match dialect {
         Dialect::Mssql => tokens = without_options(tokens),
-        Dialect::Generic | Dialect::Ansi | Dialect::Postgres | Dialect::Redshift => {
-            tokens = without_only(tokens);
+        Dialect::Generic => tokens = without_only(tokens, false),
+        Dialect::Ansi | Dialect::Postgres | Dialect::Redshift => {
+            tokens = without_only(tokens, true);
         }
         Dialect::Mysql
         | Dialect::Sqlite
@@ -130,14 +143,16 @@ fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
 }
 
 /// Drops the `only` of `from only t`, which leaves the tables that inherit from `t` aside: the parser takes it for the table. The word is reserved
-/// where it means that, so that no table is called so without quotes.
-fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    const BEFORE: [Keyword; 5] = [
+/// where it means that, so that no table is called so without quotes, and no column: there it may stand behind a comma too.
+fn without_only(mut tokens: Vec<TokenWithSpan>, is_reserved: bool) -> Vec<TokenWithSpan> {
+    const BEFORE: [Keyword; 7] = [
         Keyword::FROM,
         Keyword::JOIN,
         Keyword::UPDATE,
         Keyword::TABLE,
         Keyword::TRUNCATE,
+        Keyword::USING,
+        Keyword::INTO,
     ];
     let solid: Vec<usize> = (0..tokens.len())
         .filter(|at| {
@@ -154,7 +169,9 @@ fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             Some(Token::Word(word)) => Some(word),
             _ => None,
         };
-        let is_before = word(before).is_some_and(|word| BEFORE.contains(&word.keyword));
+        let is_comma = tokens.get(before).map(|token| &token.token) == Some(&Token::Comma);
+        let is_before = is_reserved && is_comma
+            || word(before).is_some_and(|word| BEFORE.contains(&word.keyword));
         let is_only = word(only).is_some_and(|word| {
             word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only")
         });

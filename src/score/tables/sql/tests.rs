@@ -198,6 +198,17 @@ fn only_leaves_heirs_aside_and_is_no_table() {
         );
     }
     assert_tables(Dialect::Mysql, &[("select * from only t", &["only"])]);
+    assert_tables(
+        Dialect::Postgres,
+        &[
+            ("select * from a, only b, only c as d", &["a", "b", "c"]),
+            ("delete from a using only b where a.i = b.i", &["a", "b"]),
+            (
+                "merge into only a using only b on a.i = b.i when matched then delete",
+                &["a", "b"],
+            ),
+        ],
+    );
     let many = "select * from only t; ".repeat(2_900);
     assert_eq!(tables(&many, Dialect::Postgres), ["t"]);
 }

@@ -6,6 +6,7 @@ use sqlparser::keywords::ALL_KEYWORDS;
 
 use super::Dialect;
 use super::lexer::{Kind, Lexer};
+use super::parse;
 
 /// Whether two texts are the same query: the same words, strings and signs in the same order. Keywords compare in any case, names, strings
 /// and hints to the server (`/*+ .. */`, `/*! .. */`) as they are written. Where the dialect is unknown and a backslash stands before a
@@ -28,7 +29,7 @@ pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
 
 /// Whether there is nothing in a text but white space, comments and semicolons.
 pub fn is_nothing(text: &str, dialect: Dialect) -> bool {
-    words(text, dialect).is_empty()
+    words(text, dialect).is_empty() || parse::is_nothing(text, dialect)
 }
 
 /// The words of a text without trailing semicolons, keywords in upper case. A word right before a string may be its prefix (`N'x'`), and one with
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn comments_alone_are_nothing() {
-        for text in ["", " \n", ";", "-- nothing", "/* a */ ; -- b"] {
+        for text in ["", " \n", ";", "-- nothing", "/* a */ ; -- b", "/*+ a */"] {
             assert!(is_nothing(text, Dialect::Generic), "{text}");
         }
         for text in ["select", "''", "\"a\"", "1", "/*! 1 */"] {

@@ -35,7 +35,7 @@ impl AgentAnswer {
             return Err("it answered JSON that is neither an object nor a list".to_owned());
         }
         let sql = text(said, "sql_path", &paths.sql_path)?;
-        let error = text(said, "error_path", &paths.error_path)?;
+        let error = error(said, &paths.error_path);
         let results = at(said, &paths.results_path).unwrap_or(&Value::Null);
         let success = match at(said, &paths.success_path) {
             None | Some(Value::Null) => None,
@@ -61,6 +61,19 @@ impl AgentAnswer {
             error,
             api_success: at(said, "api_success").and_then(Value::as_bool),
         })
+    }
+}
+
+/// What went wrong: a text, or what an agent says in another form, as JSON. False, null and what is empty say that nothing did.
+fn error(said: &Value, path: &str) -> Option<String> {
+    match at(said, path)? {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(text) => (!text.trim().is_empty()).then(|| text.clone()),
+        Value::Array(what) if what.is_empty() => None,
+        Value::Object(what) if what.is_empty() => None,
+        other @ (Value::Bool(true) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            Some(other.to_string())
+        }
     }
 }
 
