@@ -74,6 +74,8 @@ pub(super) struct BatchItemView {
     pub(super) execution_error: Option<String>,
     /// Why what was generated can't be read, where none of its parts says so.
     pub(super) unreadable: Option<String>,
+    /// Whether it has missed already, whatever its judge will say; of items without a whole score.
+    pub(super) has_missed: bool,
     /// The parts of its score, in the order of the kind's rules.
     pub(super) parts: Vec<ItemPart>,
     /// The judge's own words.
@@ -94,6 +96,7 @@ impl BatchItemView {
             threshold: shown.threshold,
             execution_error: shown.execution_error,
             unreadable: shown.unreadable,
+            has_missed: shown.has_missed,
             parts: shown.parts.into_iter().map(ItemPart::from).collect(),
             reasoning: shown.reasoning,
             job,

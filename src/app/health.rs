@@ -42,7 +42,7 @@ impl Health for ProcessHealth {
             && let Err(error) = queue.ping().await
         {
             let why = format!(
-                "the queue is away, workers take due work from the database meanwhile: {error}"
+                "the queue (Redis) is away: what is due is taken from the database meanwhile. {error}"
             );
             found.push(("queue", why));
         }

@@ -32,6 +32,7 @@ pub(super) struct Answer {
     pub(super) threshold: Option<f64>,
     pub(super) execution_error: Option<String>,
     pub(super) unreadable: Option<String>,
+    pub(super) has_missed: bool,
     pub(super) parts: Vec<Part>,
     pub(super) reasoning: Option<String>,
     pub(super) job: Job,
@@ -113,6 +114,9 @@ struct List {
     next_cursor: Option<String>,
 }
 
+/// What is said of an item whose judge can't mend it any more.
+pub(super) const MISSED: &str = "It misses whatever its judge would say.";
+
 /// An item as it is drawn in a section.
 pub(super) struct Line {
     pub(super) sign: (&'static str, &'static str, &'static str),
@@ -162,6 +166,7 @@ impl Line {
             } else {
                 lines
                     .filter(|line| !error.as_ref().is_some_and(|e| line.contains(&e.message)))
+                    .chain(answer.has_missed.then(|| MISSED.to_owned()))
                     .collect()
             },
             badge,
@@ -219,7 +224,7 @@ const SECTIONS: [(Outcome, &str, &str); 6] = [
     (
         Outcome::Unscored,
         "Judge errors",
-        "no whole score: that says nothing of the work",
+        "no whole score, which says nothing of the work unless an item says so",
     ),
     (Outcome::Passed, "Success", ""),
     (Outcome::Scored, "Scored", ""),
@@ -359,7 +364,7 @@ pub(super) mod tests {
         let mut body = json!({
             "item_no": 3, "outcome": "missed", "name": "q3", "question": "Errors?",
             "lines": ["Query: Errors?", "Query executed (results: 2)", "Score: 50% (FAIL <90%)", "Schema: 100% | LLM: 40%"],
-            "total": 0.5, "threshold": 0.9, "execution_error": null, "unreadable": null,
+            "total": 0.5, "threshold": 0.9, "execution_error": null, "unreadable": null, "has_missed": false,
             "parts": [{"name": "schema_match", "title": "Schema", "score": 1.0, "words": null},
                 {"name": "llm_grading", "title": "LLM", "score": 0.4, "words": "**Wrong** table"}],
             "reasoning": "**Wrong** table",
@@ -398,6 +403,12 @@ pub(super) mod tests {
             json!({"class": "timeout", "message": "timed out", "remedy": "try again"});
         let line = line(&fields);
         assert_eq!(line.lines, ["Schema: 100%"]);
+        fields["has_missed"] = json!(true);
+        let missed: Answer = serde_json::from_value(fields).unwrap();
+        assert_eq!(
+            Line::of(missed, Uuid::nil()).lines,
+            ["Schema: 100%", MISSED]
+        );
         assert_eq!(line.error.unwrap().message, "timed out");
         assert!(line.reasoning.is_none());
     }

@@ -1,6 +1,6 @@
 //! Figures over scores, as the API's analytics answer them, made into charts and words. The overview and the insights share them.
 
-use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
+use chrono::{DateTime, Days, Months, NaiveDate, Utc};
 use serde::Deserialize;
 
 use super::chart::{Bar, Chart, Line, bars, lines};
@@ -47,7 +47,17 @@ pub(super) struct Coverage {
 #[derive(Debug, Deserialize)]
 pub(super) struct Trend {
     pub(super) scores: i64,
+    every: Period,
     items: Vec<Point>,
+}
+
+/// How long a period is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Period {
+    Day,
+    Week,
+    Month,
 }
 
 #[derive(Debug, Deserialize)]
@@ -120,7 +130,7 @@ impl Trend {
         if self.scores < ENOUGH {
             return None;
         }
-        let (periods, form) = periods(&self.items);
+        let (periods, form) = periods(&self.items, self.every);
         let mut of: Vec<(&Point, Line)> = Vec::new();
         for point in &self.items {
             let at = periods.iter().position(|day| *day == point.period);
@@ -211,24 +221,21 @@ impl Trend {
     }
 }
 
-/// Every period from the first to the last, and how one is written: days, or months where all are first days of one.
-fn periods(items: &[Point]) -> (Vec<NaiveDate>, &'static str) {
+/// Every period from the first to the last, and how one is written.
+fn periods(items: &[Point], every: Period) -> (Vec<NaiveDate>, &'static str) {
     let (Some(first), Some(last)) = (
         items.iter().map(|point| point.period).min(),
         items.iter().map(|point| point.period).max(),
     ) else {
         return (Vec::new(), DAY);
     };
-    let monthly = first != last && items.iter().all(|point| point.period.day() == 1);
-    if !monthly {
-        return (each_day([first, last]), DAY);
-    }
-    let next = |day: &NaiveDate| {
-        let next = day.checked_add_months(Months::new(1));
-        next.filter(|day| *day <= last)
+    let (step, form): (fn(NaiveDate) -> Option<NaiveDate>, _) = match every {
+        Period::Day => (|day| day.succ_opt(), DAY),
+        Period::Week => (|day| day.checked_add_days(Days::new(7)), DAY),
+        Period::Month => (|day| day.checked_add_months(Months::new(1)), "%b %Y"),
     };
-    let months = std::iter::successors(Some(first), next).collect();
-    (months, "%b %Y")
+    let next = |day: &NaiveDate| step(*day).filter(|day| *day <= last);
+    (std::iter::successors(Some(first), next).collect(), form)
 }
 
 /// Every day from the first of these to the last.
@@ -295,20 +302,24 @@ mod tests {
     }
 
     fn trend(items: &[(&str, &str, f64)]) -> Trend {
+        every("day", items)
+    }
+
+    fn every(every: &str, items: &[(&str, &str, f64)]) -> Trend {
         let items: Vec<_> = items
             .iter()
             .map(|(period, hash, mean)| {
                 json!({"period": period, "criteria_hash": hash, "is_current": hash.starts_with('c'), "scores": 10, "mean": mean})
             })
             .collect();
-        serde_json::from_value(json!({"scores": 40, "items": items})).unwrap()
+        serde_json::from_value(json!({"scores": 40, "every": every, "items": items})).unwrap()
     }
 
     #[test]
     fn days_without_scores_keep_their_place_and_months_are_months() {
         let days = trend(&[("2026-11-10", "a", 1.0), ("2026-11-13", "a", 2.0)]);
         let labels = |of: &Trend| -> Vec<String> {
-            let (periods, form) = periods(&of.items);
+            let (periods, form) = periods(&of.items, of.every);
             periods
                 .iter()
                 .map(|day| day.format(form).to_string())
@@ -316,11 +327,24 @@ mod tests {
         };
         let found = labels(&days);
         assert_eq!(found, ["10 Nov", "11 Nov", "12 Nov", "13 Nov"]);
-        let months = trend(&[("2026-01-01", "a", 1.0), ("2026-04-01", "a", 2.0)]);
+        let months = every(
+            "month",
+            &[("2026-01-01", "a", 1.0), ("2026-04-01", "a", 2.0)],
+        );
         assert_eq!(
             labels(&months),
             ["Jan 2026", "Feb 2026", "Mar 2026", "Apr 2026"]
         );
+        // One month is one, and days that are first of months are days.
+        let month = every("month", &[("2026-11-01", "a", 1.0)]);
+        assert_eq!(labels(&month), ["Nov 2026"]);
+        let days = trend(&[("2026-10-01", "a", 1.0), ("2026-11-01", "a", 2.0)]);
+        assert_eq!(labels(&days).len(), 32);
+        let weeks = every(
+            "week",
+            &[("2026-11-02", "a", 1.0), ("2026-11-16", "a", 2.0)],
+        );
+        assert_eq!(labels(&weeks), ["2 Nov", "9 Nov", "16 Nov"]);
         assert!(labels(&trend(&[])).is_empty());
     }
 

@@ -161,7 +161,11 @@ impl Strip {
             workers: alive,
             silent: there().filter(|worker| !worker.is_heard(now)).count(),
             redis_away: false,
-            stopped: judges.iter().filter_map(Judge::stopped).collect(),
+            stopped: judges
+                .iter()
+                .filter(|judge| !judge.is_told_by_its_entry(judges))
+                .filter_map(Judge::stopped)
+                .collect(),
             failing: judges.iter().filter_map(Judge::failing).collect(),
             all_answer: {
                 let mut used = judges.iter().filter(|j| !j.kinds.is_empty()).peekable();

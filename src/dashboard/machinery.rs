@@ -218,6 +218,15 @@ impl Judge {
         self.name.split(':').next().unwrap_or(&self.name)
     }
 
+    /// Whether what stops it is what stops the entry that it is a model of, and is told there.
+    pub(super) fn is_told_by_its_entry(&self, judges: &[Self]) -> bool {
+        let why = |judge: &Self| judge.stopped().map(|(_, why)| why);
+        let entry = judges.iter().find(|judge| judge.name == self.entry());
+        entry.is_some_and(|entry| {
+            entry.name != self.name && why(entry).is_some() && why(entry) == why(self)
+        })
+    }
+
     /// Why it lets nothing through, if it is one that is used.
     pub(super) fn stopped(&self) -> Option<(String, String)> {
         let reason = match (
@@ -232,5 +241,36 @@ impl Judge {
             (None, None) => return None,
         };
         Some((self.name.clone(), words::stopped_by(&reason).to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_stops_an_entry_isnt_told_of_each_of_its_models() {
+        let judge = |name: &str, reason: Option<&str>| -> Judge {
+            let brake = reason.map(|reason| {
+                json!({"reason": reason, "message": "m", "set_by": "cap", "since": "2026-11-23T11:00:00Z", "until": null})
+            });
+            let judge = json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],
+                "brake": brake, "gates": [], "spent": {"today_usd": 1.0}});
+            serde_json::from_value(judge).unwrap()
+        };
+        let judges = [
+            judge("a", Some("budget")),
+            judge("a:m1", Some("budget")),
+            judge("a:m2", Some("paused")),
+            judge("b", None),
+            judge("b:m1", Some("budget")),
+        ];
+        let told: Vec<&str> = judges
+            .iter()
+            .filter(|judge| !judge.is_told_by_its_entry(&judges))
+            .filter_map(|judge| judge.stopped().map(|_| judge.name.as_str()))
+            .collect();
+        assert_eq!(told, ["a", "a:m2", "b:m1"]);
     }
 }

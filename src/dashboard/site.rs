@@ -63,6 +63,8 @@ impl Site {
         let mut kept = self.strip.lock().await;
         if let Some((at, strip)) = kept.as_ref()
             && at.elapsed() < STRIP_KEPT
+            // Who hears that Redis is back asks at once.
+            && !strip.redis_away
         {
             return strip.clone();
         }

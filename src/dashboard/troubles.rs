@@ -85,13 +85,20 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
     if let Some(brake) = &judges.queue_brake {
         troubles.push(stopped("The queue", brake, now));
     }
+    let is_told = |name: &str| {
+        let judge = gates.iter().find(|judge| judge.name == name);
+        judge.is_some_and(|judge| judge.is_told_by_its_entry(&gates))
+    };
     for judge in &judges.items {
-        if let Some(brake) = &judge.brake {
+        if let Some(brake) = judge.brake.as_ref().filter(|_| !is_told(&judge.name)) {
             troubles.push(stopped(&format!("Judge {}", judge.name), brake, now));
         }
     }
     // What calls say of those that nobody has stopped.
-    for judge in gates.iter().filter(|judge| judge.brake.is_none()) {
+    for judge in &gates {
+        if judge.brake.is_some() || judge.is_told_by_its_entry(&gates) {
+            continue;
+        }
         let found = judge.stopped().or_else(|| judge.failing());
         if let Some((name, why)) = found.filter(|_| judge.configured) {
             let until = judge.gates.iter().filter_map(|gate| gate.until).max();

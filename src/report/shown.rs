@@ -17,6 +17,8 @@ pub struct Shown {
     pub execution_error: Option<String>,
     /// Why what was generated can't be read, where none of its parts says so.
     pub unreadable: Option<String>,
+    /// Whether it has missed already, whatever its judge would say; of items without a whole score.
+    pub has_missed: bool,
     /// What the total is held against, where the kind has that; 0-1.
     pub threshold: Option<f64>,
     /// The parts of its score, in the order of the kind's rules.
@@ -55,6 +57,7 @@ impl Shown {
             },
             execution_error: body::execution_error(item).map(str::to_owned),
             unreadable: body::unreadable(item).map(str::to_owned),
+            has_missed: body::has_missed(item),
             threshold: body::threshold(item),
             parts: parts(item).collect(),
             reasoning: body::reasoning(item).map(str::to_owned),

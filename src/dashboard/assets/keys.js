@@ -71,7 +71,7 @@
       case "/": { var search = document.querySelector("input[type=search]"); if (search) { event.preventDefault(); search.focus(); search.select(); } break; }
       case "j": step(1); break;
       case "k": step(-1); break;
-      case "Enter": if (current && event.target.tagName !== "A" && event.target.tagName !== "BUTTON") { window.location.href = current.dataset.open; } break;
+      case "Enter": if (current && (event.target === document.body || event.target.closest("[data-open]") === current) && !event.target.closest("a,button,summary")) { window.location.href = current.dataset.open; } break;
       case "s": score(current); break;
       case "?": window.location.href = "/help"; break;
       default: break;

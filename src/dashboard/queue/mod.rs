@@ -2,6 +2,8 @@
 
 mod rows;
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -112,25 +114,27 @@ impl Body {
         let counts = queue.counts;
         // What is said to run and runs nowhere.
         let left = workers.iter().all(|worker| worker.is_gone(now));
-        let group = |name, empty, jobs: Jobs| Group {
-            name,
-            empty,
-            has_why: name != RUNNING || left,
-            more: jobs.next_cursor.is_some(),
-            rows: jobs
-                .items
-                .into_iter()
-                .map(|job| {
-                    let row = JobRow::of(job, now);
-                    match left && name == RUNNING {
-                        true => JobRow {
-                            why: LEFT.to_owned(),
-                            ..row
-                        },
-                        false => row,
-                    }
-                })
-                .collect(),
+        // What to do about a wait is told by the first that waits for it.
+        let mut told = BTreeSet::new();
+        let mut group = |name, empty, jobs: Jobs| {
+            let mut rows: Vec<JobRow> = Vec::new();
+            for job in jobs.items {
+                let mut row = JobRow::of(job, now);
+                if left && name == RUNNING {
+                    LEFT.clone_into(&mut row.why);
+                }
+                if !row.retry && !told.insert(row.remedy.clone()) {
+                    row.remedy.clear();
+                }
+                rows.push(row);
+            }
+            Group {
+                name,
+                empty,
+                has_why: name != RUNNING || left,
+                more: jobs.next_cursor.is_some(),
+                rows,
+            }
         };
         Self {
             counts: vec![
@@ -404,6 +408,36 @@ mod tests {
         // Nobody works: what is said to run doesn't.
         let left = page(&Value::Null, groups).render().unwrap();
         assert_eq!(left.matches("begins again as soon as").count(), 1, "{left}");
+    }
+
+    #[test]
+    fn what_to_do_about_a_wait_is_told_once() {
+        let waits = |reason: &str| {
+            let waits = json!({"state": "queued", "wait": {"reason": reason, "target": "judge", "until": null}, "error": null});
+            job(&waits)
+        };
+        let queued = [
+            waits("paused"),
+            waits("paused"),
+            waits("no_worker"),
+            waits("misconfigured"),
+        ];
+        let text = page(&Value::Null, [&[], &queued, &[], &[]])
+            .render()
+            .unwrap();
+        assert_eq!(
+            text.matches("until somebody resumes that").count(),
+            1,
+            "{text}"
+        );
+        assert_eq!(text.matches("Correct the judge").count(), 1, "{text}");
+        // How to start a worker stands above.
+        assert_eq!(
+            text.matches("<code>gavel worker</code>").count(),
+            1,
+            "{text}"
+        );
+        assert!(!text.contains("(gavel worker)"), "{text}");
     }
 
     #[test]

@@ -66,7 +66,11 @@ impl PlanPage {
     pub(super) fn of(frame: Frame, form: &Form, plan: Plan, key: String) -> Self {
         let skipped = plan.skipped.iter().filter_map(|(name, n)| {
             let n = n.as_i64().filter(|n| *n > 0)?;
-            Some((name.replace('_', " "), words::grouped(n)))
+            let name = match name.as_str() {
+                "beyond_max" => "more than were asked for".to_owned(),
+                name => name.replace('_', " "),
+            };
+            Some((name, words::grouped(n)))
         });
         let judges: Vec<&str> = plan.judges.iter().map(|j| j.judge.as_str()).collect();
         let fields = pinned(form, &plan);

@@ -45,6 +45,8 @@ pub(in super::super) struct Typed {
     pub(in super::super) by: String,
     /// Why it wasn't taken, HTML.
     pub(in super::super) refused: String,
+    /// The fields that are to be mended.
+    wrong: Vec<String>,
 }
 
 impl Typed {
@@ -56,6 +58,19 @@ impl Typed {
             comment: text("comment"),
             by: text("by"),
             refused: refusal(problem),
+            wrong: problem
+                .errors
+                .iter()
+                .map(|fault| fault.pointer.trim_start_matches('/').to_owned())
+                .collect(),
+        }
+    }
+
+    /// The attribute by which a field that is wrong says so.
+    pub(in super::super) fn mark(&self, field: &str) -> &'static str {
+        match self.wrong.iter().any(|wrong| wrong == field) {
+            true => r#" aria-invalid="true""#,
+            false => "",
         }
     }
 }

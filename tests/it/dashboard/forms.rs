@@ -141,6 +141,8 @@ async fn an_empty_rating_is_refused_in_the_words_of_its_form() {
     let refused = browser.form(&path, &twice).await;
     assert_eq!(refused.status, 422);
     let says = "<b>What it deserves:</b> is chosen, and points are given too";
+    let marked = "name=\"rating\" aria-invalid=\"true\"";
+    assert!(refused.text.contains(marked), "{}", refused.text);
     assert!(refused.text.contains(says), "{}", refused.text);
 }
 
