@@ -27,7 +27,7 @@ const LISTED: usize = 50;
                   score. Means are made of the items that have a whole total in both runs (SQL that can't be read has none); the interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
                   criteria are compared, and told (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
-                  --max-regression or an item lost its total by missing (SQL that can't be read), 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
+                  --max-regression, also with the best that items could come to that miss whatever their judge would say, or an item lost its total by missing (SQL that can't be read), 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
                   nothing has a whole total in both, or, with --max-regression, more items lost their whole score than --max-errors allows.",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"

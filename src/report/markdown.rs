@@ -83,10 +83,14 @@ pub(super) fn write(
 ) -> Result<(), ReportError> {
     let mut misses = Part::new("Missed or not executed", MISSES);
     let mut judge = Part::new("Without the judge's part", JUDGE);
+    let mut known_misses = 0_u64;
     source.each(&mut |item| {
         match Status::of(item) {
             Status::Pass | Status::Scored => {}
-            Status::Incomplete if is_judges(item) => judge.add(&judge_row(item)),
+            Status::Incomplete if is_judges(item) => {
+                known_misses += u64::from(body::has_missed(item));
+                judge.add(&judge_row(item));
+            }
             Status::Fail | Status::Incomplete => misses.add(&miss(item)),
         }
         Ok(())
@@ -97,7 +101,12 @@ pub(super) fn write(
             .insert_str(0, "| Item | Class | What happened |\n| --- | --- | --- |\n");
     }
     let head = head(figures, meta);
-    let misses = misses.finish("Nothing missed.");
+    let misses = misses.finish(match known_misses {
+        0 => "Nothing missed.",
+        _ => {
+            "Nothing that was judged missed; what misses whatever its judge would say stands below."
+        }
+    });
     let judge = judge.finish("The judge answered wherever it was asked.");
     let room = LONGEST.saturating_sub(head.len() + misses.len() + judge.len() + 1_000);
     let mut passed = Part::new("Passed", room);
@@ -212,8 +221,12 @@ fn judge_row(item: &Item) -> String {
         || ("incomplete", "it has no whole score"),
         |error| (error.class.as_str(), error.message.as_str()),
     );
+    let misses = match body::has_missed(item) {
+        true => " **It misses whatever its judge would say.**",
+        false => "",
+    };
     format!(
-        "| {} | {} | {} |\n",
+        "| {} | {} | {}{misses} |\n",
         name(item),
         markdown(&cut(class, IN_TABLE)),
         markdown(&cut(message, 500))

@@ -156,10 +156,15 @@ fn at_once(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "give a whole number from 1 to 1000".to_owned())
 }
 
+/// A percentage as a share, without what binary fractions leave behind: 66.67 is 0.6667.
+fn of_hundred(percent: f64) -> f64 {
+    (percent * 1e10).round() / 1e12
+}
+
 /// A share of one: `0.9` or `90%`.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     let number = match text.trim().strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|number| number / 100.0),
+        Some(percent) => percent.trim().parse::<f64>().map(of_hundred),
         None => text.trim().parse::<f64>(),
     };
     number
@@ -178,6 +183,7 @@ mod tests {
     fn a_share_is_a_number_or_a_percentage() {
         assert_eq!(share("0.9"), Ok(0.9));
         assert_eq!(share("90%"), Ok(0.9));
+        assert_eq!(share("66.67%").unwrap().to_string(), "0.6667");
         assert_eq!(share(" 100 %"), Ok(1.0));
         for bad in ["90", "-0.1", "nan", "", "ninety", "101%"] {
             assert!(share(bad).is_err(), "{bad}");

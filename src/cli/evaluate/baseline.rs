@@ -12,7 +12,7 @@ use crate::job::Kind;
 use crate::report::shown::{judge, measured};
 use crate::report::{Lines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
-use crate::suite::run::folder::{Bench, RESULTS};
+use crate::suite::run::folder::RESULTS;
 use crate::suite::run::{Plan, compare, gate};
 
 /// What is known of a baseline.
@@ -100,23 +100,31 @@ impl Baseline {
     }
 }
 
-/// Whether the judge of a run is a simulated one; `None` where the service doesn't tell.
-pub(super) async fn is_simulated(client: &Client, bench: &Bench) -> Result<Option<bool>, CliError> {
-    let Some(judge) = &bench.judge else {
-        return Ok(None);
-    };
+/// Whether the judges of a run are simulated ones; `None` where there are of both sorts, or where the service doesn't tell.
+pub(super) async fn are_simulated(
+    client: &Client,
+    named: &[&str],
+) -> Result<Option<bool>, CliError> {
     let judges = match client.judges().await {
         Ok(judges) => judges,
         // Whoever may ask for scores alone is told no more.
         Err(ClientError::Refused(problem)) if problem.status == 403 => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let entry = judge
-        .split_once(':')
-        .map_or(judge.as_str(), |(entry, _)| entry);
-    let known = list(&judges, "/items").iter();
-    let found = known
-        .filter(|known| [entry, judge].contains(&text(known, "/name")))
-        .find_map(|known| known.get("simulated")?.as_bool());
-    Ok(found)
+    let known = list(&judges, "/items");
+    let is_simulated = |judge: &str| {
+        let entry = judge.split_once(':').map_or(judge, |(entry, _)| entry);
+        // Or a model of the default entry, by its own name.
+        let model = format!(":{judge}");
+        let mut of_it = known.iter().filter(|known| {
+            let name = text(known, "/name");
+            [entry, judge].contains(&name) || name.ends_with(&model)
+        });
+        of_it.find_map(|known| known.get("simulated")?.as_bool())
+    };
+    let sorts: BTreeSet<Option<bool>> = named.iter().map(|judge| is_simulated(judge)).collect();
+    Ok(match sorts.first() {
+        Some(sort) if sorts.len() == 1 => *sort,
+        Some(_) | None => None,
+    })
 }

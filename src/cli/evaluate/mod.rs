@@ -157,8 +157,8 @@ impl Evaluate {
         };
         if let (Some(against), Some(reached), Some(bench)) =
             (&prepared.baseline, reached, &judged_by)
-            && prepared.names_no_judge()
-            && let Some(simulated) = baseline::is_simulated(reached.client, bench).await?
+            && let judges = prepared.judges(bench.judge.as_deref())
+            && let Some(simulated) = baseline::are_simulated(reached.client, &judges).await?
         {
             against.fits_judge(simulated, &self.gates().over(&header.gates).gates())?;
         }

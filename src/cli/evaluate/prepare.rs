@@ -295,9 +295,12 @@ impl Prepared {
         }
     }
 
-    /// Whether every item is judged by the judge of the criteria, as far as it is judged.
-    pub(super) fn names_no_judge(&self) -> bool {
-        !self.plan.names_judges
+    /// Who judges the items, as far as they are judged: those that they name, and `judge` of the criteria where any names none.
+    pub(super) fn judges<'a>(&'a self, judge: Option<&'a str>) -> Vec<&'a str> {
+        let named = self.plan.judges.iter().map(String::as_str);
+        named
+            .chain(judge.filter(|_| self.plan.leaves_judge))
+            .collect()
     }
 
     /// What is to be said of answers that no item of the suite asks for; nothing where only its beginning is known.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::answer::{AnswerType, Comparison, WRAPPINGS, opened, single};
+use super::answer::{AnswerType, Comparison, WRAPPINGS, boolean, number, opened, single};
 
 /// An error's text begins within so many bytes of where a text begins.
 const OPENING: usize = 200;
@@ -88,11 +88,21 @@ fn is_error_object(value: &Value, wanted: AnswerType, expected: Option<&Value>) 
         .find(|(name, _)| name.eq_ignore_ascii_case("error"))
         .filter(|_| says_no_more);
     match said.map(|(_, said)| said) {
-        Some(Value::String(text)) => !text.trim().is_empty(),
+        Some(Value::String(text)) => !text.trim().is_empty() && !is_wanted(text, wanted),
         Some(Value::Bool(failed)) => *failed && wanted != AnswerType::Boolean,
         Some(Value::Object(what)) => !what.is_empty(),
         Some(Value::Array(what)) => !what.is_empty(),
         Some(Value::Null | Value::Number(_)) | None => false,
+    }
+}
+
+/// Whether a text is the number or the boolean that is asked for, of a column that is called `error`.
+fn is_wanted(text: &str, wanted: AnswerType) -> bool {
+    let value = Value::String(text.to_owned());
+    match wanted.comparison() {
+        Comparison::Numbers => !text.contains(char::is_alphabetic) && number(&value).is_some(),
+        Comparison::Booleans => boolean(&value).is_some(),
+        Comparison::Tables | Comparison::Texts => false,
     }
 }
 
@@ -150,21 +160,52 @@ fn reads_as_error(text: &str) -> bool {
         || opening.starts_with("database error")
 }
 
-/// `Error: 12, Warning: 30`: how often, and not what went wrong.
+/// `Error: 12, Warning: 30`, `TimeoutError: 42 times`: how often, and not what went wrong. A number alone may be the error's own.
 fn is_tally(text: &str) -> bool {
-    let counts = |part: &str| {
-        let number = part.rsplit_once(':').map(|(_, number)| number.trim());
-        number.is_some_and(|number| {
-            let number = number.trim_end_matches(['%', '.']).trim_end();
-            !number.is_empty() && number.parse::<f64>().is_ok()
-        })
+    const UNITS: [&str; 9] = [
+        "times",
+        "x",
+        "errors",
+        "entries",
+        "events",
+        "hits",
+        "lines",
+        "occurrences",
+        "rows",
+    ];
+    // How much of a part is told: `None`: no count; whether its unit is.
+    let counted = |part: &str| -> Option<bool> {
+        let (_, count) = part.rsplit_once(':')?;
+        let count = count.split('(').next().unwrap_or_default();
+        let count = count.trim().trim_end_matches('.');
+        let (number, unit) = count.split_once(char::is_whitespace).unwrap_or((count, ""));
+        let is_unit = UNITS
+            .iter()
+            .any(|known| unit.trim().eq_ignore_ascii_case(known));
+        let is_share = number.ends_with('%') || unit.trim() == "%";
+        let is_number = number.trim_end_matches('%').parse::<f64>().is_ok();
+        (is_number && (unit.is_empty() || is_unit || is_share)).then_some(is_unit || is_share)
     };
-    let parts = || text.split([',', ';', '\n']).map(str::trim);
-    parts().nth(1).is_some() && parts().filter(|part| !part.is_empty()).all(counts)
+    let mut parts = 0;
+    let mut has_unit = false;
+    for part in text.split([',', ';', '\n']).map(str::trim) {
+        if part.is_empty() {
+            continue;
+        }
+        let Some(is_told) = counted(part) else {
+            return false;
+        };
+        parts += 1;
+        has_unit |= is_told;
+    }
+    parts > 1 || has_unit
 }
 
 /// `Error`, `FATAL`, `OperationalError`, `psycopg2.errors.UndefinedTable`, `java.lang.NullPointerException`; not `Terror`.
 fn is_name_of_error(name: &str) -> bool {
+    if name.contains(|c: char| !(c.is_alphanumeric() || ".:_-$".contains(c))) {
+        return false;
+    }
     let last = name.rsplit(['.', ':', '_', '-']).next().unwrap_or(name);
     let is_word = ["error", "exception", "fatal"]
         .iter()
@@ -200,6 +241,8 @@ mod tests {
             "(sqlite3.OperationalError) no such table: t",
             "(psycopg2.errors.UndefinedTable) relation \"t\" does not exist",
             "Error: 1064, near x",
+            "Error: 404 Not Found",
+            "Error: 42",
             "std::runtime_error: x",
         ];
         for text in errors {
@@ -223,6 +266,10 @@ mod tests {
             "Error:5%",
             "std::error",
             "(Error bars are shown)",
+            "TimeoutException: 42 times",
+            "FATAL: 3 entries, ERROR: 12 entries",
+            "OutOfMemoryError: 12 (60 %), TimeoutError: 8 (40 %)",
+            "**Error:** 12, **Warning:** 30",
         ];
         for text in answers {
             assert!(
@@ -240,6 +287,21 @@ mod tests {
             }
             let told = json!({ "error": true });
             assert_eq!(is_error(&told, None), wanted != AnswerType::Boolean);
+            // The number or the boolean that is asked for, of a column of that name.
+            for (said, comparison) in [
+                ("5.01", Comparison::Numbers),
+                ("12 %", Comparison::Numbers),
+                ("yes", Comparison::Booleans),
+                ("No", Comparison::Booleans),
+            ] {
+                let found = is_error(&json!({ "error": said }), None);
+                assert_eq!(
+                    found,
+                    wanted.comparison() != comparison,
+                    "{wanted:?} {said}"
+                );
+            }
+            assert!(is_error(&json!({ "error": "timeout after 30 s" }), None));
             // A row may have more columns.
             let wants_rows = wanted.comparison() == Comparison::Tables;
             let told = json!({ "success": false, "error": "x", "code": 1 });

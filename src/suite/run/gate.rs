@@ -153,7 +153,17 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             (None, Some(_)) if scored == 0 || unmeasured > 0 => {} // said above
             (None, Some(_)) => open.push(format!("there is no {what}: no item has a verdict")),
             (Some(given), Some(asked)) if given < asked - SLACK => {
-                missed.push(format!("the {what} is {given:.3}, below {flag} {asked}"));
+                let with = match (what, open_misses) {
+                    ("pass rate", 1..) => format!(
+                        ", with {open_misses} without {} judge's part that {} whatever it would say",
+                        if open_misses == 1 { "its" } else { "their" },
+                        if open_misses == 1 { "misses" } else { "miss" },
+                    ),
+                    _ => String::new(),
+                };
+                missed.push(format!(
+                    "the {what} is {given:.3}, below {flag} {asked}{with}"
+                ));
             }
             (Some(_), Some(_)) => {}
         }

@@ -32,8 +32,10 @@ pub struct Plan {
     pub questions: Vec<(u64, AgentName)>,
     /// What its items call themselves.
     pub names: HashSet<String>,
-    /// Whether any of them names a judge of its own (`model`).
-    pub names_judges: bool,
+    /// The judges that items name (`model`).
+    pub judges: BTreeSet<String>,
+    /// Whether any of them names none, and is judged by the judge of the criteria.
+    pub leaves_judge: bool,
 }
 
 /// Why a suite can't be run: at least one fault.
@@ -84,7 +86,8 @@ impl Plan {
             items: 0,
             questions: Vec::new(),
             names: HashSet::new(),
-            names_judges: false,
+            judges: BTreeSet::new(),
+            leaves_judge: false,
         };
         let mut bad = BadSuite {
             told: Vec::new(),
@@ -93,10 +96,15 @@ impl Plan {
         for row in rows(path, kind)?.take(take(limit)) {
             match row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
-                plan.names_judges |= row
-                    .fields
-                    .get("model")
-                    .is_some_and(|model| !model.is_null());
+                match row.fields.get("model").and_then(Value::as_str) {
+                    Some(judge) if !judge.trim().is_empty() => {
+                        // One name is as many rows as name it.
+                        if !plan.judges.contains(judge.trim()) {
+                            plan.judges.insert(judge.trim().to_owned());
+                        }
+                    }
+                    Some(_) | None => plan.leaves_judge = true,
+                }
                 let work = Work::of(kind, row)?;
                 unique(kind, &work, line, &mut plan.names)?;
                 Ok((item_no, work))

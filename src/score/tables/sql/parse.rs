@@ -143,7 +143,8 @@ fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
 }
 
 /// Drops the `only` of `from only t`, which leaves the tables that inherit from `t` aside: the parser takes it for the table. The word is reserved
-/// where it means that, so that no table is called so without quotes, and no column: there it may stand behind a comma too.
+/// where it means that, so that no table is called so without quotes, and no column: there it may stand behind a comma
+/// or a bracket too.
 fn without_only(mut tokens: Vec<TokenWithSpan>, is_reserved: bool) -> Vec<TokenWithSpan> {
     const BEFORE: [Keyword; 7] = [
         Keyword::FROM,
@@ -169,8 +170,11 @@ fn without_only(mut tokens: Vec<TokenWithSpan>, is_reserved: bool) -> Vec<TokenW
             Some(Token::Word(word)) => Some(word),
             _ => None,
         };
-        let is_comma = tokens.get(before).map(|token| &token.token) == Some(&Token::Comma);
-        let is_before = is_reserved && is_comma
+        let behind_sign = matches!(
+            tokens.get(before).map(|token| &token.token),
+            Some(Token::Comma | Token::LParen)
+        );
+        let is_before = is_reserved && behind_sign
             || word(before).is_some_and(|word| BEFORE.contains(&word.keyword));
         let is_only = word(only).is_some_and(|word| {
             word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only")

@@ -202,6 +202,10 @@ fn only_leaves_heirs_aside_and_is_no_table() {
         Dialect::Postgres,
         &[
             ("select * from a, only b, only c as d", &["a", "b", "c"]),
+            (
+                "select * from (only t join only u on t.i = u.i)",
+                &["t", "u"],
+            ),
             ("delete from a using only b where a.i = b.i", &["a", "b"]),
             (
                 "merge into only a using only b on a.i = b.i when matched then delete",

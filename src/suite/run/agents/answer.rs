@@ -1,6 +1,6 @@
 //! What an agent said: its SQL, its results, and whether it went well, found in JSON where the settings say.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::config::AgentSettings;
@@ -18,7 +18,11 @@ pub struct AgentAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
     /// What went wrong.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "error_told"
+    )]
     pub error: Option<String>,
     /// Whether the API call of a docking agent went well, where that is said apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +70,17 @@ impl AgentAnswer {
 
 /// What went wrong: a text, or what an agent says in another form, as JSON. False, null and what is empty say that nothing did.
 fn error(said: &Value, path: &str) -> Option<String> {
-    match at(said, path)? {
+    told(at(said, path)?)
+}
+
+/// The error of an answer that was given before, in whatever form.
+fn error_told<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::Error> {
+    Ok(told(&Value::deserialize(line)?))
+}
+
+/// The error that a value tells.
+fn told(value: &Value) -> Option<String> {
+    match value {
         Value::Null | Value::Bool(false) => None,
         Value::String(text) => (!text.trim().is_empty()).then(|| text.clone()),
         Value::Array(what) if what.is_empty() => None,

@@ -222,10 +222,20 @@ mod tests {
         let answers = open(lines).unwrap();
         assert_eq!(answers.answer("a").unwrap(), AgentAnswer::default());
         assert_eq!(answers.answer("b").unwrap().success, Some(true));
-        let lines = "{\"test_id\":\"a\",\"actual_results\":[1]}\n{\"test_id\":\"b\",\"error\":\"no route\"}\n";
-        let answers = open(lines).unwrap();
-        let success = |id: &str| answers.answer(id).unwrap().success;
-        assert_eq!((success("a"), success("b")), (Some(true), Some(false)));
+        for (line, success) in [
+            (r#"{"test_id":"a","actual_results":[1]}"#, true),
+            (r#"{"test_id":"a","actual_results":[1],"error":" "}"#, true),
+            (
+                r#"{"test_id":"a","actual_results":[1],"error":false}"#,
+                true,
+            ),
+            (r#"{"test_id":"a","error":"no route"}"#, false),
+            (r#"{"test_id":"a","error":{"code":7}}"#, false),
+        ] {
+            let answer = open(line).unwrap().answer("a").unwrap();
+            assert_eq!(answer.success, Some(success), "{line}");
+            assert_eq!(answer.error.is_none(), success, "{line}");
+        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ fn what_misses_whatever_its_judge_would_say_passes_no_gate_as_an_error() {
         (failed, why.as_str()),
         (
             Decision::Failed,
-            "the pass rate is 0.500, below --min-pass-rate 0.6"
+            "the pass rate is 0.500, below --min-pass-rate 0.6, with 1 without its judge's part that misses whatever it would say"
         )
     );
     let mean = allow(Gates {
