@@ -277,6 +277,10 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn an_object_that_says_error_is_one_unless_it_holds_what_was_asked_for() {
         for wanted in AnswerType::NAMES.map(|(_, wanted)| wanted) {
             let is_error = |value: &Value, error| is_error(value, error, wanted, None);
             assert!(is_error(&json!({ "error": "x" }), None));

@@ -140,6 +140,13 @@ async fn a_client_may_wait_for_a_jobs_end() {
     assert_eq!(json_of(response, 200).await["state"], "succeeded");
 }
 
+/// What a judge's call ended with a while ago.
+fn said(message: &str) -> Option<LastError> {
+    let message = message.to_owned();
+    let ago = Duration::from_secs(90);
+    Some(LastError { message, ago })
+}
+
 #[tokio::test]
 async fn every_wait_has_a_reason() {
     for db in stores().await {
@@ -178,10 +185,7 @@ async fn every_wait_has_a_reason() {
             closed,
             in_flight: 0,
             pace: gavel::judge::gate::PaceSnapshot::default(),
-            last_error: Some(LastError {
-                message: "it answered 503".to_owned(),
-                ago: Duration::from_secs(90),
-            }),
+            last_error: said("it answered 503"),
         };
         let open = Refusal {
             why: Closed::BreakerOpen,

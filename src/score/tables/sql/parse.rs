@@ -109,13 +109,15 @@ fn bounded(message: String) -> String {
 /// Whether the parser sees nothing but white space, comments and semicolons.
 pub(super) fn is_nothing(sql: &str, dialect: Dialect) -> bool {
     let tokens = Tokenizer::new(dialect.grammar(), sql).tokenize();
-    let is_nothing = |token: &Token| match token {
-        // MySQL runs what stands in such a comment.
-        Token::Whitespace(Whitespace::MultiLineComment(text)) => !text.starts_with('!'),
-        Token::Whitespace(_) | Token::SemiColon | Token::EOF => true,
-        _ => false,
-    };
-    tokens.is_ok_and(|tokens| tokens.iter().all(is_nothing))
+    let is_nothing =
+        |token: &Token| matches!(token, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
+    // MySQL runs what stands in such a comment.
+    let is_run = |token: &Token| matches!(token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('!'));
+    tokens.is_ok_and(|tokens| {
+        tokens
+            .iter()
+            .all(|token| is_nothing(token) && !is_run(token))
+    })
 }
 
 fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
