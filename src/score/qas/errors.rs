@@ -51,6 +51,8 @@ fn is_error_object(value: &Value, wanted: AnswerType, expected: Option<&Value>) 
         "hint",
         "traceback",
     ];
+    /// Words that say that there is no error.
+    const NONE: [&str; 6] = ["", "none", "null", "no", "n/a", "-"];
     let wants_rows = wanted.comparison() == Comparison::Tables;
     let is_list_nothing = match wanted {
         AnswerType::Table | AnswerType::List | AnswerType::Schedule => false,
@@ -88,7 +90,11 @@ fn is_error_object(value: &Value, wanted: AnswerType, expected: Option<&Value>) 
         .find(|(name, _)| name.eq_ignore_ascii_case("error"))
         .filter(|_| says_no_more);
     match said.map(|(_, said)| said) {
-        Some(Value::String(text)) => !text.trim().is_empty() && !is_wanted(text, wanted),
+        Some(Value::String(text)) => {
+            let text = text.trim();
+            let is_none = NONE.iter().any(|word| text.eq_ignore_ascii_case(word));
+            !is_none && !is_wanted(text, wanted)
+        }
         Some(Value::Bool(failed)) => *failed && wanted != AnswerType::Boolean,
         Some(Value::Object(what)) => !what.is_empty(),
         Some(Value::Array(what)) => !what.is_empty(),
@@ -139,7 +145,8 @@ fn reads_as_error(text: &str) -> bool {
     let is_label = label.is_some_and(is_name_of_error) && !is_rate && !is_tally(text);
     let in_brackets = first
         .strip_prefix('(')
-        .and_then(|inner| inner.strip_suffix(')'));
+        .and_then(|inner| inner.strip_suffix(')'))
+        .filter(|inner| inner.contains('.'));
     let says_what = [
         "executing ",
         "running ",
@@ -266,6 +273,7 @@ mod tests {
             "Error:5%",
             "std::error",
             "(Error bars are shown)",
+            "(TimeoutError) was the most frequent",
             "TimeoutException: 42 times",
             "FATAL: 3 entries, ERROR: 12 entries",
             "OutOfMemoryError: 12 (60 %), TimeoutError: 8 (40 %)",
@@ -286,7 +294,13 @@ mod tests {
             assert!(is_error(&json!({ "error": "x" }), None));
             assert!(!is_error(&json!({ "error": "x", "n": 1 }), None));
             assert!(is_error(&json!({ "Error": "x" }), None));
-            for none in [json!(null), json!(false), json!(" "), json!([])] {
+            for none in [
+                json!(null),
+                json!(false),
+                json!(" "),
+                json!("None"),
+                json!([]),
+            ] {
                 assert!(!is_error(&json!({ "error": none }), None), "{none}");
             }
             let told = json!({ "error": true });

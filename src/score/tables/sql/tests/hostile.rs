@@ -150,6 +150,11 @@ fn piece() -> impl Strategy<Value = String> {
             "flatten",
             "pivot",
             "option",
+            "only",
+            "using",
+            "into",
+            "/*+",
+            "/*!",
             "array join",
             "count(*)",
             "sum",
@@ -179,6 +184,7 @@ proptest! {
     fn no_mixture_of_words_breaks_the_reader(pieces in prop::collection::vec(piece(), 0..40)) {
         let text = pieces.join(" ");
         for dialect in Dialect::ALL {
+            let _ = is_nothing(&text, dialect);
             let shape = shape(&text, dialect);
             let mut names: Vec<_> = shape.tables.iter().map(TableName::folded).collect();
             names.sort_by_key(TableName::dotted);
