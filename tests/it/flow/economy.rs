@@ -370,7 +370,7 @@ async fn what_economy_cant_go_with_is_refused_in_words(home: Home) {
             "/economy",
             "interactive",
         ),
-        (json!({ "budget_usd": 5 }), "/economy", "budget_usd"),
+        (json!({ "budget_usd": 5 }), "/economy", "no budget can stop"),
         (
             json!({ "purpose": "jury", "judges": ["a", "b"] }),
             "/economy",
