@@ -310,7 +310,7 @@ mod tests {
                 ("5.01", Comparison::Numbers),
                 ("12 %", Comparison::Numbers),
                 ("yes", Comparison::Booleans),
-                ("No", Comparison::Booleans),
+                ("False", Comparison::Booleans),
             ] {
                 let found = is_error(&json!({ "error": said }), None);
                 assert_eq!(
