@@ -124,7 +124,9 @@ impl QasCase {
                 (None, None)
             }
         };
-        let error = reading.solid_text("error");
+        let error = reading
+            .solid_text("error")
+            .filter(|error| !errors::says_no_error(error));
         let success = reading.boolean("success");
         let success = success.or(error.is_some().then_some(false));
         let api_success = reading.boolean("api_success");

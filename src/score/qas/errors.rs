@@ -51,8 +51,6 @@ fn is_error_object(value: &Value, wanted: AnswerType, expected: Option<&Value>) 
         "hint",
         "traceback",
     ];
-    /// Words that say that there is no error.
-    const NONE: [&str; 6] = ["", "none", "null", "no", "n/a", "-"];
     let wants_rows = wanted.comparison() == Comparison::Tables;
     let is_list_nothing = match wanted {
         AnswerType::Table | AnswerType::List | AnswerType::Schedule => false,
@@ -77,7 +75,9 @@ fn is_error_object(value: &Value, wanted: AnswerType, expected: Option<&Value>) 
     let Some(members) = value.as_object() else {
         return false;
     };
-    let says_no_more = match wants_rows {
+    let failed = members.get("success") == Some(&Value::Bool(false));
+    let says_no_more = match wants_rows && !failed {
+        // A row may have more columns.
         true => members.len() == 1,
         false => members.keys().all(|name| {
             BESIDE
@@ -90,24 +90,51 @@ fn is_error_object(value: &Value, wanted: AnswerType, expected: Option<&Value>) 
         .find(|(name, _)| name.eq_ignore_ascii_case("error"))
         .filter(|_| says_no_more);
     match said.map(|(_, said)| said) {
+        Some(said) if is_wanted(said, wanted) => false,
+        // `5 %` is a rate.
         Some(Value::String(text)) => {
-            let text = text.trim();
-            let is_none = NONE.iter().any(|word| text.eq_ignore_ascii_case(word));
-            !is_none && !is_wanted(text, wanted)
+            !says_no_error(text)
+                && (text.contains(char::is_alphabetic) || !text.trim().ends_with('%'))
         }
-        Some(Value::Bool(failed)) => *failed && wanted != AnswerType::Boolean,
+        Some(Value::Bool(failed)) => *failed,
         Some(Value::Object(what)) => !what.is_empty(),
         Some(Value::Array(what)) => !what.is_empty(),
         Some(Value::Null | Value::Number(_)) | None => false,
     }
 }
 
-/// Whether a text is the number or the boolean that is asked for, of a column that is called `error`.
-fn is_wanted(text: &str, wanted: AnswerType) -> bool {
-    let value = Value::String(text.to_owned());
+/// Whether a text in an error's place says that there is none.
+pub fn says_no_error(text: &str) -> bool {
+    const NONE: [&str; 12] = [
+        "",
+        "none",
+        "null",
+        "nil",
+        "no",
+        "no error",
+        "no errors",
+        "none found",
+        "n/a",
+        "ok",
+        "false",
+        "0",
+    ];
+    let text = text.trim().trim_end_matches('.');
+    text == "-" || NONE.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Whether what is said is the number or the boolean that is asked for, of a column that is called `error`.
+fn is_wanted(said: &Value, wanted: AnswerType) -> bool {
     match wanted.comparison() {
-        Comparison::Numbers => !text.contains(char::is_alphabetic) && number(&value).is_some(),
-        Comparison::Booleans => boolean(&value).is_some(),
+        // It begins with the number: `5 ms`, not `timeout after 30 s`.
+        Comparison::Numbers => {
+            let begins = |text: &str| {
+                let first = text.trim_start().chars().next();
+                first.is_some_and(|c| c.is_ascii_digit() || "+-−.$€£".contains(c))
+            };
+            number(said).is_some() && single(said).as_str().is_none_or(begins)
+        }
+        Comparison::Booleans => boolean(said).is_some(),
         Comparison::Tables | Comparison::Texts => false,
     }
 }
@@ -125,6 +152,7 @@ fn holds_an_error(value: &Value) -> bool {
 /// `Error: ..`, `ERROR 1064 ..`, `Error executing ..`, `psycopg2.errors.UndefinedTable: ..`, `(sqlite3.OperationalError) ..`,
 /// `Traceback (most recent ..`. Not `Errors rose`, `Terror: ..`, `Error: 5 %` or `Error: 12, Warning: 30`.
 fn reads_as_error(text: &str) -> bool {
+    let text = text.trim_start_matches(['`', '"', '\'']);
     let opening = text
         .get(..text.floor_char_boundary(OPENING))
         .unwrap_or_default();
@@ -182,9 +210,13 @@ fn is_tally(text: &str) -> bool {
     ];
     // How much of a part is told: `None`: no count; whether its unit is.
     let counted = |part: &str| -> Option<bool> {
-        let (_, count) = part.rsplit_once(':')?;
+        let (label, count) = part.split_once(':')?;
+        // What is told in more words is what went wrong: `ParseError: line: 5`.
+        if label.split_whitespace().count() > 2 || count.contains(':') {
+            return None;
+        }
         let count = count.split('(').next().unwrap_or_default();
-        let count = count.trim().trim_end_matches('.');
+        let count = count.trim_start_matches('*').trim().trim_end_matches('.');
         let (number, unit) = count.split_once(char::is_whitespace).unwrap_or((count, ""));
         let is_unit = UNITS
             .iter()
@@ -244,11 +276,16 @@ mod tests {
             "Traceback (most recent call last): ..",
             "SQL error near x",
             "Error:no such table",
+            "`Error: no such table`",
+            "\"Error: x\"",
             "DatabaseError:no such table",
             "(sqlite3.OperationalError) no such table: t",
             "(psycopg2.errors.UndefinedTable) relation \"t\" does not exist",
             "Error: 1064, near x",
             "Error: 404 Not Found",
+            "ParseError: line: 5, column: 7",
+            "HTTPError: status: 503; retries: 3",
+            "Error: limit exceeded: 10000 rows",
             "Error: 42",
             "std::runtime_error: x",
         ];
@@ -308,9 +345,9 @@ mod tests {
             // The number or the boolean that is asked for, of a column of that name.
             for (said, comparison) in [
                 ("5.01", Comparison::Numbers),
-                ("12 %", Comparison::Numbers),
+                ("5 ms", Comparison::Numbers),
                 ("yes", Comparison::Booleans),
-                ("False", Comparison::Booleans),
+                ("true", Comparison::Booleans),
             ] {
                 let found = is_error(&json!({ "error": said }), None);
                 assert_eq!(
@@ -322,8 +359,15 @@ mod tests {
             assert!(is_error(&json!({ "error": "timeout after 30 s" }), None));
             // A row may have more columns.
             let wants_rows = wanted.comparison() == Comparison::Tables;
-            let told = json!({ "success": false, "error": "x", "code": 1 });
+            let told = json!({ "error": "x", "code": 1 });
             assert_eq!(is_error(&told, None), !wants_rows);
+            let told = json!({ "success": false, "error": "x", "code": 1 });
+            assert!(is_error(&told, None));
+            assert!(!is_error(
+                &json!({ "status": "ok", "error": "No error." }),
+                None
+            ));
+            assert!(!is_error(&json!({ "error": "5 %" }), None));
             assert!(is_error(&json!("{\"error\": \"no such table\"}"), None));
             assert!(!is_error(&json!({ "error": 0.05 }), None));
             assert!(!is_error(&json!(["Error: one", "Error: two"]), None));

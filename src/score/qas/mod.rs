@@ -21,6 +21,7 @@ use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
 pub use answer::AnswerType;
 pub use case::{Agent, FIELDS, QasCase, THRESHOLD};
+pub use errors::says_no_error;
 
 /// The weights of the components.
 const SEMANTIC: f64 = 0.40;

@@ -89,7 +89,7 @@ fn statements(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
     };
     others(dialect)
         .iter()
-        .find_map(|other| parse(sql, *other).ok())
+        .find_map(|other| parse_by(sql, *other, dialect).ok())
         .ok_or(SqlError::Syntax { dialect, message })
 }
 
@@ -121,13 +121,18 @@ pub(super) fn is_nothing(sql: &str, dialect: Dialect) -> bool {
 }
 
 fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
+    parse_by(sql, dialect, dialect)
+}
+
+/// Parses a text of the dialect `of` by the grammar of another: which words are reserved is its own dialect's to say.
+fn parse_by(sql: &str, dialect: Dialect, of: Dialect) -> Result<Vec<Statement>, ParserError> {
     let grammar = dialect.grammar();
     let mut tokens = Tokenizer::new(grammar, sql).tokenize_with_location()?;
     match dialect {
         Dialect::Mssql => tokens = without_options(tokens),
-        Dialect::Generic => tokens = without_only(tokens, false),
-        Dialect::Ansi | Dialect::Postgres | Dialect::Redshift => {
-            tokens = without_only(tokens, true);
+        Dialect::Generic | Dialect::Ansi | Dialect::Postgres | Dialect::Redshift => {
+            let is_reserved = matches!(of, Dialect::Ansi | Dialect::Postgres | Dialect::Redshift);
+            tokens = without_only(tokens, is_reserved);
         }
         Dialect::Mysql
         | Dialect::Sqlite

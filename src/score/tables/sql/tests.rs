@@ -206,6 +206,11 @@ fn only_leaves_heirs_aside_and_is_no_table() {
                 "select * from (only t join only u on t.i = u.i)",
                 &["t", "u"],
             ),
+            ("select * from x, only (t)", &["t", "x"]),
+            (
+                "select * from x join (only t join u on true) on true",
+                &["t", "u", "x"],
+            ),
             ("delete from a using only b where a.i = b.i", &["a", "b"]),
             (
                 "merge into only a using only b on a.i = b.i when matched then delete",

@@ -172,10 +172,18 @@ impl Recorded {
                 let answer = line.answer;
                 let says = answer.generated_sql.is_some()
                     || !answer.actual_results.is_null()
-                    || answer.error.is_some();
+                    || answer.error.is_some()
+                    || answer.success.is_some()
+                    || answer.api_success.is_some();
+                if !says {
+                    return Err(format!(
+                        "{}: the line of {test_id:?} has no SQL, no results, no success and no error",
+                        self.name
+                    ));
+                }
                 Ok(AgentAnswer {
                     // As of an agent that is asked now: what has no error went well.
-                    success: answer.success.or(says.then_some(answer.error.is_none())),
+                    success: answer.success.or(Some(answer.error.is_none())),
                     ..answer
                 })
             }
@@ -220,7 +228,7 @@ mod tests {
         }
         let lines = "\u{feff}{\"test_id\":\"a\",\"actual_results\":null}\n{\"test_id\":\"b\",\"success\":true}\n";
         let answers = open(lines).unwrap();
-        assert_eq!(answers.answer("a").unwrap(), AgentAnswer::default());
+        assert!(answers.answer("a").unwrap_err().contains("no results"));
         assert_eq!(answers.answer("b").unwrap().success, Some(true));
         for (line, success) in [
             (r#"{"test_id":"a","actual_results":[1]}"#, true),
