@@ -182,7 +182,10 @@ fn case(
         Shown::Passed => return writeln!(out, "/>"),
         Shown::Failure => ("failure", "miss".to_owned(), body::one_line(item)),
         Shown::Error => {
-            let (class, message) = fault(item);
+            let (class, mut message) = fault(item);
+            if body::has_missed(item) {
+                message.push_str("; it misses whatever its judge would say");
+            }
             ("error", class, message)
         }
         Shown::Skipped => {

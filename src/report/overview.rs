@@ -172,7 +172,10 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
         ("Pass rate", Cell::number(all.pass_rate)),
         ("Passed", Cell::count(all.passed)),
         ("Missed", Cell::count(all.missed)),
-        ("Missed without a whole total", Cell::count(all.unmeasured)),
+        (
+            "Missed, of which a part could not be computed",
+            Cell::count(all.unmeasured),
+        ),
         ("Judge errors", Cell::count(figures.judge_errors)),
         ("Simulated scores", Cell::count(all.simulated)),
     ]);

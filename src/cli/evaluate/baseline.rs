@@ -100,7 +100,7 @@ impl Baseline {
     }
 }
 
-/// Whether the judges of a run are simulated ones; `None` where there are of both sorts, or where the service doesn't tell.
+/// Whether any judge of a run is a simulated one, whose scores don't stand beside real ones; `None` where the service doesn't tell.
 pub(super) async fn are_simulated(
     client: &Client,
     named: &[&str],
@@ -123,8 +123,11 @@ pub(super) async fn are_simulated(
         of_it.find_map(|known| known.get("simulated")?.as_bool())
     };
     let sorts: BTreeSet<Option<bool>> = named.iter().map(|judge| is_simulated(judge)).collect();
-    Ok(match sorts.first() {
-        Some(sort) if sorts.len() == 1 => *sort,
-        Some(_) | None => None,
+    Ok(if sorts.contains(&Some(true)) {
+        Some(true)
+    } else if sorts.contains(&None) {
+        None
+    } else {
+        sorts.into_iter().next().flatten()
     })
 }

@@ -164,6 +164,11 @@ fn reads_as_error(text: &str) -> bool {
         return true;
     }
     let is_rate = rest.trim_end().ends_with('%') && !rest.contains(char::is_alphabetic);
+    // `[OperationalError: x]` is one too.
+    let first = match first.contains(')') {
+        true => first,
+        false => first.trim_start_matches(['(', '[']),
+    };
     // `Error:no blank` is one too, `std::error` is a path.
     let glued = first
         .split_once(':')
@@ -277,6 +282,8 @@ mod tests {
             "SQL error near x",
             "Error:no such table",
             "`Error: no such table`",
+            "[OperationalError: no such table: t]",
+            "(sqlite3.OperationalError: no such table)",
             "\"Error: x\"",
             "DatabaseError:no such table",
             "(sqlite3.OperationalError) no such table: t",
