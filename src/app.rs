@@ -1,5 +1,6 @@
 //! Wires the parts into a running process: which store, which queue, which judges. Decides nothing about a job.
 
+mod clock;
 mod data_dir;
 mod error;
 mod files;
@@ -122,9 +123,10 @@ impl App {
             Mode::Embedded { data_dir } => Some(DataDir::lock(data_dir)?),
             Mode::Shared => None,
         };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(open_store(&settings, &mode).await?);
         migrate(&store, migrations).await?;
+        let stop_pushing = CancellationToken::new();
+        let (clock, following) = clock::open(&store, stop_pushing.clone()).await?;
         if data_dir.is_some() {
             // The lock proves that whoever ran jobs here is gone: take them back at once.
             let broken = |error: StoreError| AppError::Broken(error.to_string());
@@ -145,7 +147,6 @@ impl App {
                 retry: retry_options(&settings),
             },
         ));
-        let stop_pushing = CancellationToken::new();
         let (feed, stream) = open_events(&settings, &mode)?;
         let log: Arc<dyn Events> = match &stream {
             Some(stream) => Arc::new(stream.clone()),
@@ -191,7 +192,7 @@ impl App {
             stream,
             bad_reload: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
-                tokio::join!(push, announce);
+                tokio::join!(push, announce, following);
             }))),
             stop_pushing,
             _data_dir: data_dir,

@@ -1,6 +1,11 @@
 //! The time, as an argument; and the times that are taken from outside.
+//!
+//! Processes that share a database share its clock: [`DatabaseClock`]. The machine's own is used where nothing is shared.
 
-use chrono::{DateTime, Datelike as _, SubsecRound, Utc};
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Datelike as _, SubsecRound, TimeDelta, Utc};
 
 /// Tells the time. Stored times have microseconds, so that both databases give back what was written.
 pub trait Clock: Send + Sync {
@@ -19,6 +24,81 @@ impl Clock for SystemClock {
     )]
     fn now(&self) -> DateTime<Utc> {
         Utc::now().trunc_subsecs(6)
+    }
+}
+
+/// The database's clock, as this process follows it: a reading, and the steady clock since then.
+///
+/// The machine's wall clock plays no part, so hosts whose clocks differ agree on what is due. It is off by at most half of
+/// a reading's round trip, plus drift.
+#[derive(Debug)]
+pub struct DatabaseClock(RwLock<Reading>);
+
+/// What the database said its time is.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    time: DateTime<Utc>,
+    at: Instant,
+    /// By how much the time may be wrong.
+    error: Duration,
+}
+
+/// How far two quartz clocks may drift apart: one part in so many.
+const DRIFT: u32 = 10_000;
+/// Roundings never look like a step.
+const ROUNDING: Duration = Duration::from_millis(1);
+
+impl Reading {
+    /// A reading of `time` that was asked for at `asked` and answered at `answered`.
+    #[must_use]
+    pub fn new(time: DateTime<Utc>, asked: Instant, answered: Instant) -> Self {
+        let half = answered.saturating_duration_since(asked) / 2;
+        Self {
+            time,
+            at: asked + half,
+            error: half,
+        }
+    }
+
+    fn time_at(&self, instant: Instant) -> DateTime<Utc> {
+        let delta = |span| TimeDelta::from_std(span).unwrap_or(TimeDelta::MAX);
+        let moved = match instant.checked_duration_since(self.at) {
+            Some(later) => self.time.checked_add_signed(delta(later)),
+            None => self.time.checked_sub_signed(delta(self.at - instant)),
+        };
+        moved.unwrap_or(self.time)
+    }
+
+    fn error_at(&self, instant: Instant) -> Duration {
+        self.error + instant.saturating_duration_since(self.at) / DRIFT
+    }
+}
+
+impl DatabaseClock {
+    /// Begins with one reading.
+    #[must_use]
+    pub fn new(first: Reading) -> Self {
+        Self(RwLock::new(first))
+    }
+
+    /// Takes a further reading into account. Answers the difference if the database's clock was set: the new time holds then.
+    pub fn correct(&self, reading: Reading) -> Option<TimeDelta> {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let (expected, doubt) = (known.time_at(reading.at), known.error_at(reading.at));
+        let difference = reading.time - expected;
+        let explained = doubt + reading.error + ROUNDING;
+        let was_set = difference.abs().to_std().is_ok_and(|by| by > explained);
+        if was_set || reading.error < doubt {
+            *known = reading;
+        }
+        was_set.then_some(difference)
+    }
+}
+
+impl Clock for DatabaseClock {
+    fn now(&self) -> DateTime<Utc> {
+        let known = *self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.time_at(Instant::now()).trunc_subsecs(6)
     }
 }
 
@@ -45,6 +125,51 @@ pub fn read_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn reading(time: DateTime<Utc>, asked: Instant, took: Duration) -> Reading {
+        Reading::new(time, asked, asked + took)
+    }
+
+    #[test]
+    fn the_database_clock_keeps_the_surest_reading_and_follows_a_clock_that_was_set() {
+        let (begin, noon) = (Instant::now(), read_time("2026-03-02T12:00:00Z").unwrap());
+        let second = Duration::from_secs(1);
+        let clock = DatabaseClock::new(reading(noon, begin, 10 * MS));
+        let at = |after: Duration| clock.0.read().unwrap().time_at(begin + after);
+        assert_eq!(at(5 * MS), noon, "the time of half way");
+
+        // Slower and 30 ms off: the delay explains it.
+        let slow = reading(noon + second + 35 * MS, begin + second, 60 * MS);
+        assert_eq!(clock.correct(slow), None);
+        assert_eq!(at(5 * MS + second), noon + second);
+
+        // Quicker: known better than before.
+        let quick = reading(noon + second + 2 * MS, begin + second, 2 * MS);
+        assert_eq!(clock.correct(quick), None);
+        assert_eq!(at(MS + second), noon + second + 2 * MS);
+
+        // Forward by an hour, and back: no delay explains either.
+        for hours in [1, -1] {
+            let hour = TimeDelta::hours(hours);
+            let before = at(2 * second);
+            let set = reading(before + hour, begin + 2 * second, 4 * MS);
+            let by = clock.correct(set).unwrap();
+            assert!((by - hour).abs() < TimeDelta::milliseconds(5), "{by}");
+            assert_eq!(at(2 * second + 2 * MS), before + hour);
+        }
+    }
+
+    #[test]
+    fn a_reading_ages_until_a_slower_one_is_surer() {
+        let (begin, noon) = (Instant::now(), read_time("2026-03-02T12:00:00Z").unwrap());
+        let clock = DatabaseClock::new(reading(noon, begin, 2 * MS));
+        let hour = Duration::from_secs(3600);
+        let drifted = reading(noon + hour + 100 * MS, begin + hour, 20 * MS);
+        assert_eq!(clock.correct(drifted), None, "0.1 s in an hour is drift");
+        assert_eq!(clock.0.read().unwrap().error, 10 * MS);
+    }
 
     #[test]
     fn a_time_is_taken_if_both_databases_keep_and_sort_it() {

@@ -1,0 +1,72 @@
+//! Which clock a process goes by: the database's where it is shared, else the machine's.
+//!
+//! Reads it every two seconds, so that a database whose clock is set, or another server that takes its place, is followed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::AppError;
+use crate::clock::{Clock, DatabaseClock, Reading, SystemClock};
+use crate::store::{Store, StoreError};
+
+/// How often the database is asked.
+const PERIOD: Duration = Duration::from_secs(2);
+/// The first reading opens a connection and is slow; the best of a few is taken.
+const FIRST_READINGS: usize = 4;
+
+/// The clock, and what keeps it right until `stop`.
+pub(super) async fn open(
+    store: &Arc<Store>,
+    stop: CancellationToken,
+) -> Result<(Arc<dyn Clock>, impl Future<Output = ()> + Send + 'static), AppError> {
+    let unread = |error: StoreError| AppError::Unreachable(error.to_string());
+    let database = match read(store).await.map_err(unread)? {
+        Some(first) => Some(Arc::new(DatabaseClock::new(first))),
+        None => None,
+    };
+    let clock: Arc<dyn Clock> = match &database {
+        Some(clock) => clock.clone(),
+        None => Arc::new(SystemClock),
+    };
+    let store = store.clone();
+    if let Some(clock) = &database {
+        for _ in 1..FIRST_READINGS {
+            if let Ok(Some(reading)) = read(&store).await {
+                clock.correct(reading);
+            }
+        }
+    }
+    let follow = async move {
+        if let Some(clock) = database {
+            follow(&store, &clock, stop).await;
+        }
+    };
+    Ok((clock, follow))
+}
+
+async fn follow(store: &Store, clock: &DatabaseClock, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PERIOD) => {}
+            () = stop.cancelled() => return,
+        }
+        match read(store).await {
+            Ok(Some(reading)) => {
+                if let Some(by) = clock.correct(reading) {
+                    tracing::warn!(by_ms = by.num_milliseconds(), "the database's clock was set; it is followed");
+                }
+            }
+            Ok(None) => return,
+            Err(error) => tracing::debug!(%error, "the database's clock could not be read"),
+        }
+    }
+}
+
+/// `None` where the database has this machine's clock.
+async fn read(store: &Store) -> Result<Option<Reading>, StoreError> {
+    let asked = Instant::now();
+    let time = store.database_time().await?;
+    Ok(time.map(|time| Reading::new(time, asked, Instant::now())))
+}
