@@ -55,7 +55,10 @@ async fn follow(store: &Store, clock: &DatabaseClock, stop: CancellationToken) {
         match read(store).await {
             Ok(Some(reading)) => {
                 if let Some(by) = clock.correct(reading) {
-                    tracing::warn!(by_ms = by.num_milliseconds(), "the database's clock was set; it is followed");
+                    tracing::warn!(
+                        by_ms = by.num_milliseconds(),
+                        "the database's clock was set; it is followed"
+                    );
                 }
             }
             Ok(None) => return,

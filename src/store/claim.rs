@@ -1,6 +1,9 @@
 //! Claiming: the step that says whose a job is.
 //!
-//! Never claims a row that is running, ended, not yet due, or an item of a batch that is stopped, and never lowers `claim_no`.
+//! Never claims a row that is running, ended, waiting for a later time, or an item of a batch that is stopped, and never
+//! lowers `claim_no`.
+
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex;
@@ -10,9 +13,13 @@ use super::batches::not_halted;
 use super::db::{Conn, within};
 use super::job_row::{job, job_columns};
 use super::line::Line;
-use super::sql::{Row, Sql, sql};
-use super::{Store, StoreError};
+use super::rescue::due_job;
+use super::sql::{Arg, Row, Sql, sql};
+use super::{DueJob, Store, StoreError};
 use crate::job::{Job, JobId};
+
+/// A claim that wasn't answered by then won't be committed: its statement has ended on either side.
+pub const CLAIM_GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// A claim whose answer didn't arrive: its rows may be ours without anybody working on them.
 struct Unsure {
@@ -52,7 +59,7 @@ impl Claimer {
 }
 
 impl Store {
-    /// Claims what may be claimed of `ids` (queued or waiting, due) in one statement; the rest is left out.
+    /// Claims what may be claimed of `ids` (queued, or waiting and due) in one statement; the rest is left out.
     ///
     /// # Errors
     /// `Unavailable` when the database is away. Rows that were claimed all the same are given back by the next claim.
@@ -101,6 +108,60 @@ impl Store {
         Ok(claimed)
     }
 
+    /// The rows that say that this worker runs them since before `before`, and their claims; at most 20,000.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn running_of(
+        &self,
+        worker_id: Uuid,
+        before: DateTime<Utc>,
+    ) -> Result<Vec<(JobId, i64)>, StoreError> {
+        const ATTEMPTED: &str = "asking which rows bear a worker's name";
+        let statement = sql!(
+            "select job_id, claim_no from scoring_jobs
+             where finished_at is null and state = 'running' and worker_id = $1 and started_at < $2 limit 20000",
+            worker_id,
+            before
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        rows.iter()
+            .map(|row| Ok((JobId(row.get("job_id")?), row.get("claim_no")?)))
+            .collect::<sqlx::Result<_>>()
+            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Gives claims back that nobody works on: the rows are queued and due now. Claims that were made anew stay.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn return_claims(
+        &self,
+        worker_id: Uuid,
+        claims: &[(JobId, i64)],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "giving back claims that nobody works on";
+        let mut returned = Vec::new();
+        for slice in claims.chunks(RETURNED_AT_ONCE) {
+            let rows = slice
+                .iter()
+                .map(|(id, claim_no)| vec![Arg::from(id.0), (*claim_no).into()])
+                .collect();
+            let mut statement = Sql::of_rows("v_job_id, v_claim_no", rows);
+            statement
+                .push("update scoring_jobs set state = 'queued', worker_id = null, due_at = ")
+                .push_arg(now)
+                .push(" from v where job_id = v_job_id and claim_no = v_claim_no and state = 'running' and worker_id = ")
+                .push_arg(worker_id)
+                .push(" returning job_id, lane, priority, due_at");
+            let rows = self.db.write(ATTEMPTED, &statement).await?;
+            let jobs: sqlx::Result<Vec<DueJob>> = rows.iter().map(due_job).collect();
+            returned.extend(jobs.map_err(|e| StoreError::of(ATTEMPTED, &e))?);
+        }
+        Ok(returned)
+    }
+
     /// How the database would run a claim of `ids`, a line each: for `doctor` and for tests. Claims nothing.
     #[doc(hidden)]
     pub async fn explain_claim(
@@ -119,6 +180,8 @@ impl Store {
     }
 }
 
+/// How many claims one statement gives back.
+const RETURNED_AT_ONCE: usize = 500;
 const CLAIMING: &str = "claiming jobs";
 /// How long a row that this binary can't read is left alone; another one may know what it means.
 const UNREADABLE_REST: TimeDelta = TimeDelta::minutes(1);
@@ -211,7 +274,7 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {
     let mut statement = sql!(
         "update scoring_jobs set state = 'running', claim_no = claim_no + 1, worker_id = $1, started_at = $2,
             wait_reason = null, wait_until = null
-         where state in ('queued', 'waiting') and due_at <= $2 and job_id in ",
+         where (state = 'queued' or (state = 'waiting' and due_at <= $2)) and job_id in ",
         worker_id,
         now
     );

@@ -12,7 +12,7 @@ use super::{Dialect, Store, StoreError};
 const FOLDED: u32 = 16;
 
 /// What a fold did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DaysFolded {
     /// How many days.
     pub days: usize,

@@ -43,6 +43,7 @@ const COMMON: &[Version] = &[
     version!(20, "on_demand", "0020_on_demand"),
     version!(21, "judge_errors", "0021_judge_errors"),
     version!(22, "job_lists", "0022_job_lists"),
+    version!(23, "liveness", "0023_liveness"),
 ];
 
 const POSTGRES: &[Version] = &[

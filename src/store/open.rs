@@ -87,6 +87,7 @@ pub struct Store {
     pub(super) unwritten: Unwritten,
     pub(super) claimer: Claimer,
     pub(super) rescuer: Rescuer,
+    pub(super) pulse: tokio::sync::Mutex<Line>,
     pub(super) spent: Spent,
     for_requests: Vec<Opener>,
     for_runs: Vec<Opener>,
@@ -151,6 +152,7 @@ impl Store {
         Ok(Self {
             claimer: Claimer::new(claiming),
             rescuer: Rescuer::new(line(Durability::Lazy)),
+            pulse: tokio::sync::Mutex::new(line(Durability::Lazy)),
             db,
             accepter,
             recorder,
@@ -280,6 +282,7 @@ impl Store {
         }
         self.claimer.close().await;
         self.rescuer.close().await;
+        self.pulse.lock().await.close().await;
         self.db.close().await;
     }
 

@@ -1,6 +1,6 @@
 //! What was lost is found again: jobs of dead workers, jobs that are due, jobs that waited too long.
 //!
-//! Never looks at the machine's clock to decide who is dead: heartbeats are written and compared by the database's.
+//! Never decides who is dead: see [`Store::declare_dead`].
 
 use std::time::Duration;
 
@@ -43,6 +43,15 @@ pub struct Rescued {
     pub poisoned: Vec<JobId>,
 }
 
+/// Whether a worker was declared dead since the last look for lost jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Died {
+    /// Nobody.
+    Nobody,
+    /// Somebody, or nobody knows.
+    Somebody,
+}
+
 const LOOKING: &str = "looking for lost jobs";
 /// Up to this many unfinished jobs, every call looks at them all.
 const SHORT_BACKLOG: i64 = 10_000;
@@ -55,8 +64,6 @@ pub(super) struct Rescuer(Mutex<Rescuing>);
 struct Rescuing {
     line: Line,
     looked_at: Option<Instant>,
-    /// Until then nobody is called dead: the database was away, and live workers couldn't say that they live.
-    unsteady_until: Option<Instant>,
     closed: bool,
 }
 
@@ -65,7 +72,6 @@ impl Rescuer {
         Self(Mutex::new(Rescuing {
             line,
             looked_at: None,
-            unsteady_until: None,
             closed: false,
         }))
     }
@@ -89,27 +95,6 @@ impl Rescuing {
             line.give_back(conn, &result);
             result
         })
-    }
-
-    /// Workers that are due to be looked after; none while their silence may be the database's.
-    async fn dead(
-        &mut self,
-        statement: &Sql,
-        stale_after: Duration,
-    ) -> Result<Option<Vec<Uuid>>, StoreError> {
-        let asked = Instant::now();
-        let rows = self.run(statement).await;
-        if rows.is_err() || asked.elapsed() >= stale_after / 2 {
-            self.unsteady_until = Some(Instant::now() + stale_after);
-        }
-        let rows = rows?;
-        if self
-            .unsteady_until
-            .is_some_and(|until| until > Instant::now())
-        {
-            return Ok(None);
-        }
-        read(LOOKING, &rows, |row| row.get("worker_id")).map(Some)
     }
 
     async fn backlog_is_long(&mut self) -> Result<bool, StoreError> {
@@ -138,55 +123,66 @@ fn read<T>(
 }
 
 impl Store {
-    /// Takes running jobs of workers whose heartbeat is older than `stale_after` (by the database's clock), that have
-    /// stopped, or that are not registered at all, in slices of 500: losses + 1; from the second loss in a row on into the
-    /// lane `suspect`; a job lost in that lane gets attempts + 1, and at `max_attempts` fails as `poison`. At most 20,000
-    /// jobs a call.
+    /// Takes running jobs of workers that were declared dead, or that are not registered at all, in slices of 500: losses +
+    /// 1; from the second loss in a row on into the lane `suspect`; a job lost in that lane gets attempts + 1, and at
+    /// `max_attempts` fails as `poison`. At most 20,000 jobs a call.
     ///
     /// Looking costs a walk over all unfinished jobs, since an index of running ones would make every claim dearer. With
-    /// more than 10,000 of them it is done only when a worker has died since the last look, and once a minute.
-    ///
-    /// For `stale_after` after the database was away (or so slow that heartbeats may have been late) nobody is dead:
-    /// their silence was the database's.
+    /// more than 10,000 of them it is done only where `died` says that a worker was declared dead, and once a minute.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn rescue_lost(
         &self,
-        stale_after: Duration,
+        died: Died,
         max_attempts: i32,
         now: DateTime<Utc>,
     ) -> Result<Rescued, StoreError> {
         let mut rescuer = self.rescuer.0.lock().await;
-        let dead = self.dead_statement(stale_after);
-        let Some(dead) = rescuer.dead(&dead, stale_after).await? else {
-            return Ok(Rescued::default());
-        };
         self.claimer.settle().await?;
         let looked_lately = rescuer
             .looked_at
             .is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
-        if dead.is_empty() && looked_lately && rescuer.backlog_is_long().await? {
+        if died == Died::Nobody && looked_lately && rescuer.backlog_is_long().await? {
             return Ok(Rescued::default());
         }
         let mut rescued = Rescued::default();
         for _ in 0..SLICES {
-            let statement = self.lost_statement(stale_after, max_attempts, now);
-            let rows = rescuer.run(&statement).await?;
+            let rows = rescuer.run(&lost_statement(max_attempts, now)).await?;
             for row in &rows {
                 sort_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
             }
             if rows.len() < SLICE {
-                if !dead.is_empty() {
-                    rescuer
-                        .run(&self.swept_statement(&dead, stale_after))
-                        .await?;
-                }
                 rescuer.looked_at = Some(Instant::now());
                 break;
             }
         }
         Ok(rescued)
+    }
+
+    /// Whether so many jobs are unfinished that a walk over them is work.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn backlog_is_long(&self) -> Result<bool, StoreError> {
+        self.rescuer.0.lock().await.backlog_is_long().await
+    }
+
+    /// Makes rows due that a clock wrote which was ahead and has been set back: queued ones that are due later than now, and
+    /// waits that began later than now.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn make_due_what_lies_ahead(&self, now: DateTime<Utc>) -> Result<u64, StoreError> {
+        let statement = sql!(
+            "update scoring_jobs set due_at = $1, waiting_since = case when waiting_since is not null then $1 end
+             where finished_at is null and due_at > $1
+               and (state = 'queued' or (state = 'waiting' and waiting_since > $1))",
+            now
+        );
+        self.db
+            .execute("making due what a clock that was ahead put off", &statement)
+            .await
     }
 
     /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`;
@@ -227,6 +223,26 @@ impl Store {
             .map(due_job)
             .collect::<sqlx::Result<_>>()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
+    }
+
+    /// Of these, the rows that wait for a time after `now`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub async fn due_later(
+        &self,
+        ids: &[JobId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        const ATTEMPTED: &str = "asking when jobs are due";
+        let mut statement = sql!(
+            "select job_id, lane, priority, due_at from scoring_jobs
+             where state = 'waiting' and due_at > $1 and job_id in ",
+            now
+        );
+        statement.push_list(ids.iter().map(|id| id.0));
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        read(ATTEMPTED, &rows, due_job)
     }
 
     /// The lanes in which unfinished jobs lie, by name.
@@ -284,61 +300,38 @@ impl Store {
         }
         Ok(expired)
     }
+}
 
-    /// Dead workers whose jobs weren't looked for yet.
-    fn dead_statement(&self, stale_after: Duration) -> Sql {
-        let mut statement = sql!(
-            "select worker_id from workers where not swept and (state = 'stopped' or heartbeat_at < "
-        );
-        self.push_heard_before(&mut statement, stale_after);
-        statement.push(") limit 1000");
-        statement
-    }
-
-    /// A worker that was heard meanwhile isn't marked.
-    fn swept_statement(&self, dead: &[Uuid], stale_after: Duration) -> Sql {
-        let mut statement =
-            sql!("update workers set swept = true where (state = 'stopped' or heartbeat_at < ");
-        self.push_heard_before(&mut statement, stale_after);
-        statement.push(") and worker_id in ");
-        statement.push_list(dead.iter().copied());
-        statement
-    }
-
-    fn lost_statement(&self, stale_after: Duration, max_attempts: i32, now: DateTime<Utc>) -> Sql {
-        let mut statement = sql!("");
-        statement.push(
-            "with lost (l_job_id, l_claim_no) as (
-                select j.job_id, j.claim_no
-                from scoring_jobs j left join workers w on w.worker_id = j.worker_id
-                where j.finished_at is null and j.state = 'running'
-                  and (w.worker_id is null or w.state = 'stopped' or w.heartbeat_at < ",
-        );
-        self.push_heard_before(&mut statement, stale_after);
-        statement.push(") limit ").push_arg(SLICE as i64).push(") ");
-        statement.push("update scoring_jobs set state = case when ");
-        push_poisonous(&mut statement, max_attempts);
-        statement.push(" then 'failed' else 'queued' end, finished_at = case when ");
-        push_poisonous(&mut statement, max_attempts);
-        statement.push(" then ").push_arg(now);
-        statement.push(" end, error_class = case when ");
-        push_poisonous(&mut statement, max_attempts);
-        statement.push(" then 'poison' end, error = case when ");
-        push_poisonous(&mut statement, max_attempts);
-        statement.push(
-            " then 'the last ' || cast(losses + 1 as text) || ' workers that ran this job died with it in hand' end,
-            attempts = case when lane = 'suspect' then attempts + 1 else attempts end,
-            lane = case when losses + 1 >= 2 then 'suspect' else lane end,
-            losses = losses + 1,
-            worker_id = null,
-            due_at = ",
-        );
-        statement.push_arg(now).push(
-            " from lost where job_id = l_job_id and claim_no = l_claim_no and state = 'running'
-             returning job_id, lane, priority, due_at, state",
-        );
-        statement
-    }
+fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
+    let mut statement = sql!(
+        "with lost (l_job_id, l_claim_no) as (
+            select j.job_id, j.claim_no
+            from scoring_jobs j left join workers w on w.worker_id = j.worker_id
+            where j.finished_at is null and j.state = 'running' and (w.worker_id is null or w.swept) limit $1)
+         update scoring_jobs set state = case when ",
+        SLICE as i64
+    );
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(" then 'failed' else 'queued' end, finished_at = case when ");
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(" then ").push_arg(now);
+    statement.push(" end, error_class = case when ");
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(" then 'poison' end, error = case when ");
+    push_poisonous(&mut statement, max_attempts);
+    statement.push(
+        " then 'the last ' || cast(losses + 1 as text) || ' workers that ran this job died with it in hand' end,
+        attempts = case when lane = 'suspect' then attempts + 1 else attempts end,
+        lane = case when losses + 1 >= 2 then 'suspect' else lane end,
+        losses = losses + 1,
+        worker_id = null,
+        due_at = ",
+    );
+    statement.push_arg(now).push(
+        " from lost where job_id = l_job_id and claim_no = l_claim_no and state = 'running'
+         returning job_id, lane, priority, due_at, state",
+    );
+    statement
 }
 
 /// A job that was lost in the lane `suspect` as often as it may be.

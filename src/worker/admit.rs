@@ -11,13 +11,16 @@ use uuid::Uuid;
 
 use super::WorkerParts;
 use super::brakes::Brakes;
+use super::heartbeat::Pulse;
+use super::owned::{Owned, OwnedJob};
+use super::push_of;
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Lane, Priority, Usage};
 use crate::judge::Judges;
 use crate::judge::gate::{Gate, Room};
-use crate::queue::backend::{Admit, LaneRoom, OpenLane, Refused};
-use crate::queue::{Claim, Claimed};
-use crate::store::{Ending, Fence, Record, Store, StoreError};
+use crate::queue::backend::{Admission, Admit, LaneRoom, OpenLane, Refused};
+use crate::queue::{Claim, Claimed, Push};
+use crate::store::{DueJob, Ending, Fence, Record, Store, StoreError};
 
 /// How long the list of lanes in the store is believed.
 const LANES_FRESH: Duration = Duration::from_secs(1);
@@ -29,6 +32,8 @@ pub(super) struct StoreAdmit {
     clock: Arc<dyn Clock>,
     brakes: Arc<Brakes>,
     worker_id: Uuid,
+    pulse: Pulse,
+    owned: Owned,
     judges: Arc<Judges>,
     /// Judges that this worker can ask, by configuration.
     configured: BTreeSet<Lane>,
@@ -38,7 +43,13 @@ pub(super) struct StoreAdmit {
 
 impl StoreAdmit {
     /// Builds the admission of one worker.
-    pub(super) fn new(parts: &WorkerParts, brakes: Arc<Brakes>, worker_id: Uuid) -> Self {
+    pub(super) fn new(
+        parts: &WorkerParts,
+        brakes: Arc<Brakes>,
+        worker_id: Uuid,
+        pulse: Pulse,
+        owned: Owned,
+    ) -> Self {
         let mut configured: BTreeSet<Lane> = parts.judge_names.iter().map(Lane::of_judge).collect();
         configured.insert(Lane::of_judge(Lane::NONE));
         Self {
@@ -47,6 +58,8 @@ impl StoreAdmit {
             clock: parts.clock.clone(),
             brakes,
             worker_id,
+            pulse,
+            owned,
             judges: parts.judges.clone(),
             configured,
             seen: Mutex::default(),
@@ -91,53 +104,86 @@ impl StoreAdmit {
             .collect()
     }
 
-    async fn claim(&self, ids: &[JobId]) -> Result<Vec<Job>, StoreError> {
-        self.store
-            .claim(ids, self.worker_id, self.clock.now())
-            .await
+    /// Of ids that were not claimed, those whose rows wait for a later time.
+    async fn early(
+        &self,
+        ids: &[JobId],
+        claimed: &[OwnedJob],
+    ) -> Result<Vec<(Push, DateTime<Utc>)>, StoreError> {
+        let is_claimed = |id: &JobId| claimed.iter().any(|owned| owned.job.job_id == *id);
+        let left: Vec<JobId> = ids.iter().copied().filter(|id| !is_claimed(id)).collect();
+        let push = |job: DueJob| {
+            let due_at = job.due_at;
+            (push_of(job), due_at)
+        };
+        let early = self.store.due_later(&left, self.clock.now()).await?;
+        Ok(early.into_iter().map(push).collect())
+    }
+
+    async fn claim(&self, ids: &[JobId]) -> Result<Vec<OwnedJob>, StoreError> {
+        let now = self.clock.now();
+        let claimed = self.store.claim(ids, self.worker_id, now).await;
+        if claimed.is_err() {
+            self.owned.doubt();
+        }
+        let jobs = claimed?.into_iter();
+        Ok(jobs.map(|job| self.owned.take(job)).collect())
     }
 }
 
 #[async_trait]
 impl Admit for StoreAdmit {
-    type Item = Job;
+    type Item = OwnedJob;
 
     async fn lanes(&self) -> Vec<OpenLane> {
+        // What a worker claims while the others take it for dead is run twice.
+        if !self.pulse.is_confirmed() {
+            return Vec::new();
+        }
         self.refresh_lanes().await;
         self.open_lanes()
     }
 
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Job)>, Refused> {
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<OwnedJob>, Refused> {
         let job_ids: Vec<JobId> = ids.iter().map(|claimed| claimed.id).collect();
-        let mut jobs = self.claim(&job_ids).await.map_err(|error| Refused {
+        let refused = |error: StoreError| Refused {
             reason: error.to_string(),
-        })?;
-        Ok(ids
+        };
+        let mut jobs = self.claim(&job_ids).await.map_err(refused)?;
+        let early = match jobs.len() < ids.len() {
+            true => self.early(&job_ids, &jobs).await.map_err(refused)?,
+            false => Vec::new(),
+        };
+        let started = ids
             .into_iter()
             .filter_map(|claimed| {
-                let found = jobs.iter().position(|job| job.job_id == claimed.id)?;
-                let job = jobs.swap_remove(found);
+                let found = jobs
+                    .iter()
+                    .position(|owned| owned.job.job_id == claimed.id)?;
+                let owned = jobs.swap_remove(found);
                 // The row's lane counts: it may have become `suspect` since the id was pushed.
                 Some((
                     Claimed {
-                        lane: job.lane.clone(),
+                        lane: owned.job.lane.clone(),
                         ..claimed
                     },
-                    job,
+                    owned,
                 ))
             })
-            .collect())
+            .collect();
+        Ok(Admission { started, early })
     }
 
-    async fn put_back(&self, unstarted: Vec<(Claimed, Job)>) {
-        for (_, job) in unstarted {
-            if let Err(error) = self.put_back_one(&job).await {
-                tracing::warn!(job_id = %job.job_id, %error, "could not put a claimed row back; rescue will");
+    async fn put_back(&self, unstarted: Vec<(Claimed, OwnedJob)>) {
+        for (_, OwnedJob { job, .. }) in &unstarted {
+            if let Err(error) = self.put_back_one(job).await {
+                self.owned.doubt();
+                tracing::warn!(job_id = %job.job_id, %error, "could not put a claimed row back yet");
             }
         }
     }
 
-    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize) -> Vec<(Claimed, Job)> {
+    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize) -> Vec<(Claimed, OwnedJob)> {
         match self.due(&claims, max).await {
             Ok(jobs) => jobs,
             Err(error) => {
@@ -174,7 +220,11 @@ impl StoreAdmit {
             .map(|_| ())
     }
 
-    async fn due(&self, claims: &[Claim], max: usize) -> Result<Vec<(Claimed, Job)>, StoreError> {
+    async fn due(
+        &self,
+        claims: &[Claim],
+        max: usize,
+    ) -> Result<Vec<(Claimed, OwnedJob)>, StoreError> {
         let now = self.clock.now();
         let mut taken = Vec::new();
         let mut left: Vec<usize> = claims.iter().map(|claim| claim.max).collect();
@@ -197,7 +247,7 @@ impl StoreAdmit {
         priority: Priority,
         now: DateTime<Utc>,
         room: usize,
-    ) -> Result<Vec<(Claimed, Job)>, StoreError> {
+    ) -> Result<Vec<(Claimed, OwnedJob)>, StoreError> {
         if room == 0 {
             return Ok(Vec::new());
         }
@@ -207,13 +257,13 @@ impl StoreAdmit {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let claimed = |job: Job| {
+        let claimed = |owned: OwnedJob| {
             let claimed = Claimed {
-                id: job.job_id,
-                lane: job.lane.clone(),
-                priority: job.priority,
+                id: owned.job.job_id,
+                lane: owned.job.lane.clone(),
+                priority: owned.job.priority,
             };
-            (claimed, job)
+            (claimed, owned)
         };
         Ok(self.claim(&ids).await?.into_iter().map(claimed).collect())
     }

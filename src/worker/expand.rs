@@ -1,4 +1,4 @@
-//! Goes on with rescores that expand: a step at a time, in any worker, from where the last step ended.
+//! Goes on with rescores that expand: a step at a time, in one worker at a time, from where the last step ended.
 //!
 //! Steps are short and have pauses as long as themselves between them: on SQLite nobody else writes during one.
 
@@ -10,6 +10,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::leadership::Leadership;
+use super::push_of;
 use crate::clock::Clock;
 use crate::queue::{Push, Queue};
 use crate::store::{Dialect, Expanded, Store, StoreError};
@@ -43,10 +45,14 @@ impl Expansion {
     }
 
     /// Expands until told to stop.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    pub(super) async fn run(mut self, leadership: Leadership, stop: CancellationToken) {
         loop {
             let began = Instant::now();
-            let pause = match self.round().await {
+            let round = match leadership.leads() {
+                true => self.round().await,
+                false => Ok(Round::Nothing),
+            };
+            let pause = match round {
                 Ok(Round::More) => began.elapsed().max(PAUSE),
                 Ok(Round::Nothing) => PERIOD,
                 Err(error) => {
@@ -97,15 +103,7 @@ impl Expansion {
             return Ok(());
         }
         let items = self.store.first_items(batch_id, PUSHED).await?;
-        let pushes: Vec<Push> = items
-            .into_iter()
-            .map(|item| Push {
-                id: item.job_id,
-                lane: item.lane,
-                priority: item.priority,
-                due_at: None,
-            })
-            .collect();
+        let pushes: Vec<Push> = items.into_iter().map(push_of).collect();
         if !pushes.is_empty()
             && let Err(error) = self.queue.push(&pushes).await
         {

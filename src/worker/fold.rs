@@ -1,4 +1,4 @@
-//! Folds what days come to, so that a look at years is quick. Every worker does: they take turns.
+//! Folds what days come to, so that a look at years is quick. One worker at a time does.
 //!
 //! Never a condition for right figures: a day that isn't folded is counted from its sessions.
 
@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::Store;
+use super::leadership::Leadership;
+use crate::store::{DaysFolded, Store};
 
 /// How long it rests when no other day is marked: so often, a day that changes all the time is folded.
 const REST: Duration = Duration::from_secs(15);
@@ -17,10 +18,14 @@ const REST: Duration = Duration::from_secs(15);
 const RESTS: u32 = 19;
 
 /// Folds until told to stop.
-pub(super) async fn run(store: Arc<Store>, stop: CancellationToken) {
+pub(super) async fn run(store: Arc<Store>, leadership: Leadership, stop: CancellationToken) {
     loop {
         let began = Instant::now();
-        let pause = match store.fold_days().await {
+        let folded = match leadership.leads() {
+            true => store.fold_days().await,
+            false => Ok(DaysFolded::default()),
+        };
+        let pause = match folded {
             Ok(folded) => {
                 let took = began.elapsed();
                 match folded.more {

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ending::{LeaseEnd, event, lease_end, refused};
+use super::owned::OwnedJob;
 use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
@@ -28,33 +29,34 @@ pub(super) struct Handler {
 
 impl Handler {
     /// Runs one delivery to its end.
-    pub(super) async fn handle(&self, delivery: Delivery<Job>) {
+    pub(super) async fn handle(&self, delivery: Delivery<OwnedJob>) {
         let Delivery {
-            item: job, hold, ..
+            item: owned, hold, ..
         } = delivery;
+        let job = &owned.job;
         let started = tokio::time::Instant::now();
         self.events.announce(Event::of_job(
             EventType::JobStarted,
-            &job,
+            job,
             JobState::Running,
             self.clock.now(),
         ));
         // Boxed here: a run's future is large, and every layer around it would hold it twice.
-        let run = Box::pin(self.pipeline.process(&job));
+        let run = Box::pin(self.pipeline.process(job));
         let record = tokio::select! {
             biased;
-            () = self.hard.cancelled() => self.pipeline.given_back(&job),
+            () = self.hard.cancelled() => self.pipeline.given_back(job),
             run = AssertUnwindSafe(run).catch_unwind() => {
-                run.unwrap_or_else(|_| self.pipeline.panicked(&job))
+                run.unwrap_or_else(|_| self.pipeline.panicked(job))
             }
         };
-        log_end(&job, &record, started.elapsed());
-        let lease_end = lease_end(&job, &record);
+        log_end(job, &record, started.elapsed());
+        let lease_end = lease_end(job, &record);
         let refused = refused(&record);
         let told = Tellings {
             events: self.events.clone(),
-            ended: event(&job, &record),
-            refused: event(&job, &refused),
+            ended: event(job, &record),
+            refused: event(job, &refused),
         };
         let (slot, lease) = hold.split();
         match self.store.record(record).await {
@@ -65,13 +67,17 @@ impl Handler {
                 let store = self.store.clone();
                 let committed = async move {
                     let recorded = committed(&store, ticket, refused, told).await;
-                    drop(slot);
+                    if recorded.is_err() {
+                        owned.doubt();
+                    }
+                    drop((slot, owned));
                     recorded
                 };
                 self.settling.spawn(settle(committed, lease, lease_end));
             }
             Err(error) => {
                 tracing::error!(job_id = %job.job_id, %error, "could not hand over a run's end; it will run again");
+                owned.doubt();
                 lease.release();
             }
         }

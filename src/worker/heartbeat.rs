@@ -1,72 +1,97 @@
-//! Says that this worker lives, by the database's clock. A worker whose heartbeat is older than a lease is dead to the others.
+//! Says that this worker lives, and knows whether the others believe it: a worker that can't say so claims nothing.
+//!
+//! A beat has a connection of its own and a third of a lease. Never decides who is dead.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::queue::backend::InHand;
-use crate::store::{Store, WorkerState};
+use crate::store::{Heartbeat, Store, StoreError, WorkerState};
 
 /// One worker's heartbeat.
 #[derive(Clone)]
-pub(super) struct Heartbeat {
+pub(super) struct Pulse {
     store: Arc<Store>,
-    worker_id: Uuid,
-    name: String,
+    /// What is said; jobs in hand and state are set with each beat.
+    beat: Heartbeat,
     in_hand: InHand,
+    /// When the last beat was sent, if it was confirmed.
+    confirmed: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Heartbeat {
-    /// Builds it; beats nothing yet.
-    pub(super) fn new(store: Arc<Store>, worker_id: Uuid, name: String, in_hand: InHand) -> Self {
-        Self {
+impl Pulse {
+    /// Registers the worker.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away.
+    pub(super) async fn register(
+        store: Arc<Store>,
+        beat: Heartbeat,
+        in_hand: InHand,
+    ) -> Result<Self, StoreError> {
+        let pulse = Self {
             store,
-            worker_id,
-            name,
+            beat,
             in_hand,
-        }
+            confirmed: Arc::default(),
+        };
+        pulse.beat(WorkerState::Running).await?;
+        Ok(pulse)
     }
 
-    /// Beats every `period` until `ended`; from `draining` on it says so.
-    pub(super) async fn run(
-        self,
-        period: Duration,
-        draining: CancellationToken,
-        ended: CancellationToken,
-    ) {
-        let mut ticks = tokio::time::interval(period);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    /// Whether the others take this worker for alive: its last beat arrived, less than a lease ago.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed()
+            .is_some_and(|at| at.elapsed() < self.beat.lease)
+    }
+
+    /// Beats three times a lease until `ended`, and sooner after a beat that failed; from `draining` on it says so.
+    pub(super) async fn run(self, draining: CancellationToken, ended: CancellationToken) {
+        let period = self.beat.lease / 3;
         loop {
-            tokio::select! {
-                _ = ticks.tick() => {}
-                () = ended.cancelled() => return,
-            }
             let state = if draining.is_cancelled() {
                 WorkerState::Draining
             } else {
                 WorkerState::Running
             };
-            self.beat(state).await;
+            let pause = match self.beat(state).await {
+                Ok(()) => period,
+                Err(error) => {
+                    tracing::warn!(%error, "missed a heartbeat; nothing is claimed until the next one arrives");
+                    period / 4
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = ended.cancelled() => return,
+            }
         }
     }
 
-    /// Beats once. A beat that is missed is logged: the next one may arrive in time.
-    pub(super) async fn beat(&self, state: WorkerState) {
-        let in_hand = i32::try_from(self.in_hand.count()).unwrap_or(i32::MAX);
-        let beat = self
-            .store
-            .heartbeat(
-                self.worker_id,
-                &self.name,
-                env!("CARGO_PKG_VERSION"),
-                in_hand,
-                state,
-            )
-            .await;
-        if let Err(error) = beat {
-            tracing::warn!(%error, "missed a heartbeat");
+    /// Says that the worker has stopped. Where that can't be said, its silence will.
+    pub(super) async fn stop(&self) {
+        if let Err(error) = self.beat(WorkerState::Stopped).await {
+            tracing::warn!(%error, "could not say that this worker has stopped");
         }
+    }
+
+    async fn beat(&self, state: WorkerState) -> Result<(), StoreError> {
+        let beat = Heartbeat {
+            in_hand: i32::try_from(self.in_hand.count()).unwrap_or(i32::MAX),
+            state,
+            ..self.beat.clone()
+        };
+        let sent = Instant::now();
+        let beaten = self.store.heartbeat(&beat, self.beat.lease / 3).await;
+        *self.confirmed() = beaten.is_ok().then_some(sent);
+        beaten
+    }
+
+    fn confirmed(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.confirmed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,6 +13,8 @@ mod expand;
 mod fold;
 mod handle;
 mod heartbeat;
+mod leadership;
+mod owned;
 pub mod process;
 mod prune;
 mod rescue;
@@ -35,7 +37,9 @@ pub use self::economy::EconomyOptions;
 use self::economy::{EconomyLane, Missing, Way};
 pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
-use self::heartbeat::Heartbeat;
+use self::heartbeat::Pulse;
+use self::leadership::{Leadership, Watcher};
+use self::owned::Owned;
 use self::process::Pipeline;
 use self::rescue::{Rescue, RescueLimits};
 pub use self::turns::Turns;
@@ -43,9 +47,9 @@ use crate::clock::Clock;
 use crate::events::Announcer;
 use crate::judge::gate::Gate;
 use crate::judge::{Caps, Judges};
-use crate::queue::Queue;
 use crate::queue::backend::{self, Ahead, InHand};
-use crate::store::{Store, StoreError, WorkerState};
+use crate::queue::{Push, Queue};
+use crate::store::{DueJob, Heartbeat, Store, StoreError, WorkerState};
 
 /// How long after a hard stop the ends of runs may take to be recorded.
 const RECORD_GRACE: Duration = Duration::from_secs(10);
@@ -113,31 +117,23 @@ pub async fn run(
 ) -> Result<(), WorkerError> {
     let worker_id = Uuid::now_v7();
     let (in_hand, ahead) = (InHand::default(), Ahead::default());
-    let brakes = register(&parts, &options, worker_id).await?;
-    let heartbeat = Heartbeat::new(
-        parts.store.clone(),
-        worker_id,
-        options.name.clone(),
-        in_hand.clone(),
-    );
+    let pulse = register(&parts, &options, worker_id, in_hand.clone()).await?;
+    let brakes = open_brakes(&parts, &options, worker_id).await;
     let ended = CancellationToken::new();
     let around = TaskTracker::new();
-    around.spawn(
-        heartbeat
-            .clone()
-            .run(parts.queue.lease() / 3, soft.clone(), ended.clone()),
-    );
+    around.spawn(pulse.clone().run(soft.clone(), ended.clone()));
     around.spawn(brakes.clone().run(ended.clone()));
     // Of its own: a runner that ends by itself leaves `soft` alone.
     let draining = soft.child_token();
-    around.spawn(rescue(&parts, &options, brakes.clone()).run(draining.clone()));
-    around.spawn(expansion(&parts).run(draining.clone()));
-    around.spawn(fold::run(parts.store.clone(), draining.clone()));
-    around.spawn(prune::run(
+    keep_house(&around, &parts, &options, worker_id, &brakes, &draining);
+    let owned = Owned::default();
+    around.spawn(owned::compare(
+        owned.clone(),
+        worker_id,
         parts.store.clone(),
+        parts.queue.clone(),
         parts.clock.clone(),
-        options.calls_kept,
-        draining.clone(),
+        ended.clone(),
     ));
     around.spawn(harden(
         soft.clone(),
@@ -174,7 +170,13 @@ pub async fn run(
             shutdown: soft,
         },
         parts.queue.clone(),
-        Arc::new(StoreAdmit::new(&parts, brakes, worker_id)),
+        Arc::new(StoreAdmit::new(
+            &parts,
+            brakes,
+            worker_id,
+            pulse.clone(),
+            owned,
+        )),
         move |delivery| {
             let handler = handler.clone();
             async move { handler.handle(delivery).await }
@@ -199,24 +201,36 @@ pub async fn run(
     ended.cancel();
     around.close();
     around.wait().await;
-    heartbeat.beat(WorkerState::Stopped).await;
+    pulse.stop().await;
     tracing::info!(worker = %options.name, %worker_id, "stopped");
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
 }
 
-/// Makes the worker known, gives judges whose key may have been corrected another chance, and reads the brakes.
+/// Makes the worker known.
 async fn register(
     parts: &WorkerParts,
     options: &WorkerOptions,
     worker_id: Uuid,
-) -> Result<Arc<Brakes>, WorkerError> {
-    let store = &parts.store;
-    store
-        .register_worker(worker_id, &options.name, env!("CARGO_PKG_VERSION"))
+    in_hand: InHand,
+) -> Result<Pulse, WorkerError> {
+    let beat = Heartbeat {
+        worker_id,
+        name: options.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        in_hand: 0,
+        state: WorkerState::Running,
+        lease: parts.queue.lease(),
+    };
+    Pulse::register(parts.store.clone(), beat, in_hand)
         .await
-        .map_err(WorkerError::Register)?;
+        .map_err(WorkerError::Register)
+}
+
+/// Gives judges whose key may have been corrected another chance, and reads the brakes.
+async fn open_brakes(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Arc<Brakes> {
     let now = parts.clock.now();
-    match store.release_misconfigured(&parts.judge_names, now).await {
+    let names = &parts.judge_names;
+    match parts.store.release_misconfigured(names, now).await {
         Ok(released) => {
             for target in released {
                 parts.events.announce(opened(target, now));
@@ -235,30 +249,63 @@ async fn register(
     if let Err(error) = brakes.sync().await {
         tracing::warn!(%error, "could not read the brakes at start");
     }
-    Ok(brakes)
+    brakes
+}
+
+/// Starts the work that one worker at a time does, and the watch that says which.
+fn keep_house(
+    around: &TaskTracker,
+    parts: &WorkerParts,
+    options: &WorkerOptions,
+    worker_id: Uuid,
+    brakes: &Arc<Brakes>,
+    draining: &CancellationToken,
+) {
+    let leadership = Leadership::default();
+    let watcher = Watcher::new(
+        parts.store.clone(),
+        parts.clock.clone(),
+        worker_id,
+        parts.queue.lease(),
+        leadership.clone(),
+    );
+    around.spawn(watcher.run(draining.clone()));
+    let limits = RescueLimits {
+        max_attempts: options.max_attempts,
+        max_wait: options.max_wait,
+        bulk_window: options.bulk_window,
+    };
+    let rescue = Rescue::new(parts, brakes.clone(), leadership.clone(), limits);
+    around.spawn(rescue.run(draining.clone()));
+    around.spawn(expansion(parts).run(leadership.clone(), draining.clone()));
+    around.spawn(fold::run(
+        parts.store.clone(),
+        leadership.clone(),
+        draining.clone(),
+    ));
+    around.spawn(prune::run(
+        parts.store.clone(),
+        parts.clock.clone(),
+        options.calls_kept,
+        leadership,
+        draining.clone(),
+    ));
+}
+
+/// The push of a row that is due.
+fn push_of(job: DueJob) -> Push {
+    Push {
+        id: job.job_id,
+        lane: job.lane,
+        priority: job.priority,
+        due_at: None,
+    }
 }
 
 /// A database that is away holds every end; a process that was told to stop at once must not wait for it for ever.
 async fn unrecorded(hard: &CancellationToken) {
     hard.cancelled().await;
     tokio::time::sleep(RECORD_GRACE).await;
-}
-
-fn rescue(parts: &WorkerParts, options: &WorkerOptions, brakes: Arc<Brakes>) -> Rescue {
-    let limits = RescueLimits {
-        stale_after: parts.queue.lease(),
-        max_attempts: options.max_attempts,
-        max_wait: options.max_wait,
-        bulk_window: options.bulk_window,
-    };
-    Rescue::new(
-        parts.store.clone(),
-        parts.queue.clone(),
-        parts.clock.clone(),
-        brakes,
-        parts.events.clone(),
-        limits,
-    )
 }
 
 fn expansion(parts: &WorkerParts) -> Expansion {

@@ -1,7 +1,7 @@
 //! Finds what was lost: jobs of dead workers, ids that the queue no longer holds, waits that took too long, batches that are
 //! done or were never whole.
 //!
-//! Reads the store, pushes ids. Every push is idempotent, so that any number of workers may rescue at once.
+//! Reads the store, pushes ids. One worker does so at a time; every push is idempotent, so that two at a change do no harm.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::brakes::Brakes;
+use super::leadership::Leadership;
+use super::{WorkerParts, push_of};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{FailureClass, JobId, JobState, Lane, Priority, WaitReason};
@@ -23,7 +25,9 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// How often it looks while a window is being refilled.
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
 /// A row that became due less than this ago is left to the push that its enqueue or its worker sends.
-const GRACE: TimeDelta = TimeDelta::seconds(2);
+const GRACE: TimeDelta = TimeDelta::seconds(1);
+/// Times this much ahead may be the error of a clock that is followed.
+const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(1);
 /// Interactive ids that one look pushes again at most, per lane; the cursor goes on from there.
 const INTERACTIVE_PAGE: u32 = 1_000;
 
@@ -38,8 +42,6 @@ const SILENT: Duration = Duration::from_secs(60);
 /// The limits of a rescue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RescueLimits {
-    /// A worker that wasn't heard for this long is dead.
-    pub stale_after: Duration,
     /// Losses in the lane `suspect` until a job fails as poison.
     pub max_attempts: i32,
     /// Longest time in state waiting.
@@ -64,62 +66,73 @@ pub(super) struct Rescue {
     clock: Arc<dyn Clock>,
     brakes: Arc<Brakes>,
     events: Announcer,
+    leadership: Leadership,
     limits: RescueLimits,
     positions: HashMap<(Lane, Priority), Position>,
-    /// When it last looked for dead workers and long waits.
-    looked_at: Option<Instant>,
+    /// When it last looked for dead workers and long waits, and what the time was then.
+    looked_at: Option<(Instant, DateTime<Utc>)>,
 }
 
 impl Rescue {
     /// Builds the rescuer of one worker.
     pub(super) fn new(
-        store: Arc<Store>,
-        queue: Arc<dyn Queue>,
-        clock: Arc<dyn Clock>,
+        parts: &WorkerParts,
         brakes: Arc<Brakes>,
-        events: Announcer,
+        leadership: Leadership,
         limits: RescueLimits,
     ) -> Self {
         Self {
-            store,
-            queue,
-            clock,
+            store: parts.store.clone(),
+            queue: parts.queue.clone(),
+            clock: parts.clock.clone(),
             brakes,
-            events,
+            events: parts.events.clone(),
+            leadership,
             limits,
             positions: HashMap::new(),
             looked_at: None,
         }
     }
 
-    /// Looks once a second, more often while it refills a window.
+    /// Looks once a second while this worker leads, more often while it refills a window, at once when a worker died.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
-            let period = match self.look().await {
-                Ok(Refill::Partial) => BUSY_PERIOD,
-                Ok(Refill::Done) => PERIOD,
-                Err(error) => {
-                    tracing::warn!(%error, "rescue could not look; it tries again");
-                    PERIOD
-                }
+            let period = match self.leadership.leads() {
+                true => match self.look().await {
+                    Refill::Partial => BUSY_PERIOD,
+                    Refill::Done => PERIOD,
+                },
+                false => PERIOD,
             };
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
+                () = self.leadership.news() => self.looked_at = None,
                 () = stop.cancelled() => return,
             }
         }
     }
 
-    /// Looks once.
-    async fn look(&mut self) -> Result<Refill, StoreError> {
+    /// Looks once. A step that fails is tried again with the next look, and stops no other.
+    async fn look(&mut self) -> Refill {
         let now = self.clock.now();
-        // Refilling a window comes back sooner, and needs neither.
-        if self.looked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
-            self.looked_at = Some(Instant::now());
-            self.requeue_lost(now).await?;
-            self.expire_waits(now).await?;
-            self.look_after_batches(now).await?;
+        // Refilling a window comes back sooner, and needs none of these.
+        if self.looked_at.is_none_or(|(at, _)| at.elapsed() >= PERIOD) {
+            failed("making due what lies ahead", self.follow_clock(now).await);
+            failed("taking jobs back", self.requeue_lost(now).await);
+            failed("ending long waits", self.expire_waits(now).await);
+            failed("looking after batches", self.look_after_batches(now).await);
+            self.looked_at = Some((Instant::now(), now));
         }
+        match self.refill_lanes(now).await {
+            Ok(refill) => refill,
+            Err(error) => {
+                failed("pushing due jobs", Err(error));
+                Refill::Done
+            }
+        }
+    }
+
+    async fn refill_lanes(&mut self, now: DateTime<Utc>) -> Result<Refill, StoreError> {
         let mut refill = Refill::Done;
         let lanes = self.store.lanes().await?;
         // Lanes are named by whoever asks: those that are empty are forgotten.
@@ -134,11 +147,34 @@ impl Rescue {
         Ok(refill)
     }
 
+    /// A clock that was set back leaves rows that are due long after now.
+    async fn follow_clock(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let was_set_back = self.looked_at.is_none_or(|(at, then)| {
+            let passed = TimeDelta::from_std(at.elapsed()).unwrap_or(TimeDelta::MAX);
+            now - then < passed - CLOCK_ERROR
+        });
+        if was_set_back {
+            let rows = self
+                .store
+                .make_due_what_lies_ahead(now + CLOCK_ERROR)
+                .await?;
+            if rows > 0 {
+                tracing::warn!(
+                    rows,
+                    "jobs that a clock that was ahead put off are due again"
+                );
+            }
+        }
+        Ok(())
+    }
+
     async fn requeue_lost(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let died = self.leadership.died();
         let rescued = self
             .store
-            .rescue_lost(self.limits.stale_after, self.limits.max_attempts, now)
-            .await?;
+            .rescue_lost(died, self.limits.max_attempts, now)
+            .await
+            .inspect_err(|_| self.leadership.forgot(died))?;
         for job_id in &rescued.poisoned {
             tracing::error!(%job_id, "a job ended as poison: each of its workers died");
             self.tell_failed(*job_id, FailureClass::Poison, now).await;
@@ -246,11 +282,7 @@ impl Rescue {
             }
         };
         self.push(&due).await;
-        Ok(if full && priority == Priority::Bulk {
-            Refill::Partial
-        } else {
-            Refill::Done
-        })
+        Ok(if full { Refill::Partial } else { Refill::Done })
     }
 
     /// How many ids may go in; `None` while the queue is away.
@@ -265,15 +297,7 @@ impl Rescue {
     }
 
     async fn push(&self, jobs: &[DueJob]) {
-        let pushes: Vec<Push> = jobs
-            .iter()
-            .map(|job| Push {
-                id: job.job_id,
-                lane: job.lane.clone(),
-                priority: job.priority,
-                due_at: None,
-            })
-            .collect();
+        let pushes: Vec<Push> = jobs.iter().cloned().map(push_of).collect();
         if pushes.is_empty() {
             return;
         }
@@ -281,6 +305,12 @@ impl Rescue {
             // Workers take due work from the store meanwhile.
             tracing::debug!(%error, ids = pushes.len(), "rescue could not push");
         }
+    }
+}
+
+fn failed(step: &str, done: Result<(), StoreError>) {
+    if let Err(error) = done {
+        tracing::warn!(step, %error, "rescue could not do a step; it tries again");
     }
 }
 

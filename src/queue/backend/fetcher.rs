@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::{Claim, Claimed, Push, Queue, QueueError};
-use super::Admit;
 use super::lease::{Delivery, Hold, Lease, Leases};
 use super::shares::{Share, Shares, sooner};
 use super::slots::{Free, Slots};
 use super::source::Unstarted;
+use super::{Admission, Admit};
 use crate::job::{JobId, Lane};
 
 /// The poll that holds when no wake-up arrives, and the pace of looks into the lane `suspect` and, while the queue is
@@ -166,15 +166,15 @@ impl<A: Admit> Fetcher<A> {
         Wait::Until(Instant::now() + POLL)
     }
 
-    /// Admits what was claimed, and hands on what was admitted. The rest leaves the queue; all of it goes back into
-    /// the queue if the store can't be asked.
+    /// Admits what was claimed, and hands on what was admitted. What is early comes again when it is due; the rest leaves
+    /// the queue. All of it goes back into the queue if the store can't be asked.
     async fn start(&self, leases: Vec<Lease>) -> Admitted {
         if leases.is_empty() {
             return Admitted::These(0);
         }
         let ids: Vec<Claimed> = leases.iter().map(|lease| lease.claimed().clone()).collect();
-        let admitted = match self.admit.admit(ids).await {
-            Ok(admitted) => admitted,
+        let Admission { started, early } = match self.admit.admit(ids).await {
+            Ok(admission) => admission,
             Err(refused) => {
                 tracing::warn!(error = %refused, ids = leases.len(), "claimed ids go back into the queue");
                 for lease in leases {
@@ -187,8 +187,13 @@ impl<A: Admit> Fetcher<A> {
             .into_iter()
             .map(|lease| (lease.claimed().id, lease))
             .collect();
-        let count = admitted.len();
-        for (claimed, item) in admitted {
+        let count = started.len();
+        for (push, due_at) in early {
+            if let Some(lease) = by_id.remove(&push.id) {
+                lease.later(push, due_at);
+            }
+        }
+        for (claimed, item) in started {
             match by_id.remove(&claimed.id) {
                 Some(lease)
                     if claimed.lane != lease.claimed().lane && claimed.lane.is_suspect() =>

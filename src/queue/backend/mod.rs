@@ -22,12 +22,13 @@ use std::time::Duration;
 
 use apalis::prelude::{Event, Monitor, ParallelizeExt as _, WorkerBuilder, WorkerBuilderExt as _};
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Claim, Claimed, Queue};
+use super::{Claim, Claimed, Push, Queue};
 use crate::job::Lane;
 
 pub use lease::{Delivery, Hold, Lease};
@@ -62,6 +63,15 @@ impl OpenLane {
     }
 }
 
+/// What became of claimed ids.
+#[derive(Debug)]
+pub struct Admission<Item> {
+    /// Rows that were claimed, to be started.
+    pub started: Vec<(Claimed, Item)>,
+    /// Ids whose rows are due later, and when.
+    pub early: Vec<(Push, DateTime<Utc>)>,
+}
+
 /// For how many jobs of a lane there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneRoom {
@@ -81,12 +91,12 @@ pub trait Admit: Send + Sync + 'static {
     /// them: it is looked into about once a second, unless no lane is open.
     async fn lanes(&self) -> Vec<OpenLane>;
 
-    /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or not
-    /// due, or in other hands. On an error all ids are released.
+    /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or in other
+    /// hands. On an error all ids are released.
     ///
-    /// A [`Claimed`] of the answer names the row's lane now. A row that has come to be in the lane `suspect` while its id
+    /// A [`Claimed`] that is started names the row's lane now. A row that has come to be in the lane `suspect` while its id
     /// lay elsewhere isn't started: it is put back, and its id moves to that lane.
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, Self::Item)>, Refused>;
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<Self::Item>, Refused>;
 
     /// Claims due rows: no more of each claim's lanes than it says, no more than `max` in all, none of the lane `suspect`.
     /// Asked instead of the queue while that is away, at most once a second; answers nothing if the store can't be asked

@@ -178,7 +178,14 @@ async fn workers_are_listed() {
         let id = server.worker_id;
         server
             .store()
-            .heartbeat(id, "host-1", "0.1.0", 3, WorkerState::Running)
+            .heartbeat(
+                &gavel::store::Heartbeat {
+                    in_hand: 3,
+                    state: WorkerState::Running,
+                    ..crate::support::beat(id, "host-1")
+                },
+                crate::support::BEAT,
+            )
             .await
             .unwrap();
         let list = server.json_of("/api/v1/workers").await;

@@ -166,7 +166,10 @@ async fn every_wait_has_a_reason() {
         );
         let store = server.store();
         store
-            .register_worker(server.worker_id, "test", "0")
+            .heartbeat(
+                &crate::support::beat(server.worker_id, "test"),
+                crate::support::BEAT,
+            )
             .await
             .unwrap();
         assert_eq!(
@@ -203,7 +206,10 @@ async fn every_wait_has_a_reason() {
         assert_eq!(behind["last_error"], "it answered 503");
 
         let other = Uuid::now_v7();
-        store.register_worker(other, "other", "0").await.unwrap();
+        store
+            .heartbeat(&crate::support::beat(other, "other"), crate::support::BEAT)
+            .await
+            .unwrap();
         store
             .put_judges(other, &[gate(None)], SystemClock.now())
             .await

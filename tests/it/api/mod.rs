@@ -300,7 +300,10 @@ impl Server {
     async fn claim(&self, id: JobId) -> Job {
         let store = self.store();
         store
-            .register_worker(self.worker_id, "test", "0")
+            .heartbeat(
+                &crate::support::beat(self.worker_id, "test"),
+                crate::support::BEAT,
+            )
             .await
             .unwrap();
         let claimed = store

@@ -13,7 +13,10 @@ impl Server {
     async fn gate(&self, judge: &str, failures_in_row: u32) {
         let store = self.store();
         store
-            .register_worker(self.worker_id, "test", "0")
+            .heartbeat(
+                &crate::support::beat(self.worker_id, "test"),
+                crate::support::BEAT,
+            )
             .await
             .unwrap();
         let gate = GateSnapshot {
@@ -92,7 +95,10 @@ async fn judges_are_said_to_answer_only_once_they_did() {
     let browser = Browser::of(&server);
     server
         .store()
-        .register_worker(server.worker_id, "test", "0")
+        .heartbeat(
+            &crate::support::beat(server.worker_id, "test"),
+            crate::support::BEAT,
+        )
         .await
         .unwrap();
     let strip = browser.page("/strip").await;
@@ -122,7 +128,10 @@ async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
     let browser = Browser::of(&server);
     server
         .store()
-        .register_worker(server.worker_id, "test", "0")
+        .heartbeat(
+            &crate::support::beat(server.worker_id, "test"),
+            crate::support::BEAT,
+        )
         .await
         .unwrap();
     let first = server.session().await;

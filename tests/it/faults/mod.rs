@@ -3,9 +3,11 @@
 //! The real binary over Postgres and Redis; each test has a database and a queue of its own.
 
 mod backlogs;
+mod clocks;
 mod deaths;
 mod fleet;
 mod imports;
+mod liveness;
 mod outages;
 mod starts;
 

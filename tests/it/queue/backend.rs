@@ -463,8 +463,8 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
         async fn admit(
             &self,
             _: Vec<Claimed>,
-        ) -> Result<Vec<(Claimed, ())>, gavel::queue::backend::Refused> {
-            Ok(Vec::new())
+        ) -> Result<gavel::queue::backend::Admission<()>, gavel::queue::backend::Refused> {
+            panic!("no id was claimed")
         }
         async fn due_without_queue(
             &self,
@@ -486,4 +486,20 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
     let run = gavel::queue::backend::run_worker(options, queue(), Arc::new(Broken), |_| async {});
     let died = tokio::time::timeout(super::LONG, run).await.unwrap();
     assert!(died.unwrap_err().to_string().contains("broken"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_whose_row_waits_stays_in_the_queue_and_comes_when_it_is_due() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let pushes = interactive(2, "a");
+    let when = Utc::now() + TimeDelta::seconds(20);
+    toy.early.lock().unwrap().insert(pushes[0].id, when);
+    queue.push(&pushes).await.unwrap();
+    log.gate.add_permits(10);
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started() == [pushes[1].id]).await;
+    eventually(async || queue.depth(&lane("a")).await.unwrap().delayed == 1).await;
+    tokio::time::sleep(Duration::from_secs(21)).await;
+    eventually(async || log.started() == [pushes[1].id, pushes[0].id]).await;
+    worker.stop().await;
 }

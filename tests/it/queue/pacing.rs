@@ -12,7 +12,8 @@ use gavel::job::JobId;
 use gavel::judge::gate::memory::{GateOptions, MemoryGate};
 use gavel::judge::gate::{CallOutcome, Gate, Load, PaceLimits};
 use gavel::queue::backend::{
-    Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerOptions, run_worker,
+    Admission, Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerOptions,
+    run_worker,
 };
 use gavel::queue::{Claim, Claimed, Queue};
 use tokio::time::Instant;
@@ -105,11 +106,15 @@ impl Admit for Gated {
         ["paced", "free"].into_iter().filter_map(open).collect()
     }
 
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, JobId)>, Refused> {
-        Ok(ids
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<JobId>, Refused> {
+        let started = ids
             .into_iter()
             .map(|claimed| (claimed.clone(), claimed.id))
-            .collect())
+            .collect();
+        Ok(Admission {
+            started,
+            early: Vec::new(),
+        })
     }
 
     async fn due_without_queue(&self, _: Vec<Claim>, _: usize) -> Vec<(Claimed, JobId)> {

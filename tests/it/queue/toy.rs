@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::job::{JobId, Lane};
 use gavel::queue::backend::{
-    Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerDied, WorkerOptions,
-    run_worker,
+    Admission, Admit, Ahead, Delivery, InHand, LaneRoom, OpenLane, Refused, WorkerDied,
+    WorkerOptions, run_worker,
 };
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use tokio::sync::Semaphore;
@@ -29,6 +29,8 @@ pub(super) struct Toy {
     pub(super) asked: AtomicUsize,
     pub(super) gone: Mutex<HashSet<JobId>>,
     pub(super) suspects: Mutex<HashSet<JobId>>,
+    /// Rows that wait until then; told once.
+    pub(super) early: Mutex<HashMap<JobId, DateTime<Utc>>>,
     pub(super) refusing: AtomicBool,
     pub(super) refusals: AtomicUsize,
     pub(super) largest_batch: AtomicUsize,
@@ -42,6 +44,15 @@ impl Toy {
         let toy = Self::default();
         *toy.lanes.lock().unwrap() = lanes.iter().map(|name| Lane::of_judge(*name)).collect();
         Arc::new(toy)
+    }
+}
+
+fn push_of(claimed: &Claimed) -> Push {
+    Push {
+        id: claimed.id,
+        lane: claimed.lane.clone(),
+        priority: claimed.priority,
+        due_at: None,
     }
 }
 
@@ -60,7 +71,7 @@ impl Admit for Toy {
         lanes.into_iter().map(open).collect()
     }
 
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, JobId)>, Refused> {
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<JobId>, Refused> {
         if self.refusing.load(Ordering::SeqCst) {
             self.refusals.fetch_add(1, Ordering::SeqCst);
             let reason = "the store is away".to_owned();
@@ -68,9 +79,18 @@ impl Admit for Toy {
         }
         self.largest_batch.fetch_max(ids.len(), Ordering::SeqCst);
         let gone = self.gone.lock().unwrap();
-        let admitted = ids
+        let mut waiting = self.early.lock().unwrap();
+        let mut early = Vec::new();
+        let mut admitted = Vec::new();
+        for claimed in ids
             .into_iter()
-            .filter(|claimed| !gone.contains(&claimed.id));
+            .filter(|claimed| !gone.contains(&claimed.id))
+        {
+            match waiting.remove(&claimed.id) {
+                Some(when) => early.push((push_of(&claimed), when)),
+                None => admitted.push(claimed),
+            }
+        }
         let suspects = self.suspects.lock().unwrap();
         let as_the_row_says = |mut claimed: Claimed| {
             if suspects.contains(&claimed.id) {
@@ -78,7 +98,10 @@ impl Admit for Toy {
             }
             (claimed.clone(), claimed.id)
         };
-        Ok(admitted.map(as_the_row_says).collect())
+        Ok(Admission {
+            started: admitted.into_iter().map(as_the_row_says).collect(),
+            early,
+        })
     }
 
     async fn due_without_queue(&self, _: Vec<Claim>, max: usize) -> Vec<(Claimed, JobId)> {

@@ -62,18 +62,10 @@ async fn two_claimers_of_the_same_ids_get_each_id_once() {
 }
 
 #[tokio::test]
-async fn running_ended_and_not_yet_due_jobs_are_not_claimed() {
+async fn running_and_ended_jobs_and_waits_that_last_are_not_claimed() {
     for test in support::stores().await {
         let worker = Uuid::now_v7();
         let id = accept(&test.store, new_job(None)).await;
-        let early = job(&test.store, id).await.due_at - minutes(1);
-        assert!(
-            test.store
-                .claim(&[id], worker, early)
-                .await
-                .unwrap()
-                .is_empty()
-        );
         let claimed = claim(&test.store, id, worker).await;
         let late = now() + minutes(600);
         assert!(
@@ -98,6 +90,10 @@ async fn running_ended_and_not_yet_due_jobs_are_not_claimed() {
                 .unwrap()
                 .is_empty()
         );
+        let later = test.store.due_later(&[id], before).await.unwrap();
+        assert_eq!(later[0].job_id, id, "it comes again when it is due");
+        let due = test.store.due_later(&[id], due_at).await.unwrap();
+        assert!(due.is_empty());
         let again = test.store.claim(&[id], worker, due_at).await.unwrap();
         assert_eq!(again[0].claim_no, 2);
         assert!(again[0].wait.is_none());
@@ -119,7 +115,7 @@ async fn a_run_that_lost_its_claim_records_nothing() {
         let lost = claim(&test.store, id, Uuid::now_v7()).await;
         let rescued = test
             .store
-            .rescue_lost(std::time::Duration::from_secs(5), 3, now())
+            .rescue_lost(gavel::store::Died::Somebody, 3, now())
             .await
             .unwrap();
         assert_eq!(rescued.requeued.len(), 1);
@@ -217,5 +213,52 @@ async fn a_row_that_cannot_be_read_is_put_off_and_leaves_the_others_of_its_claim
         let strange = job(store, strange).await;
         assert_eq!((strange.state, strange.worker_id), (JobState::Queued, None));
         assert!(strange.due_at > at);
+    }
+}
+
+#[tokio::test]
+async fn a_queued_job_is_claimed_whatever_the_clocks_of_its_maker_and_its_worker_say() {
+    for test in support::stores().await {
+        let id = accept(&test.store, new_job(None)).await;
+        let behind = job(&test.store, id).await.due_at - minutes(60);
+        let claimed = test.store.claim(&[id], Uuid::now_v7(), behind).await;
+        assert_eq!(claimed.unwrap()[0].job_id, id);
+    }
+}
+
+#[tokio::test]
+async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_it_left() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (worker, other) = (Uuid::now_v7(), Uuid::now_v7());
+        let mut claims = Vec::new();
+        for owner in [worker, worker, other] {
+            let id = accept(store, new_job(None)).await;
+            let run = claim(store, id, owner).await;
+            claims.push((id, run.claim_no));
+        }
+        let ahead = now() + minutes(1);
+        let mut mine = store.running_of(worker, ahead).await.unwrap();
+        mine.sort();
+        assert_eq!(mine, claims[..2]);
+        let young = store.running_of(worker, now() - minutes(1)).await.unwrap();
+        assert!(young.is_empty(), "a claim of a moment ago may be in hand");
+
+        let stale = (claims[1].0, claims[1].1 - 1);
+        let asked = [claims[0], stale, claims[2]];
+        let at = now();
+        let returned = store.return_claims(worker, &asked, at).await.unwrap();
+        let ids: Vec<JobId> = returned.iter().map(|due| due.job_id).collect();
+        assert_eq!(ids, [claims[0].0]);
+        let back = job(store, claims[0].0).await;
+        assert_eq!((back.state, back.due_at), (JobState::Queued, at));
+        assert_eq!((back.worker_id, back.losses), (None, 0));
+        assert!(
+            store
+                .return_claims(worker, &asked, at)
+                .await
+                .unwrap()
+                .is_empty()
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Reading jobs, and what people do to them.
 
 use gavel::job::{JobId, JobState, Priority, WaitReason};
-use gavel::store::{Accepted, Cursor, Ending, Force, JobCounts, JobFilter, StoreError};
+use gavel::store::{Accepted, Cursor, Died, Ending, Force, JobCounts, JobFilter, StoreError};
 use uuid::Uuid;
 
 use super::fixtures::{
@@ -279,8 +279,7 @@ async fn a_failed_job_is_retried_with_its_counters_reset_and_its_claim_number_ke
         let id = accept(store, new_job(Some(Uuid::now_v7()))).await;
         for _ in 0..2 {
             claim(store, id, Uuid::now_v7()).await;
-            let stale = std::time::Duration::from_secs(5);
-            store.rescue_lost(stale, 3, now()).await.unwrap();
+            store.rescue_lost(Died::Somebody, 3, now()).await.unwrap();
         }
         let run = claim(store, id, Uuid::now_v7()).await;
         assert!(run.lane.is_suspect());

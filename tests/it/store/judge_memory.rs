@@ -231,7 +231,14 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         store.put_judges(a, &known[..1], at).await.unwrap();
         assert_eq!(store.judges(at).await.unwrap().len(), 2);
         store
-            .heartbeat(b, "host", "1", 0, WorkerState::Stopped)
+            .heartbeat(
+                &gavel::store::Heartbeat {
+                    in_hand: 0,
+                    state: WorkerState::Stopped,
+                    ..support::beat(b, "host")
+                },
+                support::BEAT,
+            )
             .await
             .unwrap();
         assert_eq!(store.judges(at).await.unwrap().len(), 1);

@@ -280,33 +280,6 @@ async fn a_file_that_another_process_writes_to_is_waited_for() {
 }
 
 #[tokio::test]
-async fn silence_while_the_database_was_away_makes_nobody_dead() {
-    let Some(wire) = Wire::new().await else {
-        return;
-    };
-    let store = &wire.store;
-    let (worker, stale) = (Uuid::now_v7(), Duration::from_secs(1));
-    store.register_worker(worker, "host", "1").await.unwrap();
-    let id = accept(store, new_job(None)).await;
-    claim(store, id, worker).await;
-    wire.cut();
-    store.rescue_lost(stale, 3, now()).await.unwrap_err();
-    let silent = "update workers set heartbeat_at = heartbeat_at - interval '1 hour'";
-    support::execute(&wire._direct.url, silent).await.unwrap();
-
-    wire.mend();
-    let rescued = store.rescue_lost(stale, 3, now()).await.unwrap();
-    assert_eq!(rescued, gavel::store::Rescued::default());
-    assert_eq!(job(store, id).await.state, JobState::Running);
-    // Who stays silent is dead.
-    crate::support::wait::eventually(Duration::from_secs(20), "the job is taken back", || async {
-        let rescued = store.rescue_lost(stale, 3, now()).await.unwrap();
-        (!rescued.requeued.is_empty()).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
     let Some(wire) = Wire::new().await else {
         return;
@@ -341,7 +314,7 @@ async fn a_closed_store_answers_everything_as_unavailable() {
         let errors = [
             // Before the claim, which leaves it unknown whether it was made.
             store
-                .rescue_lost(Duration::from_secs(5), 3, now())
+                .rescue_lost(gavel::store::Died::Somebody, 3, now())
                 .await
                 .err(),
             store.accept(new_job(None)).await.err(),

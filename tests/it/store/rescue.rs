@@ -1,10 +1,8 @@
 //! Rescue: what was lost is found again, and what kills its workers ends.
 
-use std::time::Duration;
-
 use gavel::job::{FailureClass, Job, JobId, JobState, Lane, Priority, WaitReason};
 use gavel::judge::gate::{BreakerState, GateSnapshot, LastError, PaceSnapshot};
-use gavel::store::{Ending, Rescued, Store, WorkerState};
+use gavel::store::{Died, Ending, Rescued, Store, WorkerState};
 use uuid::Uuid;
 
 use super::fixtures::{
@@ -12,10 +10,19 @@ use super::fixtures::{
 };
 use crate::support;
 
-const STALE: Duration = Duration::from_secs(5);
-
 async fn rescue(store: &Store) -> Rescued {
-    store.rescue_lost(STALE, 3, now()).await.unwrap()
+    store.rescue_lost(Died::Somebody, 3, now()).await.unwrap()
+}
+
+/// Declares a worker dead by its last heartbeat; answers how many weren't before.
+async fn declare_dead(store: &Store, worker: Uuid) -> u64 {
+    let roll = store.roll_call().await.unwrap();
+    let pulse = roll.workers.iter().find(|pulse| pulse.worker_id == worker);
+    let dead: Vec<_> = pulse
+        .map(|pulse| (worker, pulse.heartbeat_at))
+        .into_iter()
+        .collect();
+    store.declare_dead(&dead).await.unwrap()
 }
 
 /// Claims for a worker that nobody knows, and finds the job lost.
@@ -28,13 +35,20 @@ async fn lose(store: &Store, id: JobId) -> Job {
 
 async fn heartbeat(store: &Store, worker: Uuid, state: WorkerState) {
     store
-        .heartbeat(worker, "host", "1", 1, state)
+        .heartbeat(
+            &gavel::store::Heartbeat {
+                in_hand: 1,
+                state: state,
+                ..support::beat(worker, "host")
+            },
+            support::BEAT,
+        )
         .await
         .unwrap();
 }
 
 #[tokio::test]
-async fn jobs_of_live_workers_stay_and_those_of_stopped_stale_or_unknown_ones_are_queued_again() {
+async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_again() {
     for test in support::stores().await {
         let store = &test.store;
         let [live, draining, stopped, unknown] = [1, 2, 3, 4].map(|_| Uuid::now_v7());
@@ -44,11 +58,16 @@ async fn jobs_of_live_workers_stay_and_those_of_stopped_stale_or_unknown_ones_ar
             claim(store, id, worker).await;
             ids.push(id);
         }
-        store.register_worker(live, "host", "1").await.unwrap();
+        store
+            .heartbeat(&support::beat(live, "host"), support::BEAT)
+            .await
+            .unwrap();
         heartbeat(store, draining, WorkerState::Draining).await;
         heartbeat(store, stopped, WorkerState::Stopped).await;
+        assert_eq!(declare_dead(store, stopped).await, 1);
+        assert_eq!(declare_dead(store, stopped).await, 0);
         let at = now();
-        let rescued = store.rescue_lost(STALE, 3, at).await.unwrap();
+        let rescued = store.rescue_lost(Died::Somebody, 3, at).await.unwrap();
         let mut requeued: Vec<JobId> = rescued.requeued.iter().map(|due| due.job_id).collect();
         requeued.sort();
         assert_eq!(requeued, ids[2..]);
@@ -67,11 +86,76 @@ async fn jobs_of_live_workers_stay_and_those_of_stopped_stale_or_unknown_ones_ar
         assert_eq!((lost.worker_id, lost.claim_no), (None, 1));
         assert_eq!(job(store, ids[0]).await.state, JobState::Running);
 
-        // With no patience at all, everybody is stale: the database's clock has moved on.
-        let rescued = store.rescue_lost(Duration::ZERO, 3, at).await.unwrap();
-        let mut requeued: Vec<JobId> = rescued.requeued.iter().map(|due| due.job_id).collect();
-        requeued.sort();
-        assert_eq!(requeued, ids[..2]);
+        // A heartbeat that came meanwhile takes a death back, before it was declared or after.
+        let heard = store.roll_call().await.unwrap().workers;
+        heartbeat(store, live, WorkerState::Running).await;
+        let last: Vec<_> = heard
+            .iter()
+            .map(|pulse| (pulse.worker_id, pulse.heartbeat_at))
+            .collect();
+        assert_eq!(
+            store.declare_dead(&last).await.unwrap(),
+            1,
+            "the draining one"
+        );
+        heartbeat(store, draining, WorkerState::Draining).await;
+        assert_eq!(rescue(store).await, Rescued::default());
+    }
+}
+
+#[tokio::test]
+async fn one_worker_leads_until_it_stops_or_is_declared_dead() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let [first, second] = [1, 2].map(|_| Uuid::now_v7());
+        for worker in [first, second] {
+            heartbeat(store, worker, WorkerState::Running).await;
+        }
+        let leads = async |worker| store.lead(worker, now()).await.unwrap();
+        assert!(leads(first).await && leads(first).await);
+        assert!(!leads(second).await);
+        assert_eq!(store.roll_call().await.unwrap().leader, Some(first));
+        declare_dead(store, first).await;
+        assert!(leads(second).await);
+        heartbeat(store, first, WorkerState::Running).await;
+        assert!(!leads(first).await, "it comes back, and the other leads");
+        heartbeat(store, second, WorkerState::Draining).await;
+        assert!(leads(first).await);
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_was_ahead_and_is_set_back_holds_no_job_up() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let ahead = now() + minutes(60);
+        let queued = accept(
+            store,
+            gavel::job::NewJob {
+                created_at: ahead,
+                ..new_job(None)
+            },
+        )
+        .await;
+        let mut waits = Vec::new();
+        for (began, until) in [(ahead, ahead + minutes(1)), (now(), ahead)] {
+            let id = accept(store, new_job(None)).await;
+            let run = claim(store, id, Uuid::now_v7()).await;
+            let mut end = record_of(&run, waiting(WaitReason::Throttled, until));
+            end.at = began;
+            recorded(store, end).await;
+            waits.push(id);
+        }
+        let at = now();
+        assert_eq!(store.make_due_what_lies_ahead(at).await.unwrap(), 2);
+        for id in [queued, waits[0]] {
+            assert_eq!(job(store, id).await.due_at, at);
+        }
+        assert_eq!(
+            job(store, waits[1]).await.due_at,
+            ahead,
+            "a long wait stays one"
+        );
     }
 }
 
@@ -239,7 +323,7 @@ async fn only_waiting_counts_towards_the_longest_wait() {
             pace: PaceSnapshot::default(),
             last_error: Some(LastError {
                 message: "it answered 503".to_owned(),
-                ago: Duration::from_secs(90),
+                ago: std::time::Duration::from_secs(90),
             }),
         };
         let gates = [gate];
@@ -275,16 +359,20 @@ async fn behind_a_long_backlog_the_jobs_of_a_dead_worker_are_found_at_once_each_
         let accepts = (0..10_010).map(|_| store.accept(new_job(None)));
         futures::future::join_all(accepts).await;
         let worker = Uuid::now_v7();
-        store.register_worker(worker, "host", "1").await.unwrap();
-        assert_eq!(rescue(store).await, Rescued::default());
+        store
+            .heartbeat(&support::beat(worker, "host"), support::BEAT)
+            .await
+            .unwrap();
+        let quiet = async |store: &Store| store.rescue_lost(Died::Nobody, 3, now()).await.unwrap();
+        assert_eq!(quiet(store).await, Rescued::default());
         for _ in 0..2 {
             heartbeat(store, worker, WorkerState::Running).await;
             let id = accept(store, new_job(None)).await;
             claim(store, id, worker).await;
-            assert_eq!(rescue(store).await, Rescued::default());
-            heartbeat(store, worker, WorkerState::Stopped).await;
+            assert_eq!(quiet(store).await, Rescued::default());
+            declare_dead(store, worker).await;
             assert_eq!(rescue(store).await.requeued[0].job_id, id);
-            assert_eq!(rescue(store).await, Rescued::default());
+            assert_eq!(quiet(store).await, Rescued::default());
         }
     }
 }

@@ -14,10 +14,20 @@ async fn a_worker_is_alive_while_it_is_heard() {
     for test in support::stores().await {
         let store = &test.store;
         let [first, second] = [1, 2].map(|_| Uuid::now_v7());
-        store.register_worker(first, "host-1", "0.1").await.unwrap();
+        store
+            .heartbeat(&support::beat(first, "host-1"), support::BEAT)
+            .await
+            .unwrap();
         // A heartbeat of a worker whose row is gone registers it again.
         store
-            .heartbeat(second, "host-2", "0.1", 3, WorkerState::Draining)
+            .heartbeat(
+                &gavel::store::Heartbeat {
+                    in_hand: 3,
+                    state: WorkerState::Draining,
+                    ..support::beat(second, "host-2")
+                },
+                support::BEAT,
+            )
             .await
             .unwrap();
         let workers = store.workers(Duration::from_secs(60)).await.unwrap();
@@ -37,8 +47,13 @@ async fn a_worker_is_alive_while_it_is_heard() {
                 .iter()
                 .all(|w| w.alive && w.heartbeat_at >= w.started_at)
         );
+        // Each goes by its own lease; one of an older release by the reader's.
         let workers = store.workers(Duration::ZERO).await.unwrap();
-        assert!(workers.iter().all(|w| !w.alive));
+        assert!(workers.iter().all(|w| w.alive));
+        let older = "update workers set lease_s = null where name = 'host-1'";
+        support::execute(&test.url, older).await.unwrap();
+        let workers = store.workers(Duration::ZERO).await.unwrap();
+        assert!(workers.iter().all(|w| w.alive == (w.name == "host-2")));
     }
 }
 
@@ -47,11 +62,21 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
     for test in support::stores().await {
         let store = &test.store;
         let id = Uuid::now_v7();
-        store.register_worker(id, "host", "1").await.unwrap();
+        store
+            .heartbeat(&support::beat(id, "host"), support::BEAT)
+            .await
+            .unwrap();
         let minute = Duration::from_secs(60);
         let started_at = store.workers(minute).await.unwrap()[0].started_at;
         store
-            .heartbeat(id, "host", "1", 2, WorkerState::Running)
+            .heartbeat(
+                &gavel::store::Heartbeat {
+                    in_hand: 2,
+                    state: WorkerState::Running,
+                    ..support::beat(id, "host")
+                },
+                support::BEAT,
+            )
             .await
             .unwrap();
         let worker = store.workers(minute).await.unwrap().remove(0);
@@ -60,7 +85,14 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
             (started_at, 2, true)
         );
         store
-            .heartbeat(id, "host", "1", 0, WorkerState::Stopped)
+            .heartbeat(
+                &gavel::store::Heartbeat {
+                    in_hand: 0,
+                    state: WorkerState::Stopped,
+                    ..support::beat(id, "host")
+                },
+                support::BEAT,
+            )
             .await
             .unwrap();
         assert!(!store.workers(minute).await.unwrap()[0].alive);
@@ -72,7 +104,7 @@ async fn forgotten_workers_are_stopped() {
     for test in support::stores().await {
         let store = &test.store;
         store
-            .register_worker(Uuid::now_v7(), "host", "1")
+            .heartbeat(&support::beat(Uuid::now_v7(), "host"), support::BEAT)
             .await
             .unwrap();
         store.forget_workers().await.unwrap();
@@ -90,8 +122,14 @@ async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
         let store = &test.store;
         let now = chrono::Utc::now();
         let [old, new] = [1, 2].map(|_| Uuid::now_v7());
-        store.register_worker(old, "old", "0.1").await.unwrap();
-        store.register_worker(new, "new", "0.1").await.unwrap();
+        store
+            .heartbeat(&support::beat(old, "old"), support::BEAT)
+            .await
+            .unwrap();
+        store
+            .heartbeat(&support::beat(new, "new"), support::BEAT)
+            .await
+            .unwrap();
         let known = GateSnapshot {
             judge: "j".to_owned(),
             breaker: BreakerState::Closed,

@@ -145,3 +145,18 @@ pub(crate) async fn execute(url: &str, statement: &'static str) -> Result<(), sq
         conn.close().await
     }
 }
+
+/// The longest that a test's heartbeat may take.
+pub(crate) const BEAT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// What a test's worker says of itself.
+pub(crate) fn beat(worker_id: uuid::Uuid, name: &str) -> gavel::store::Heartbeat {
+    gavel::store::Heartbeat {
+        worker_id,
+        name: name.to_owned(),
+        version: "0.1".to_owned(),
+        in_hand: 0,
+        state: gavel::store::WorkerState::Running,
+        lease: std::time::Duration::from_secs(5),
+    }
+}

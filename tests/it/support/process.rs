@@ -68,10 +68,24 @@ impl Process {
 
     /// Asks it to stop (SIGTERM).
     pub(crate) fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    fn signal(&self, signal: &str) {
         let sent = BlockingCommand::new("kill")
-            .args(["-TERM", &self.pid().to_string()])
+            .args([signal, &self.pid().to_string()])
             .status();
         assert!(sent.unwrap().success(), "signalling {}", self.name);
+    }
+
+    /// Stops its clock (SIGSTOP), as a host does that is suspended.
+    pub(crate) fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(&self) {
+        self.signal("-CONT");
     }
 
     /// Kills it (SIGKILL), as the kernel does when memory is short.

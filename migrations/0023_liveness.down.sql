@@ -1,0 +1,2 @@
+drop table leaders;
+alter table workers drop column lease_s;

@@ -1,0 +1,292 @@
+//! Who of the workers is dead, and who leads: one worker at a time rescues, expands, folds and prunes.
+//!
+//! A worker is dead when its heartbeat has not changed for its own lease, as counted by the steady clock of whoever
+//! watches. So no wall clock plays a part, a watcher that has just begun knows of no silence, and time in which it could not
+//! read counts for little: then nobody could write either. Never takes a job back: [`super::rescue`] does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::store::{Died, Store, StoreError, WorkerPulse};
+
+/// How often workers are looked at, at most; a short lease is looked at three times.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Whether this worker leads. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Leadership(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    leads: AtomicBool,
+    died: AtomicBool,
+    news: Notify,
+}
+
+impl Leadership {
+    /// Whether this worker leads now.
+    pub(super) fn leads(&self) -> bool {
+        self.0.leads.load(Ordering::Acquire)
+    }
+
+    /// Whether somebody has died since this was last asked.
+    pub(super) fn died(&self) -> Died {
+        match self.0.died.swap(false, Ordering::AcqRel) {
+            true => Died::Somebody,
+            false => Died::Nobody,
+        }
+    }
+
+    /// What was asked for came to nothing: it is to be asked for again.
+    pub(super) fn forgot(&self, died: Died) {
+        match died {
+            Died::Somebody => self.0.died.store(true, Ordering::Release),
+            Died::Nobody => {}
+        }
+    }
+
+    /// Returns when somebody has died, or this worker has begun to lead.
+    pub(super) async fn news(&self) {
+        self.0.news.notified().await;
+    }
+
+    fn set(&self, leads: bool, died: bool) {
+        let led = self.0.leads.swap(leads, Ordering::AcqRel);
+        if led != leads {
+            tracing::info!(leads, "the work that only one worker does");
+        }
+        let begins = leads && !led;
+        // Whoever begins to lead doesn't know what the last leader had still to do.
+        if died || begins {
+            self.0.died.store(true, Ordering::Release);
+        }
+        if leads && (died || begins) {
+            self.0.news.notify_one();
+        }
+    }
+}
+
+/// Watches the workers, declares the dead, and leads where nobody does.
+pub(super) struct Watcher {
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    worker_id: Uuid,
+    lease: Duration,
+    watch: Watch,
+    leadership: Leadership,
+}
+
+impl Watcher {
+    /// Builds the watcher of one worker; it has seen nothing yet.
+    pub(super) fn new(
+        store: Arc<Store>,
+        clock: Arc<dyn Clock>,
+        worker_id: Uuid,
+        lease: Duration,
+        leadership: Leadership,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            worker_id,
+            lease,
+            watch: Watch::default(),
+            leadership,
+        }
+    }
+
+    /// Looks until told to stop; then it leads no more.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let period = PERIOD.min(self.lease / 3);
+        loop {
+            if let Err(error) = self.look().await {
+                tracing::warn!(%error, "could not see who works");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = stop.cancelled() => break,
+            }
+        }
+        self.leadership.set(false, false);
+    }
+
+    async fn look(&mut self) -> Result<(), StoreError> {
+        let roll = self.store.roll_call().await?;
+        let others: Vec<&WorkerPulse> = roll
+            .workers
+            .iter()
+            .filter(|pulse| pulse.worker_id != self.worker_id)
+            .collect();
+        let seen = self.watch.look(&others, self.lease, Instant::now());
+        for (worker_id, _) in &seen.dead {
+            tracing::warn!(%worker_id, "a worker is silent for its lease, or has stopped: its jobs are taken back");
+        }
+        self.store.declare_dead(&seen.dead).await?;
+        let is_led = roll.leader.is_some_and(|leader| {
+            let is_dead = seen.dead.iter().any(|(dead, _)| *dead == leader);
+            !is_dead && roll.workers.iter().any(|pulse| pulse.worker_id == leader)
+        });
+        let leads = match roll.leader {
+            Some(leader) if leader == self.worker_id => true,
+            Some(_) if is_led => false,
+            Some(_) | None => self.store.lead(self.worker_id, self.clock.now()).await?,
+        };
+        self.leadership.set(leads, seen.died);
+        Ok(())
+    }
+}
+
+/// What a watcher remembers: how long each worker has been silent while it watched.
+#[derive(Debug, Default)]
+struct Watch {
+    seen: HashMap<Uuid, Seen>,
+    looked_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    heartbeat_at: DateTime<Utc>,
+    silent_for: Duration,
+}
+
+/// What a look shows.
+#[derive(Debug, Default, PartialEq)]
+struct Look {
+    /// To be declared dead, each with the heartbeat that was its last.
+    dead: Vec<(Uuid, DateTime<Utc>)>,
+    /// Whether somebody is dead, by this watcher's word or another's.
+    died: bool,
+}
+
+impl Watch {
+    /// Looks at the workers that weren't declared dead. `lease`: of those that don't say theirs.
+    fn look(&mut self, pulses: &[&WorkerPulse], lease: Duration, now: Instant) -> Look {
+        let gap = self
+            .looked_at
+            .map(|before| now - before)
+            .unwrap_or_default();
+        self.looked_at = Some(now);
+        let mut look = Look::default();
+        let mut seen = HashMap::with_capacity(pulses.len());
+        for pulse in pulses {
+            let lease = pulse.lease.unwrap_or(lease);
+            let silent_for = match self.seen.remove(&pulse.worker_id) {
+                // One look counts for a third of a lease at most: while nobody could read, nobody could write.
+                Some(before) if before.heartbeat_at == pulse.heartbeat_at => {
+                    before.silent_for + gap.min(lease / 3)
+                }
+                Some(_) | None => Duration::ZERO,
+            };
+            if pulse.stopped || silent_for >= lease {
+                look.dead.push((pulse.worker_id, pulse.heartbeat_at));
+            }
+            let heartbeat_at = pulse.heartbeat_at;
+            let now_seen = Seen {
+                heartbeat_at,
+                silent_for,
+            };
+            seen.insert(pulse.worker_id, now_seen);
+        }
+        // Who was here and isn't any more was declared dead by another.
+        look.died = !look.dead.is_empty() || !self.seen.is_empty();
+        self.seen = seen;
+        look
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(3);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn pulse(id: u128, beat: i64) -> WorkerPulse {
+        WorkerPulse {
+            worker_id: Uuid::from_u128(id),
+            heartbeat_at: DateTime::from_timestamp(beat, 0).unwrap(),
+            lease: Some(LEASE),
+            stopped: false,
+        }
+    }
+
+    /// Looks once after each gap, at one worker whose heartbeat is given; whether each look calls it dead.
+    fn looks(gaps_and_beats: &[(Duration, i64)]) -> Vec<bool> {
+        let (mut watch, mut now) = (Watch::default(), Instant::now());
+        let look = |(gap, beat): &(Duration, i64)| {
+            now += *gap;
+            let look = watch.look(&[&pulse(1, *beat)], SECOND, now);
+            !look.dead.is_empty()
+        };
+        gaps_and_beats.iter().map(look).collect()
+    }
+
+    #[test]
+    fn a_worker_is_dead_after_a_lease_of_silence_that_was_watched() {
+        let silent = [(SECOND, 9); 5];
+        assert_eq!(looks(&silent), [false, false, false, true, true]);
+        let heard = [
+            (SECOND, 1),
+            (SECOND, 1),
+            (SECOND, 2),
+            (SECOND, 2),
+            (SECOND, 2),
+        ];
+        assert_eq!(looks(&heard), [false; 5]);
+    }
+
+    #[test]
+    fn heartbeats_are_marks_so_a_clock_that_is_set_changes_nothing() {
+        let set_back = [
+            (SECOND, 7200),
+            (SECOND, 3600),
+            (SECOND, 3602),
+            (SECOND, 9999),
+        ];
+        assert_eq!(looks(&set_back), [false; 4]);
+    }
+
+    #[test]
+    fn time_in_which_nothing_could_be_read_counts_for_a_third_of_a_lease() {
+        let outage = [(SECOND, 1), (600 * SECOND, 1), (SECOND, 1), (SECOND, 2)];
+        assert_eq!(looks(&outage), [false; 4]);
+    }
+
+    #[test]
+    fn each_worker_has_its_own_lease_and_a_stopped_one_is_dead_at_once() {
+        let long = WorkerPulse {
+            lease: Some(10 * SECOND),
+            ..pulse(1, 1)
+        };
+        let unsaid = WorkerPulse {
+            lease: None,
+            ..pulse(2, 1)
+        };
+        let (mut watch, mut now) = (Watch::default(), Instant::now());
+        for dead in [0, 0, 0, 1] {
+            let look = watch.look(&[&long, &unsaid], LEASE, now);
+            assert_eq!(look.dead.len(), dead);
+            assert_eq!(look.died, dead > 0);
+            now += SECOND;
+        }
+        let stopped = WorkerPulse {
+            stopped: true,
+            ..pulse(3, 5)
+        };
+        let look = watch.look(&[&long, &stopped], LEASE, now);
+        assert_eq!(look.dead, [(stopped.worker_id, stopped.heartbeat_at)]);
+        assert!(look.died);
+        // Declared dead by now, by this one and by others.
+        assert!(watch.look(&[&long], LEASE, now + SECOND).died);
+        assert!(!watch.look(&[&long], LEASE, now + 2 * SECOND).died);
+    }
+}

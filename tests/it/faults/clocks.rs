@@ -1,0 +1,70 @@
+//! Hosts whose wall clocks differ: the database's clock decides.
+
+use std::time::{Duration, Instant};
+
+use super::fleet::end;
+use super::{all_scored_once, enqueue, number, shared};
+use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::process::Fleet;
+use crate::support::wait::eventually;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
+    const JOBS: u32 = 6;
+    for offset in ["+6s", "-1h"] {
+        let Some(mut home) = shared().await else {
+            return;
+        };
+        if home.set_clock(offset).is_none() {
+            return;
+        }
+        let judge = JudgeServer::start(Say::Score(70)).await;
+        let mut fleet = Fleet::start(home).await;
+        fleet.home.set_clock("");
+        let mut worker = fleet.worker("a", &judge.url("a"), 4);
+        enqueue(&fleet.api, 1).await;
+        all_scored_once(&fleet.home, 1).await;
+        let began = Instant::now();
+        for n in 0..JOBS as usize {
+            enqueue(&fleet.api, 1).await;
+            all_scored_once(&fleet.home, n + 2).await;
+        }
+        let took = began.elapsed() / JOBS;
+        eprintln!("serve at {offset}: {took:?} a job");
+        // Rescue needs more than a second for each.
+        assert!(took < Duration::from_secs(1), "{took:?} with {offset}");
+        worker.stop().await;
+        end(fleet).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_days_ahead_ends_no_wait() {
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    judge.rule(|_| Say::throttled(3600));
+    home.set("GAVEL_WORKER_MAX_WAIT_S", 7200);
+    let mut fleet = Fleet::start(home).await;
+    if fleet.home.set_clock("+3d").is_none() {
+        return;
+    }
+    let mut ahead = fleet.worker("ahead", &judge.url("ahead"), 2);
+    let (_, job) = fleet.api.enqueue(super::marked("wait")).await;
+    eventually(super::DEADLINE, "the job waits", || async {
+        (fleet.api.job(job).await["state"] == "waiting").then_some(())
+    })
+    .await;
+    let heartbeats = "select max(extract(epoch from heartbeat_at)::bigint) from workers";
+    let seen = number(&fleet.home, heartbeats).await;
+    // By then it has looked for long waits some times.
+    eventually(super::DEADLINE, "the worker goes on", || async {
+        (number(&fleet.home, heartbeats).await > seen + 4).then_some(())
+    })
+    .await;
+    let waits = fleet.api.job(job).await;
+    assert_eq!(waits["state"], "waiting", "{waits:#}");
+    ahead.stop().await;
+    end(fleet).await;
+}

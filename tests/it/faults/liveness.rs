@@ -1,0 +1,153 @@
+//! Who is alive: workers that are silent for a while, that have other leases, and rows that nobody has in hand.
+
+use std::time::Duration;
+
+use super::fleet::end;
+use super::{DEADLINE, all_scored_once, enqueue, number, shared};
+use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::process::Fleet;
+use crate::support::wait::eventually;
+
+/// Waits until the database's clock has gone on by so many seconds.
+async fn pass(fleet: &Fleet, seconds: i64) {
+    let clock = "select extract(epoch from clock_timestamp())::bigint";
+    let began = number(&fleet.home, clock).await;
+    eventually(DEADLINE, "time passes", || async {
+        (number(&fleet.home, clock).await >= began + seconds).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_was_frozen_for_longer_than_its_lease_keeps_its_own_jobs() {
+    const JOBS: usize = 4;
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    home.set("GAVEL_WORKER_LEASE_S", "1.5");
+    let judge = JudgeServer::start(Say::held(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), JOBS);
+    enqueue(&fleet.api, JOBS).await;
+    eventually(DEADLINE, "the worker is full", || async {
+        (judge.in_flight() == JOBS).then_some(())
+    })
+    .await;
+    worker.freeze();
+    pass(&fleet, 4).await;
+    worker.thaw();
+    // Several looks at who is dead.
+    pass(&fleet, 3).await;
+    judge.release();
+    all_scored_once(&fleet.home, JOBS).await;
+    assert_eq!(judge.count(), JOBS, "none is asked twice");
+    worker.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_a_shorter_lease_takes_nothing_from_one_with_a_longer_lease() {
+    const JOBS: usize = 4;
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    home.set("GAVEL_WORKER_LEASE_S", "9");
+    let judge = JudgeServer::start(Say::held(70)).await;
+    let mut fleet = Fleet::start(home).await;
+    let mut slow = fleet.worker("slow", &judge.url("slow"), JOBS);
+    enqueue(&fleet.api, JOBS).await;
+    eventually(DEADLINE, "the worker is full", || async {
+        (judge.in_flight() == JOBS).then_some(())
+    })
+    .await;
+    fleet.home.set("GAVEL_WORKER_LEASE_S", "1.2");
+    let mut quick = fleet.worker("quick", &judge.url("quick"), JOBS);
+    // A heartbeat of the one comes every three seconds.
+    pass(&fleet, 6).await;
+    judge.release();
+    all_scored_once(&fleet.home, JOBS).await;
+    assert_eq!(judge.count(), JOBS, "none is asked twice");
+    for worker in [&mut slow, &mut quick] {
+        worker.stop().await;
+    }
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_in_a_workers_name_that_it_does_not_have_in_hand_runs_again() {
+    let Some(home) = shared().await else { return };
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut worker = fleet.worker("a", &judge.url("a"), 2);
+    enqueue(&fleet.api, 1).await;
+    all_scored_once(&fleet.home, 1).await;
+    worker.freeze();
+    enqueue(&fleet.api, 1).await;
+    // As a claim does that is committed after its worker has given it up.
+    let claim = "with w as (select worker_id from workers limit 1)
+        update scoring_jobs set state = 'running', claim_no = claim_no + 1, started_at = now() - interval '1 minute',
+            worker_id = (select worker_id from w)
+        where state = 'queued'";
+    crate::support::execute(fleet.home.get("DATABASE_URL"), claim)
+        .await
+        .unwrap();
+    worker.thaw();
+    all_scored_once(&fleet.home, 2).await;
+    assert!(worker.runs());
+    let losses = number(&fleet.home, "select sum(losses)::bigint from scoring_jobs").await;
+    assert_eq!(losses, 0, "nobody died");
+    worker.stop().await;
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_worker_keeps_house_and_another_takes_over_when_it_is_killed() {
+    let Some(mut home) = shared().await else {
+        return;
+    };
+    home.set("GAVEL_WORKER_LEASE_S", "1.5");
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    let fleet = Fleet::start(home).await;
+    let mut workers = Vec::new();
+    for name in ["a", "b", "c"] {
+        workers.push((name, fleet.worker(name, &judge.url(name), 2)));
+    }
+    let leader = "select count(*) from leaders l join workers w on w.worker_id = l.worker_id
+                  where w.state = 'running' and not w.swept and w.heartbeat_at > now() - interval '1.5 s'";
+    eventually(DEADLINE, "one leads", || async {
+        (number(&fleet.home, leader).await == 1).then_some(())
+    })
+    .await;
+    let url = fleet.home.get("DATABASE_URL").to_owned();
+    let pid = leader_pid(&url).await;
+    let at = workers
+        .iter()
+        .position(|(_, worker)| worker.pid() == pid)
+        .unwrap();
+    let (_, mut killed) = workers.remove(at);
+    killed.kill();
+    killed.exit_code().await;
+    eventually(Duration::from_secs(30), "another leads", || async {
+        let other = leader_pid(&url).await != pid;
+        (other && number(&fleet.home, leader).await == 1).then_some(())
+    })
+    .await;
+    for (_, worker) in &mut workers {
+        worker.stop().await;
+    }
+    end(fleet).await;
+}
+
+/// The process that leads: a worker is named for its host and process.
+async fn leader_pid(url: &str) -> u32 {
+    use sqlx::Connection as _;
+    let mut db = sqlx::PgConnection::connect(url).await.unwrap();
+    let name: String = sqlx::query_scalar(
+        "select w.name from leaders l join workers w on w.worker_id = l.worker_id",
+    )
+    .fetch_one(&mut db)
+    .await
+    .unwrap();
+    db.close().await.unwrap();
+    name.rsplit_once(':').unwrap().1.parse().unwrap()
+}
