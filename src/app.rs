@@ -26,8 +26,8 @@ use self::health::ProcessHealth;
 use self::history::FromHistory;
 use self::metrics::MeteredCalls;
 use self::open::{
-    gate_options, judge_check, migrate, open_events, open_queue, process_name, retry_options,
-    spending_caps,
+    gate_options, judge_check, migrate, open_events, open_queue, open_redis, process_name,
+    retry_options, spending_caps,
 };
 use self::terms::FileTerms;
 use crate::api;
@@ -134,7 +134,8 @@ impl App {
             store.release_imports().await.map_err(broken)?;
             store.release_keys().await.map_err(broken)?;
         }
-        let queue = open_queue(&settings, &mode, clock.clone()).await?;
+        let redis = open_redis(&settings, &mode)?;
+        let queue = open_queue(&settings, redis.as_ref(), clock.clone())?;
         let gate: Arc<dyn Gate> =
             Arc::new(MemoryGate::new(gate_options(&settings, &files.providers)));
         let judges = Arc::new(Judges::wired(
@@ -147,7 +148,7 @@ impl App {
                 retry: retry_options(&settings),
             },
         ));
-        let (feed, stream) = open_events(&settings, &mode)?;
+        let (feed, stream) = open_events(&settings, redis.as_ref());
         let log: Arc<dyn Events> = match &stream {
             Some(stream) => Arc::new(stream.clone()),
             None => feed.clone(),

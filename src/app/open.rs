@@ -15,6 +15,7 @@ use crate::judge::{Cap, Caps, Providers, RetryOptions};
 use crate::queue::Queue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
+use crate::redis_client::RedisClient;
 use crate::store::{Store, StoreError, StoreOptions};
 
 /// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
@@ -71,41 +72,51 @@ pub(super) async fn migrate(store: &Store, migrations: Migrations) -> Result<(),
     }
 }
 
-pub(super) async fn open_queue(
+/// The way to Redis, in a mode that has one.
+pub(super) fn open_redis(
     settings: &Settings,
     mode: &Mode,
-    clock: Arc<dyn Clock>,
-) -> Result<Arc<dyn Queue>, AppError> {
-    let lease = Duration::from_secs_f64(settings.worker.lease_s);
+) -> Result<Option<RedisClient>, AppError> {
     match mode {
-        Mode::Embedded { .. } => Ok(Arc::new(MemoryQueue::new(lease, clock))),
+        Mode::Embedded { .. } => Ok(None),
         Mode::Shared if settings.redis.url.is_empty() => Err(AppError::Config(
             "no queue: set REDIS_URL to redis://host:6379, or run everything in one process with `gavel up`".to_owned(),
         )),
-        Mode::Shared => {
-            let options = RedisOptions {
-                url: settings.redis.url.clone(),
-                queue: settings.redis.queue.clone(),
-                lease,
-            };
-            let queue = RedisQueue::connect(options, clock).await
-                .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
-            Ok(Arc::new(queue))
-        }
+        Mode::Shared => RedisClient::new(&settings.redis.url)
+            .map(Some)
+            .map_err(|error| AppError::Config(format!("REDIS_URL: {error}"))),
     }
+}
+
+pub(super) fn open_queue(
+    settings: &Settings,
+    redis: Option<&RedisClient>,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Queue>, AppError> {
+    let lease = Duration::from_secs_f64(settings.worker.lease_s);
+    let Some(client) = redis else {
+        return Ok(Arc::new(MemoryQueue::new(lease, clock)));
+    };
+    let options = RedisOptions {
+        client: client.clone(),
+        queue: settings.redis.queue.clone(),
+        lease,
+    };
+    let queue = RedisQueue::new(options, clock)
+        .map_err(|error| AppError::Config(format!("redis.queue: {error}")))?;
+    Ok(Arc::new(queue))
 }
 
 /// The feed of events, and the stream that fills it where there is one.
 pub(super) fn open_events(
     settings: &Settings,
-    mode: &Mode,
-) -> Result<(Arc<Feed>, Option<RedisEvents>), AppError> {
-    match mode {
-        Mode::Embedded { .. } => Ok((Arc::new(Feed::new()), None)),
-        Mode::Shared => {
-            let stream = RedisEvents::new(&settings.redis.url, &settings.redis.queue)
-                .map_err(|error| AppError::Config(format!("REDIS_URL: {error}")))?;
-            Ok((Arc::new(Feed::unfilled()), Some(stream)))
+    redis: Option<&RedisClient>,
+) -> (Arc<Feed>, Option<RedisEvents>) {
+    match redis {
+        None => (Arc::new(Feed::new()), None),
+        Some(client) => {
+            let stream = RedisEvents::new(client.clone(), &settings.redis.queue);
+            (Arc::new(Feed::unfilled()), Some(stream))
         }
     }
 }

@@ -281,8 +281,15 @@ fn addresses(settings: &Settings, faults: &mut Faults<'_>) {
         faults,
         "redis.url",
         &settings.redis.url,
-        &["redis://", "rediss://"],
-        "give redis://host:6379/0, or rediss://… for TLS",
+        &[
+            "redis://",
+            "rediss://",
+            "redis+cluster://",
+            "rediss+cluster://",
+            "redis+sentinel://",
+            "rediss+sentinel://",
+        ],
+        "give redis://host:6379/0, redis+cluster://host:6379,host2:6379 or redis+sentinel://host:26379,host2:26379/mymaster; rediss for TLS",
     );
     url(
         faults,

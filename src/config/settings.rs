@@ -97,7 +97,7 @@ pub struct DatabaseSettings {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
-    /// `redis://…` or `rediss://…`.
+    /// `redis://…`, `redis+cluster://…` or `redis+sentinel://…`; `rediss` for TLS.
     pub url: String,
     /// The queue's name: part of every key.
     pub queue: String,

@@ -8,18 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, RedisError, Value};
+use redis::{RedisError, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::feed::KEPT;
 use super::{Event, Events, EventsError, Feed, Told};
+use crate::redis_client::RedisClient;
 
-/// How long Redis may take to answer.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may take.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long one reading waits for news.
+/// How long one reading waits for news; shorter than the client's bound.
 const BLOCK_MS: u64 = 2_000;
 /// How many events one reading takes.
 const PAGE: usize = 1_000;
@@ -34,8 +30,7 @@ const FIELD: &str = "e";
 /// The stream, to be written and followed.
 #[derive(Clone)]
 pub struct RedisEvents {
-    client: Client,
-    manager: ConnectionManager,
+    client: RedisClient,
     key: String,
 }
 
@@ -48,38 +43,29 @@ impl std::fmt::Debug for RedisEvents {
 }
 
 impl RedisEvents {
-    /// Prepares the stream of a queue. Connects with the first use, on connections of its own. Must be called within a
-    /// runtime.
-    ///
-    /// # Errors
-    /// For an address that can't be used.
-    pub fn new(url: &str, queue: &str) -> Result<Self, EventsError> {
-        let preparing = failed("preparing the events' connection");
-        let client = Client::open(url).map_err(&preparing)?;
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECTION_TIMEOUT))
-            .set_response_timeout(Some(RESPONSE_TIMEOUT))
-            .set_number_of_retries(0);
-        let manager =
-            ConnectionManager::new_lazy_with_config(client.clone(), config).map_err(&preparing)?;
-        Ok(Self {
+    /// Prepares the stream of a queue. Connects with the first use.
+    #[must_use]
+    pub fn new(client: RedisClient, queue: &str) -> Self {
+        Self {
             client,
-            manager,
             key: format!("{{gavel:{queue}}}:events"),
-        })
+        }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECTION_TIMEOUT))
-            .set_response_timeout(Some(RESPONSE_TIMEOUT));
-        self.client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
+    /// The same stream over a connection that a reading may block.
+    fn apart(&self) -> Self {
+        Self {
+            client: self.client.apart(),
+            key: self.key.clone(),
+        }
+    }
+
+    async fn command(&self, command: &redis::Cmd) -> Result<Value, RedisError> {
+        self.client.command(&self.key, command).await
     }
 
     /// Everything that the stream holds; a mark is put into an empty one, so that there is an id to resume by.
-    async fn all(&self, connection: &mut MultiplexedConnection) -> Result<Vec<Told>, RedisError> {
+    async fn all(&self) -> Result<Vec<Told>, RedisError> {
         let mut newest_first = redis::cmd("XREVRANGE");
         newest_first
             .arg(&self.key)
@@ -87,10 +73,10 @@ impl RedisEvents {
             .arg("-")
             .arg("COUNT")
             .arg(KEPT);
-        let mut told = entries(newest_first.query_async(connection).await?);
+        let mut told = entries(self.command(&newest_first).await?);
         if told.is_empty() {
-            self.add("").query_async::<()>(connection).await?;
-            told = entries(newest_first.query_async(connection).await?);
+            self.command(&self.add("")).await?;
+            told = entries(self.command(&newest_first).await?);
         }
         told.reverse();
         Ok(told)
@@ -109,25 +95,21 @@ impl RedisEvents {
     }
 
     /// What came behind `last`; `None` if `last` is not there any more.
-    async fn behind(
-        &self,
-        connection: &mut MultiplexedConnection,
-        last: &str,
-    ) -> Result<Option<Vec<Told>>, RedisError> {
-        let mut pipe = redis::pipe();
-        pipe.cmd("XRANGE").arg(&self.key).arg(last).arg(last);
-        pipe.cmd("XREAD")
-            .arg("COUNT")
+    async fn behind(&self, last: &str) -> Result<Option<Vec<Told>>, RedisError> {
+        let mut there = redis::cmd("XRANGE");
+        there.arg(&self.key).arg(last).arg(last);
+        let mut news = redis::cmd("XREAD");
+        news.arg("COUNT")
             .arg(PAGE)
             .arg("BLOCK")
             .arg(BLOCK_MS)
             .arg("STREAMS")
             .arg(&self.key)
             .arg(last);
-        let (there, news): (Value, Value) = pipe.query_async(connection).await?;
-        if entries(there).is_empty() {
+        if entries(self.command(&there).await?).is_empty() {
             return Ok(None);
         }
+        let news = self.command(&news).await?;
         // One stream was asked for: [[key, [entry, ..]]], or nil.
         let news = items(news).into_iter().next().map(items);
         let news = news.and_then(|stream| stream.into_iter().nth(1));
@@ -146,7 +128,8 @@ impl Events for RedisEvents {
             })?;
             pipe.add_command(self.add(&text)).ignore();
         }
-        pipe.query_async::<()>(&mut self.manager.clone())
+        self.client
+            .pipeline::<()>(&self.key, &pipe)
             .await
             .map_err(failed("appending events"))
     }
@@ -194,10 +177,10 @@ async fn read_along(
     last: &mut Option<String>,
     pause: &mut Duration,
 ) -> Result<(), RedisError> {
-    let mut connection = events.connect().await?;
+    let events = events.apart();
     loop {
         let behind = match last.as_deref() {
-            Some(last) => events.behind(&mut connection, last).await?,
+            Some(last) => events.behind(last).await?,
             None => None,
         };
         *pause = FIRST_PAUSE;
@@ -208,7 +191,7 @@ async fn read_along(
                 feed.is_current(true);
                 continue;
             }
-            None => events.all(&mut connection).await?,
+            None => events.all().await?,
         };
         *last = told.last().map(|told| told.id.clone());
         feed.replace(told);

@@ -70,7 +70,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("events"),
         ],
     ),
-    ("queue", &[All("job")]),
+    ("queue", &[All("job"), All("redis_client")]),
     (
         "worker",
         &[
@@ -82,12 +82,12 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("events"),
         ],
     ),
-    ("judge", &[]),
+    ("judge", &[All("redis_client")]),
     ("score", &[QUESTION, KIND]),
     ("store", &[All("job"), All("score"), JUDGE_ROWS]),
     ("history", &[All("store"), All("job"), SESSION]),
     ("webhooks", &[All("store"), All("job"), All("events")]),
-    ("events", &[All("job")]),
+    ("events", &[All("job"), All("redis_client")]),
     ("suite", &[All("job"), All("score"), All("report")]),
     ("client", &[All("job")]),
     ("api", FRONT),
@@ -109,6 +109,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("job"),
             All("judge"),
             All("queue"),
+            All("redis_client"),
             All("report"),
             All("score"),
             All("store"),
@@ -136,6 +137,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("config", &[All("job")]),
     ("lifecycle", &[]),
     ("outbound", &[]),
+    ("redis_client", &[]),
     ("telemetry", &[]),
 ];
 
@@ -164,7 +166,10 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     ),
     (&["sqlx"], &["store"]),
     (&["apalis", "apalis_core"], &["queue", "worker"]),
-    (&["redis"], &["queue", "judge/gate", "events"]),
+    (
+        &["redis"],
+        &["redis_client", "queue", "judge/gate", "events"],
+    ),
     (
         &["reqwest"],
         &[

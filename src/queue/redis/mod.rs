@@ -2,8 +2,9 @@
 //!
 //! Keys: `{gavel:<queue>}:ready:<lane>:i` and `:b` (first in, first out), `:delayed`, `:leases`, `:ids` (where each id
 //! is), `:waits` (delayed ids per lane), `:turns`, `:order`, and the channel `:wake`. Times are Redis' own; a due time
-//! travels as a delay, so that clocks that differ don't matter. It never waits long for a server that is away: a call
-//! fails within seconds, and the next one connects anew.
+//! travels as a delay, so that clocks that differ don't matter. It never waits long for a server that is away, see
+//! [`RedisClient`]. Keys that are lost (evicted, or an empty server) cost order at most: `rescue` pushes again what the
+//! store says is due, and a push finds out by itself which ids still have their place.
 
 mod scripts;
 mod wake;
@@ -14,28 +15,26 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, ErrorKind, FromRedisValue, RedisError, Script, ServerErrorKind};
+use redis::{FromRedisValue, RedisError, Script};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
 use crate::job::{JobId, Lane, Priority};
+use crate::redis_client::{RedisClient, is_away};
 
 use scripts::Scripts;
 use wake::Listener;
 
 /// Most ids that one script moves.
 const SLICE: usize = 500;
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where the queue is.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// `redis://` or `rediss://`; may hold a password, so it is never shown.
-    pub url: String,
+    /// The way to Redis.
+    pub client: RedisClient,
     /// The queue's name; queues of different names share nothing. Without braces.
     pub queue: String,
     /// How long a lease lasts (5 s by default).
@@ -44,28 +43,19 @@ pub struct RedisOptions {
 
 impl RedisOptions {
     /// The queue `gavel` with leases of 5 s.
-    pub fn new(url: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn new(client: RedisClient) -> Self {
         Self {
-            url: url.into(),
+            client,
             queue: "gavel".to_owned(),
             lease: Duration::from_secs(5),
         }
     }
 }
 
-impl std::fmt::Debug for RedisOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RedisOptions")
-            .field("queue", &self.queue)
-            .field("lease", &self.lease)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The queue in Redis.
 pub struct RedisQueue {
-    client: Client,
-    connection: Mutex<ConnectionManager>,
+    client: RedisClient,
     scripts: Scripts,
     prefix: String,
     lease: Duration,
@@ -76,24 +66,22 @@ pub struct RedisQueue {
 }
 
 impl RedisQueue {
-    /// Prepares the queue. Connects with the first call, so this succeeds while Redis is down; it fails only for an
-    /// address or a queue name that can't be used. Must be called within a runtime.
-    pub async fn connect(options: RedisOptions, clock: Arc<dyn Clock>) -> Result<Self, QueueError> {
-        let preparing = "preparing the queue's connection";
+    /// Prepares the queue. Connects with the first call, so this succeeds while Redis is down.
+    ///
+    /// # Errors
+    /// For a queue name that can't be used.
+    pub fn new(options: RedisOptions, clock: Arc<dyn Clock>) -> Result<Self, QueueError> {
         if options.queue.is_empty() || options.queue.contains(['{', '}']) {
             return Err(QueueError::Unexpected {
-                attempted: preparing,
+                attempted: "preparing the queue",
                 reason: format!(
                     "queue name {:?} is empty or has braces; choose one without",
                     options.queue
                 ),
             });
         }
-        let client = Client::open(options.url).map_err(failed(preparing))?;
-        let connection = manager(client.clone()).map_err(failed(preparing))?;
         Ok(Self {
-            client,
-            connection: Mutex::new(connection),
+            client: options.client,
             scripts: Scripts::new(),
             prefix: format!("{{gavel:{}}}", options.queue),
             lease: options.lease,
@@ -150,29 +138,10 @@ impl RedisQueue {
         script: &Script,
         args: &[String],
     ) -> Result<T, QueueError> {
-        let mut call = script.key(&self.prefix);
-        for arg in args {
-            call.arg(arg);
-        }
-        let mut connection = lock(&self.connection).clone();
-        let answer = call.invoke_async(&mut connection).await;
-        self.answered(attempted, answer)
-    }
-
-    fn answered<T>(
-        &self,
-        attempted: &'static str,
-        answer: Result<T, RedisError>,
-    ) -> Result<T, QueueError> {
-        answer.map_err(|error| {
-            // A connection that swallows requests doesn't look broken to the client: the next call gets a new one.
-            if error.is_timeout()
-                && let Ok(fresh) = manager(self.client.clone())
-            {
-                *lock(&self.connection) = fresh;
-            }
-            failed(attempted)(error)
-        })
+        self.client
+            .invoke(script, &self.prefix, args)
+            .await
+            .map_err(failed(attempted))
     }
 
     /// Milliseconds until `when`, rounded up: an id that is early is refused by the store.
@@ -311,9 +280,14 @@ impl Queue for RedisQueue {
     }
 
     async fn ping(&self) -> Result<(), QueueError> {
-        let mut connection = lock(&self.connection).clone();
-        let answer = redis::cmd("PING").query_async(&mut connection).await;
-        self.answered("pinging", answer)
+        // A write, which a server that is full or was demoted refuses; it leaves nothing behind.
+        let mut probe = redis::cmd("SET");
+        let key = format!("{}:ping", self.prefix);
+        probe.arg(&key).arg("1").arg("PX").arg(1);
+        self.client
+            .command(&key, &probe)
+            .await
+            .map_err(failed("pinging"))
     }
 
     fn lease(&self) -> Duration {
@@ -321,32 +295,11 @@ impl Queue for RedisQueue {
     }
 }
 
-fn manager(client: Client) -> Result<ConnectionManager, RedisError> {
-    let config = ConnectionManagerConfig::new()
-        .set_connection_timeout(Some(CONNECTION_TIMEOUT))
-        .set_response_timeout(Some(RESPONSE_TIMEOUT))
-        .set_number_of_retries(1)
-        .set_max_delay(Duration::from_millis(500));
-    ConnectionManager::new_lazy_with_config(client, config)
-}
-
 /// Sorts the client's errors by what the caller can do: wait for the server, or look at what it said.
 fn failed(attempted: &'static str) -> impl Fn(RedisError) -> QueueError {
     move |error| {
         let reason = error.to_string();
-        let away = matches!(
-            error.kind(),
-            ErrorKind::Io
-                | ErrorKind::ClusterConnectionNotFound
-                | ErrorKind::Server(
-                    ServerErrorKind::BusyLoading
-                        | ServerErrorKind::MasterDown
-                        | ServerErrorKind::ReadOnly
-                        | ServerErrorKind::ClusterDown
-                        | ServerErrorKind::TryAgain
-                )
-        );
-        if away {
+        if is_away(&error) {
             QueueError::Unreachable { attempted, reason }
         } else {
             QueueError::Unexpected { attempted, reason }

@@ -5,13 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
-use redis::Client;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::redis_client::RedisClient;
+
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -23,7 +22,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Starts to listen on `channel`; each message leaves a permit in `heard`.
-    pub(super) fn start(client: Client, channel: String, heard: Arc<Notify>) -> Self {
+    pub(super) fn start(client: RedisClient, channel: String, heard: Arc<Notify>) -> Self {
         let stop = CancellationToken::new();
         let until = stop.clone();
         let task = tokio::spawn(async move {
@@ -49,38 +48,21 @@ impl Drop for Listener {
     }
 }
 
-async fn listen(client: Client, channel: String, heard: Arc<Notify>) {
+async fn listen(client: RedisClient, channel: String, heard: Arc<Notify>) {
     let mut pause = FIRST_PAUSE;
     loop {
-        if let Some(subscription) = subscribe(&client, &channel).await {
-            pause = FIRST_PAUSE;
-            let mut messages = subscription.into_on_message();
-            // What was pushed before the subscription stood was not heard.
-            heard.notify_one();
-            while messages.next().await.is_some() {
+        match client.subscribe(&channel).await {
+            Ok(mut subscription) => {
+                pause = FIRST_PAUSE;
+                // What was pushed before the subscription stood was not heard.
                 heard.notify_one();
+                while subscription.heard().await.is_some() {
+                    heard.notify_one();
+                }
             }
+            Err(error) => tracing::debug!(%error, "queue wake-ups not heard, polling meanwhile"),
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-async fn subscribe(client: &Client, channel: &str) -> Option<redis::aio::PubSub> {
-    let attempt = async {
-        let mut subscription = client.get_async_pubsub().await?;
-        subscription.subscribe(channel).await?;
-        redis::RedisResult::Ok(subscription)
-    };
-    match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
-        Ok(Ok(subscription)) => Some(subscription),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "queue wake-ups not heard, polling meanwhile");
-            None
-        }
-        Err(_) => {
-            tracing::debug!("queue wake-ups not heard in time, polling meanwhile");
-            None
-        }
     }
 }

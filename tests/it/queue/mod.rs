@@ -15,6 +15,7 @@ use gavel::job::{JobId, Lane, Priority};
 use gavel::queue::memory::MemoryQueue;
 use gavel::queue::redis::{RedisOptions, RedisQueue};
 use gavel::queue::{Claim, Claimed, Push, Queue};
+use gavel::redis_client::RedisClient;
 use uuid::Uuid;
 
 use crate::support::redis_server;
@@ -46,13 +47,11 @@ impl TestQueue {
         let url = redis_server()?;
         let name = format!("test-{}", Uuid::now_v7().simple());
         let options = RedisOptions {
-            url: url.clone(),
+            client: RedisClient::new(&url).unwrap(),
             queue: name.clone(),
             lease,
         };
-        let queue = RedisQueue::connect(options, Arc::new(SystemClock))
-            .await
-            .unwrap();
+        let queue = RedisQueue::new(options, Arc::new(SystemClock)).unwrap();
         Some(Self {
             queue: Arc::new(queue),
             kind: Kind::Redis {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gavel::clock::SystemClock;
 use gavel::queue::redis::{RedisOptions, RedisQueue};
 use gavel::queue::{Queue as _, QueueError};
+use gavel::redis_client::RedisClient;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -14,14 +15,12 @@ use uuid::Uuid;
 use super::{LONG, bulk, from, ids, no_redis};
 use crate::support::redis_server;
 
-async fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
+fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     let options = RedisOptions {
         queue: format!("test-{}", Uuid::now_v7().simple()),
-        ..RedisOptions::new(format!("redis://{address}"))
+        ..RedisOptions::new(RedisClient::new(&format!("redis://{address}")).unwrap())
     };
-    RedisQueue::connect(options, Arc::new(SystemClock))
-        .await
-        .unwrap()
+    RedisQueue::new(options, Arc::new(SystemClock)).unwrap()
 }
 
 #[tokio::test]
@@ -29,7 +28,7 @@ async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let queue = queue_at(address).await;
+    let queue = queue_at(address);
     let start = Instant::now();
     for _ in 0..2 {
         let refused = queue.push(&bulk(1, "a")).await;
@@ -47,7 +46,7 @@ async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
 #[tokio::test]
 async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let queue = queue_at(listener.local_addr().unwrap()).await;
+    let queue = queue_at(listener.local_addr().unwrap());
     let call = tokio::time::timeout(LONG, queue.ping()).await.unwrap();
     assert!(
         matches!(call, Err(QueueError::Unreachable { .. })),
@@ -67,7 +66,7 @@ async fn a_queue_connects_again_by_itself() {
         .to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let queue = queue_at(address).await;
+    let queue = queue_at(address);
     let owner = Uuid::now_v7();
 
     let proxy = tokio::spawn(relay(listener, server.clone()));
@@ -102,7 +101,7 @@ async fn a_connection_that_swallows_requests_is_replaced() {
         .trim_end_matches('/')
         .to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let queue = queue_at(listener.local_addr().unwrap()).await;
+    let queue = queue_at(listener.local_addr().unwrap());
     let stall = CancellationToken::new();
     let stalls = stall.clone();
     let proxy = tokio::spawn(async move {
@@ -142,9 +141,9 @@ async fn a_queue_name_that_would_break_the_hash_tag_is_refused() {
     for name in ["", "a}b"] {
         let options = RedisOptions {
             queue: name.to_owned(),
-            ..RedisOptions::new("redis://127.0.0.1:1")
+            ..RedisOptions::new(RedisClient::new("redis://127.0.0.1:1").unwrap())
         };
-        let refused = RedisQueue::connect(options, Arc::new(SystemClock)).await;
+        let refused = RedisQueue::new(options, Arc::new(SystemClock));
         assert!(matches!(refused, Err(QueueError::Unexpected { .. })));
     }
 }

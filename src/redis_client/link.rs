@@ -1,0 +1,197 @@
+//! One connection that is opened by its first use and shared by all who wait for it. Never opened twice: a link that
+//! failed or broke is replaced by another one.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, select_ok};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError, Value};
+use tokio::time::timeout;
+
+use super::address::{Address, host_of, split};
+use super::{CONNECT_TIMEOUT, too_late};
+
+/// A connection, or the way to it.
+#[derive(Clone)]
+pub(super) struct Link {
+    /// What makes this link another one than its successor.
+    identity: Arc<()>,
+    opening: Shared<BoxFuture<'static, Result<Opened, RedisError>>>,
+}
+
+/// An open connection.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub(super) connection: MultiplexedConnection,
+    /// The server that it leads to.
+    pub(super) server: ConnectionInfo,
+    /// `host:port` of every node, if the server belongs to a cluster.
+    pub(super) cluster: Vec<String>,
+}
+
+impl Link {
+    /// To the server, to any of the cluster's nodes, or to the primary that the sentinels name.
+    pub(super) fn to_entry(address: &Address, known: &[String]) -> Self {
+        let ways: Vec<BoxFuture<'static, Result<Opened, RedisError>>> = match address {
+            Address::Servers { first, more } => {
+                let known = known
+                    .iter()
+                    .filter_map(|node| split(node))
+                    .map(|(host, port)| address.server_at(host, port));
+                let servers = std::iter::once(first.clone()).chain(more.iter().cloned());
+                servers
+                    .chain(known)
+                    .map(|server| entered(server).boxed())
+                    .collect()
+            }
+            Address::Sentinels {
+                sentinels, service, ..
+            } => sentinels
+                .iter()
+                .map(|sentinel| named(sentinel.clone(), service.clone(), address.clone()).boxed())
+                .collect(),
+        };
+        // All at once: one that is frozen must not cost the time of those that answer.
+        Self::by(async { Ok(select_ok(ways).await?.0) })
+    }
+
+    /// To a node that another one named.
+    pub(super) fn to_node(address: &Address, node: &str) -> Self {
+        let server = split(node).map(|(host, port)| address.server_at(host, port));
+        let node = node.to_owned();
+        Self::by(async move {
+            let server = server.ok_or_else(|| unclear(&node))?;
+            let connection = connected(&server).await?;
+            Ok(Opened {
+                connection,
+                server,
+                cluster: Vec::new(),
+            })
+        })
+    }
+
+    fn by(opening: impl Future<Output = Result<Opened, RedisError>> + Send + 'static) -> Self {
+        let in_time = async {
+            timeout(CONNECT_TIMEOUT, opening)
+                .await
+                .unwrap_or_else(|_| Err(too_late()))
+        };
+        Self {
+            identity: Arc::new(()),
+            opening: in_time.boxed().shared(),
+        }
+    }
+
+    /// The connection, opened by the first who asks. Whoever gives up leaves the opening to the next one.
+    pub(super) async fn opened(&self) -> Result<Opened, RedisError> {
+        self.opening.clone().await
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.identity, &other.identity)
+    }
+}
+
+async fn connected(server: &ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
+    // Bounds are ours: a call's includes the time that its connection takes.
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
+    Client::open(server.clone())?
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+}
+
+async fn entered(server: ConnectionInfo) -> Result<Opened, RedisError> {
+    let mut connection = connected(&server).await?;
+    let mut slots = redis::cmd("CLUSTER");
+    // A single server refuses this, and so may an access list: then only the addresses that were given are known.
+    let slots: Option<Value> = slots.arg("SLOTS").query_async(&mut connection).await.ok();
+    let cluster = slots.map_or_else(Vec::new, |slots| nodes(slots, &host_of(&server)));
+    Ok(Opened {
+        connection,
+        server,
+        cluster,
+    })
+}
+
+/// The primary of a service, as one sentinel knows it.
+async fn named(
+    sentinel: ConnectionInfo,
+    service: String,
+    address: Address,
+) -> Result<Opened, RedisError> {
+    let mut asked = connected(&sentinel).await?;
+    let mut which = redis::cmd("SENTINEL");
+    which.arg("get-master-addr-by-name").arg(&service);
+    let named: Option<(String, u16)> = which.query_async(&mut asked).await?;
+    let (host, port) = named.ok_or_else(|| {
+        RedisError::from((
+            ErrorKind::MasterNameNotFoundBySentinel,
+            "the sentinel knows no such service",
+            service.clone(),
+        ))
+    })?;
+    let server = address.server_at(&host, port);
+    let mut connection = connected(&server).await?;
+    // For a moment after a failover a sentinel may name the old primary.
+    let role = redis::cmd("ROLE").query_async(&mut connection).await.ok();
+    match role.and_then(|role: Value| texts(role).into_iter().next()) {
+        Some(role) if role != "master" => Err(RedisError::from((
+            ErrorKind::MasterNameNotFoundBySentinel,
+            "the server that the sentinel names is no primary",
+            service,
+        ))),
+        Some(_) | None => Ok(Opened {
+            connection,
+            server,
+            cluster: Vec::new(),
+        }),
+    }
+}
+
+/// The nodes of `CLUSTER SLOTS`: `[[first, last, [host, port, ..], ..], ..]`. A node without a host is the one asked.
+fn nodes(slots: Value, asked: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for range in items(slots) {
+        for node in items(range).into_iter().skip(2) {
+            let parts = items(node);
+            let port = parts
+                .get(1)
+                .and_then(|port| redis::from_redis_value_ref::<u16>(port).ok());
+            let host = parts
+                .first()
+                .and_then(|host| redis::from_redis_value_ref::<String>(host).ok());
+            let host = host.filter(|host| !host.is_empty());
+            if let Some(port) = port {
+                found.push(format!("{}:{port}", host.as_deref().unwrap_or(asked)));
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn items(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    }
+}
+
+fn texts(value: Value) -> Vec<String> {
+    let texts = items(value).into_iter();
+    texts
+        .filter_map(|text| redis::from_redis_value(text).ok())
+        .collect()
+}
+
+fn unclear(node: &str) -> RedisError {
+    RedisError::from((
+        ErrorKind::Io,
+        "a node of the cluster has no usable address",
+        node.to_owned(),
+    ))
+}

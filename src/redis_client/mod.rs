@@ -1,0 +1,425 @@
+//! The way to Redis: a single server, a cluster, or a primary that sentinels name. Shared by queue, gate and events.
+//!
+//! A cluster is followed by what its servers say (`MOVED`), so a plain address of one of its nodes is enough. All that
+//! we keep under one hash tag lies on one node. `ASK` is not followed: while a slot moves its keys lie on two nodes, and
+//! a script would see half of them; the caller goes on without Redis until the move is over. A primary that was demoted
+//! (`READONLY`), broke, or doesn't answer in time is looked up again. Every call has a bound, and nothing is asked
+//! twice that may have happened once. Knows no keys and no meaning of errors beyond "away".
+
+mod address;
+mod link;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
+use redis::{
+    Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script, ScriptInvocation, Value,
+};
+use tokio::time::timeout;
+
+use address::Address;
+use link::Link;
+
+/// How long a connection may take, its handshake included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a call may take by default, a new connection included.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a call is sent on to where it belongs.
+const MOST_MOVES: usize = 3;
+/// How long a subscription stays silent before it must show that it lives.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+
+/// A client; clones share their connections.
+#[derive(Clone)]
+pub struct RedisClient {
+    shared: Arc<Shared>,
+    response_timeout: Duration,
+}
+
+struct Shared {
+    address: Address,
+    links: Mutex<Links>,
+}
+
+/// The open connections, and which of them a key needs.
+#[derive(Default)]
+struct Links {
+    /// To the server, to the primary, or to any node of a cluster.
+    entry: Option<Link>,
+    /// To nodes of a cluster, by `host:port`.
+    nodes: HashMap<String, Link>,
+    /// The node that holds a hash tag, where it isn't the entry's.
+    routes: HashMap<String, String>,
+    /// The cluster's nodes as the last entry named them: ways in when that one is gone.
+    known: Vec<String>,
+}
+
+impl std::fmt::Debug for RedisClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisClient")
+            .field("response_timeout", &self.response_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RedisClient {
+    /// Reads an address; connects with the first call.
+    ///
+    /// # Errors
+    /// For an address that can't be used.
+    pub fn new(url: &str) -> Result<Self, RedisError> {
+        Ok(Self::to(Address::parse(url)?, RESPONSE_TIMEOUT))
+    }
+
+    fn to(address: Address, response_timeout: Duration) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                address,
+                links: Mutex::default(),
+            }),
+            response_timeout,
+        }
+    }
+
+    /// The same connections, with another bound for each call of this clone (5 s by default).
+    #[must_use]
+    pub fn with_response_timeout(&self, response_timeout: Duration) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            response_timeout,
+        }
+    }
+
+    /// The same address with connections of its own, for calls that block a connection.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self::to(self.shared.address.clone(), self.response_timeout)
+    }
+
+    /// Runs a script whose keys all have the hash tag of `key`, its only declared one.
+    ///
+    /// # Errors
+    /// What the server says, or that it is away: see [`is_away`].
+    pub async fn invoke<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        key: &str,
+        args: &[String],
+    ) -> Result<T, RedisError> {
+        let mut invocation = script.key(key);
+        for arg in args {
+            invocation.arg(arg);
+        }
+        self.ask(key, &Request::Script(invocation)).await
+    }
+
+    /// Runs a command on the server that holds `key`.
+    ///
+    /// # Errors
+    /// As [`RedisClient::invoke`].
+    pub async fn command<T: FromRedisValue>(
+        &self,
+        key: &str,
+        command: &Cmd,
+    ) -> Result<T, RedisError> {
+        self.ask(key, &Request::Command(command)).await
+    }
+
+    /// Runs commands one after another, all on `key`.
+    ///
+    /// # Errors
+    /// As [`RedisClient::invoke`]; the first fault of any of them.
+    pub async fn pipeline<T: FromRedisValue>(
+        &self,
+        key: &str,
+        commands: &Pipeline,
+    ) -> Result<T, RedisError> {
+        self.ask(key, &Request::Pipeline(commands)).await
+    }
+
+    /// Subscribes to a channel, on a connection of its own. A message that is published anywhere in a cluster is heard.
+    ///
+    /// # Errors
+    /// That no server can be reached.
+    pub async fn subscribe(&self, channel: &str) -> Result<Subscription, RedisError> {
+        let subscribing = async {
+            let link = self.shared.entry();
+            let opened = link.opened().await;
+            let server = self.shared.noted(&link, opened)?.server;
+            let mut subscription = Client::open(server)?.get_async_pubsub().await?;
+            subscription.subscribe(channel).await?;
+            Ok(subscription.split())
+        };
+        let (sink, messages) = timeout(CONNECT_TIMEOUT, subscribing)
+            .await
+            .unwrap_or_else(|_| Err(too_late()))?;
+        Ok(Subscription { sink, messages })
+    }
+
+    async fn ask<T: FromRedisValue>(
+        &self,
+        key: &str,
+        request: &Request<'_>,
+    ) -> Result<T, RedisError> {
+        let tag = hash_tag(key);
+        let mut used = None;
+        let answer = timeout(self.response_timeout, async {
+            let mut moves = 0;
+            loop {
+                let link = self.shared.link_for(tag);
+                let opened = link.opened().await;
+                let mut connection = self.shared.noted(&link, opened)?.connection;
+                used = Some(link.clone());
+                let error = match request.send(&mut connection).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => error,
+                };
+                let elsewhere = self.shared.after(&link, tag, &error);
+                if !elsewhere || moves == MOST_MOVES {
+                    return Err(error);
+                }
+                moves += 1;
+            }
+        });
+        let answer = answer.await;
+        answer.unwrap_or_else(|_| {
+            // A connection that swallows requests doesn't look broken: the next call gets a new one.
+            if let Some(link) = used {
+                self.shared.drop_link(&link);
+            }
+            Err(too_late())
+        })
+    }
+}
+
+/// Whether an error means that Redis can't do the work now: it can't be reached, is not the primary any more, has no
+/// memory left, or moves its keys. The caller goes on without it and tries again.
+#[must_use]
+pub fn is_away(error: &RedisError) -> bool {
+    let kind = matches!(
+        error.kind(),
+        ErrorKind::Io | ErrorKind::MasterNameNotFoundBySentinel
+    );
+    kind || error.code().is_some_and(|code| AWAY.contains(&code))
+}
+
+const AWAY: &[&str] = &[
+    "ASK",
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "MOVED",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+    "UNBLOCKED",
+];
+
+/// A subscription; it has ended when [`Subscription::heard`] says so.
+pub struct Subscription {
+    sink: PubSubSink,
+    messages: PubSubStream,
+}
+
+impl Subscription {
+    /// Waits for the next message; `None` when the connection is gone, or says nothing even when asked.
+    pub async fn heard(&mut self) -> Option<()> {
+        loop {
+            match timeout(LONGEST_SILENCE, self.messages.next()).await {
+                Ok(message) => return message.map(|_| ()),
+                Err(_) => {
+                    let answer = timeout(LONGEST_SILENCE, self.sink.ping::<Value>()).await;
+                    answer.ok()?.ok()?;
+                }
+            }
+        }
+    }
+}
+
+enum Request<'a> {
+    Script(ScriptInvocation<'a>),
+    Command(&'a Cmd),
+    Pipeline(&'a Pipeline),
+}
+
+impl Request<'_> {
+    async fn send<T: FromRedisValue>(
+        &self,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<T, RedisError> {
+        match self {
+            Self::Script(invocation) => invocation.invoke_async(connection).await,
+            Self::Command(command) => command.query_async(connection).await,
+            Self::Pipeline(commands) => commands.query_async(connection).await.map_err(first_fault),
+        }
+    }
+}
+
+/// The first fault of a pipeline by itself, with the address that a `MOVED` names.
+fn first_fault(error: RedisError) -> RedisError {
+    let faults = error.clone().into_server_errors();
+    let first = faults.and_then(|faults| faults.first().map(|(_, fault)| fault.clone()));
+    first.map_or(error, RedisError::from)
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Links> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entry(&self) -> Link {
+        let mut links = self.lock();
+        let Links { entry, known, .. } = &mut *links;
+        entry
+            .get_or_insert_with(|| Link::to_entry(&self.address, known))
+            .clone()
+    }
+
+    fn link_for(&self, tag: &str) -> Link {
+        let mut links = self.lock();
+        let Links { nodes, routes, .. } = &mut *links;
+        let Some(node) = routes.get(tag) else {
+            drop(links);
+            return self.entry();
+        };
+        nodes
+            .entry(node.clone())
+            .or_insert_with(|| Link::to_node(&self.address, node))
+            .clone()
+    }
+
+    /// Keeps what a new entry said of its cluster; a link that couldn't be opened goes.
+    fn noted(
+        &self,
+        link: &Link,
+        opened: Result<link::Opened, RedisError>,
+    ) -> Result<link::Opened, RedisError> {
+        match &opened {
+            Ok(opened) if !opened.cluster.is_empty() => {
+                self.lock().known.clone_from(&opened.cluster);
+            }
+            Ok(_) => {}
+            Err(_) => self.drop_link(link),
+        }
+        opened
+    }
+
+    /// Draws the conclusions from an error; answers whether the call was not carried out and belongs elsewhere.
+    fn after(&self, link: &Link, tag: &str, error: &RedisError) -> bool {
+        match error.code() {
+            Some("MOVED") => {
+                let Some((node, _)) = error.redirect_node() else {
+                    return false;
+                };
+                tracing::debug!(node, "redis: keys are on another node");
+                self.lock().routes.insert(tag.to_owned(), node.to_owned());
+                true
+            }
+            // The first write of a script is refused, so nothing has happened.
+            Some("READONLY") => {
+                self.drop_link(link);
+                true
+            }
+            Some("CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "UNBLOCKED") => {
+                self.drop_link(link);
+                false
+            }
+            _ => {
+                if error.is_io_error() || error.is_unrecoverable_error() {
+                    self.drop_link(link);
+                }
+                false
+            }
+        }
+    }
+
+    /// Forgets a connection, and the routes over it, unless it was replaced already.
+    fn drop_link(&self, link: &Link) {
+        let mut links = self.lock();
+        let Links {
+            entry,
+            nodes,
+            routes,
+            ..
+        } = &mut *links;
+        if entry.as_ref().is_some_and(|entry| entry.is(link)) {
+            *entry = None;
+        }
+        nodes.retain(|node, held| {
+            let goes = held.is(link);
+            if goes {
+                routes.retain(|_, over| over != node);
+            }
+            !goes
+        });
+    }
+}
+
+/// What a cluster places a key by.
+fn hash_tag(key: &str) -> &str {
+    let tag = key
+        .split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'));
+    match tag {
+        Some((tag, _)) if !tag.is_empty() => tag,
+        Some(_) | None => key,
+    }
+}
+
+fn too_late() -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> RedisError {
+        let value = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap();
+        value.extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn a_server_that_cannot_do_the_work_now_is_away() {
+        for text in [
+            "OOM command not allowed when used memory > 'maxmemory'. script: ab, on @user_script:1.",
+            "READONLY You can't write against a read only replica.",
+            "LOADING Redis is loading the dataset in memory",
+            "CLUSTERDOWN Hash slot not served",
+            "ASK 866 127.0.0.1:7001",
+            "MOVED 866 127.0.0.1:7001",
+            "MISCONF Redis is configured to save RDB snapshots",
+            "BUSY Redis is busy running a script.",
+        ] {
+            assert!(is_away(&said(text)), "{text}");
+        }
+        assert!(is_away(&too_late()));
+        for text in [
+            "ERR unknown command",
+            "WRONGTYPE Operation against a key",
+            "NOPERM no",
+            "NOAUTH Authentication required.",
+        ] {
+            assert!(!is_away(&said(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_with_one_hash_tag_share_a_route() {
+        for (key, tag) in [
+            ("{gavel:main}:ids", "gavel:main"),
+            ("{gavel:main}", "gavel:main"),
+            ("a{}b", "a{}b"),
+            ("plain", "plain"),
+            ("a{b", "a{b"),
+        ] {
+            assert_eq!(hash_tag(key), tag);
+        }
+    }
+}
