@@ -115,3 +115,85 @@ async fn a_migration_that_meets_a_table_of_its_name_says_what_failed() {
         assert!(error.to_string().contains("alert_sessions"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_newer_version_is_accepted_where_it_says_that_this_binary_works_with_it() {
+    for (url, _dir) in support::databases().await {
+        let options = StoreOptions {
+            url: url.clone(),
+            max_connections: 2,
+            connect_timeout: std::time::Duration::from_secs(10),
+        };
+        let store = Store::connect(options).await.unwrap();
+        store.migrate().await.unwrap();
+        let newer =
+            "insert into schema_versions (version, description, success, checksum, execution_time)
+                     values (9999, 'newer', true, 'x', 0)";
+        support::execute(&url, newer).await.unwrap();
+        assert!(store.pending_migrations().await.unwrap().is_empty());
+        assert!(store.migrate().await.unwrap().is_empty());
+        accept(&store, new_job(None)).await;
+        let error = store.revert(1).await.unwrap_err();
+        assert!(error.to_string().contains("newer binary"), "{error}");
+
+        let breaking = "update schema_versions set compatible_since = 9998 where version = 9999";
+        support::execute(&url, breaking).await.unwrap();
+        let error = store.pending_migrations().await.unwrap_err();
+        assert!(matches!(error, StoreError::Schema(_)), "{error}");
+        assert!(error.to_string().contains("run a newer gavel"), "{error}");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_waits_for_a_table_holds_up_nobody_behind_it() {
+    let Some(url) = support::postgres_database().await else {
+        return;
+    };
+    let options = StoreOptions {
+        url: url.clone(),
+        max_connections: 4,
+        connect_timeout: std::time::Duration::from_secs(10),
+    };
+    let store = Store::connect(options).await.unwrap();
+    let versions = store.migrate().await.unwrap();
+    // Back to before version 20, which adds a column to the table of jobs.
+    let newest = versions.iter().filter(|version| **version >= 20).count();
+    store.revert(u32::try_from(newest).unwrap()).await.unwrap();
+
+    let mut reader = sqlx::PgConnection::connect(&url).await.unwrap();
+    reader.execute("begin").await.unwrap();
+    reader
+        .execute("select * from scoring_jobs limit 1")
+        .await
+        .unwrap();
+    let mut other = sqlx::PgConnection::connect(&url).await.unwrap();
+    let mut migrating = std::pin::pin!(store.migrate());
+    let behind = async {
+        let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        for _ in 0..2 {
+            while sqlx::query_scalar::<_, i64>(waits)
+                .fetch_one(&mut other)
+                .await
+                .unwrap()
+                == 0
+            {
+                tokio::task::yield_now().await;
+            }
+            // It stands behind the migration, which would wait for the reader for ever.
+            other
+                .execute("select * from scoring_jobs limit 1")
+                .await
+                .unwrap();
+        }
+    };
+    let behind = tokio::time::timeout(std::time::Duration::from_secs(30), behind);
+    tokio::select! {
+        done = &mut migrating => panic!("it can't be done yet: {done:?}"),
+        behind = behind => behind.expect("others go on"),
+    }
+    reader.execute("rollback").await.unwrap();
+    assert_eq!(migrating.await.unwrap().len(), newest);
+    assert!(store.pending_migrations().await.unwrap().is_empty());
+    store.close().await;
+}
