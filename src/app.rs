@@ -43,6 +43,7 @@ use crate::judge::gate::Gate;
 use crate::judge::gate::memory::MemoryGate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
+use crate::redis_client::RedisClient;
 use crate::score::Criteria;
 use crate::store::{Store, StoreError, Use};
 use crate::worker::{self, EconomyOptions, WorkerOptions, WorkerParts};
@@ -66,6 +67,9 @@ pub enum Mode {
     /// Postgres and Redis, as the settings name them.
     Shared,
 }
+
+/// How long a process lets the database close its connections: one that is away must not hold it up.
+const CLOSING: Duration = Duration::from_secs(3);
 
 /// What to do about pending migrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +104,8 @@ pub struct App {
     imports: Arc<Imports>,
     events: Announcer,
     feed: Arc<Feed>,
+    /// The way to Redis, in a mode that has one.
+    redis: Option<RedisClient>,
     /// Where the feed is filled from; `None`: events go into it straight.
     stream: Option<RedisEvents>,
     /// Why the last reload of the criteria failed.
@@ -190,6 +196,7 @@ impl App {
             imports,
             events,
             feed,
+            redis,
             stream,
             bad_reload: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
@@ -251,6 +258,12 @@ impl App {
         self.queue.ping().await
     }
 
+    /// The policy by which a full Redis throws keys away, where it would throw away the queue's.
+    pub async fn queue_eviction(&self) -> Option<String> {
+        let policy = self.redis.as_ref()?.maxmemory_policy().await?;
+        policy.starts_with("allkeys-").then_some(policy)
+    }
+
     /// Asks a judge for one token; `None` if it isn't configured.
     pub async fn probe_judge(
         providers: &Providers,
@@ -266,7 +279,7 @@ impl App {
         api::check_access(&settings.auth, &settings.http, bind).map_err(AppError::Config)
     }
 
-    /// Answers HTTP on `listener` until `stop.soft`; open requests finish until `stop.hard`.
+    /// Answers HTTP on `listener` until `stop.soft` and a little longer; open requests finish until `stop.hard`.
     pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
         let bind = listener
             .local_addr()
@@ -277,6 +290,10 @@ impl App {
             clock: self.clock.clone(),
             settings: self.settings.shown.clone(),
         });
+        let leaving = api::Leaving {
+            draining: stop.soft.clone(),
+            answers_on: self.answers_on(),
+        };
         let ended = CancellationToken::new();
         let following = async {
             if let Some(stream) = self.stream.clone() {
@@ -285,7 +302,7 @@ impl App {
         };
         let serving = async {
             let served = tokio::select! {
-                served = api::serve(listener, state, pages, stop.soft.clone()) => served.map_err(|error| match error {
+                served = api::serve(listener, state, pages, leaving) => served.map_err(|error| match error {
                     api::ServeError::Settings(fault) => AppError::Config(fault),
                     api::ServeError::Io(error) => AppError::Broken(format!("serving HTTP: {error}")),
                 }),
@@ -296,6 +313,14 @@ impl App {
         };
         let (served, ()) = tokio::join!(Box::pin(serving), Box::pin(following));
         served
+    }
+
+    /// How long the API goes on answering once it was told to stop. The one process of `up` has no balancer before it.
+    pub fn answers_on(&self) -> Duration {
+        match self.mode {
+            Mode::Embedded { .. } => Duration::ZERO,
+            Mode::Shared => Duration::from_secs(self.settings.http.drain_delay_s),
+        }
     }
 
     /// Works on jobs until `stop.soft`, then drains until `stop.hard` or the drain timeout.
@@ -377,12 +402,23 @@ impl App {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(pushing) = pushing
-            && let Err(error) = pushing.await
-        {
-            tracing::error!(%error, "the pushing task broke");
+        let closing = async {
+            if let Some(pushing) = pushing
+                && let Err(error) = pushing.await
+            {
+                tracing::error!(%error, "the pushing task broke");
+            }
+            self.store.close().await;
+        };
+        match self.mode {
+            // The data folder is one's own: it is closed whole.
+            Mode::Embedded { .. } => closing.await,
+            Mode::Shared => {
+                if tokio::time::timeout(CLOSING, closing).await.is_err() {
+                    tracing::warn!("the database's connections couldn't be closed in time");
+                }
+            }
         }
-        self.store.close().await;
     }
 
     fn askable_judges(&self) -> Vec<String> {

@@ -16,6 +16,8 @@ pub struct Ending<'a> {
     pub hard: &'a CancellationToken,
     /// How long after `soft` comes `hard`.
     pub drain: Duration,
+    /// How long after `hard` the work is dropped; `None`: only a third signal does that.
+    pub cut: Option<Duration>,
     /// What SIGHUP does.
     pub reload: &'a (dyn Fn() + Send + Sync),
 }
@@ -23,7 +25,7 @@ pub struct Ending<'a> {
 /// How work ended under [`Signals::guard`].
 #[derive(Debug)]
 pub struct Ended<T> {
-    /// What it gave; `None` if a third signal cut it off.
+    /// What it gave; `None` if a third signal or its time cut it off.
     pub output: Option<T>,
     /// Whether a signal asked for the end.
     pub interrupted: bool,
@@ -47,7 +49,8 @@ impl Signals {
     }
 
     /// Runs `work` to its end and turns signals into tokens: the first cancels `soft`; the second, or `drain` after the
-    /// first (or after anybody else cancelled `soft`), cancels `hard`; a third drops the work. SIGHUP calls `reload`.
+    /// first (or after anybody else cancelled `soft`), cancels `hard`; a third, or `cut` after `hard`, drops the work.
+    /// SIGHUP calls `reload`.
     pub async fn guard<T>(
         &mut self,
         ending: Ending<'_>,
@@ -57,11 +60,12 @@ impl Signals {
             soft,
             hard,
             drain,
+            cut,
             reload,
         } = ending;
         tokio::pin!(work);
         let mut interrupted = false;
-        let mut deadline = None;
+        let (mut deadline, mut last) = (None, None);
         loop {
             let name = tokio::select! {
                 output = &mut work => return Ended { output: Some(output), interrupted },
@@ -73,6 +77,14 @@ impl Signals {
                     tracing::warn!(drain_timeout_s = drain.as_secs(), "drain timeout: giving back what still runs");
                     hard.cancel();
                     continue;
+                }
+                () = hard.cancelled(), if cut.is_some() && last.is_none() => {
+                    last = cut.map(|cut| Instant::now() + cut);
+                    continue;
+                }
+                () = at(last) => {
+                    tracing::error!("stopping at once: what was told to stop goes on");
+                    return Ended { output: None, interrupted };
                 }
                 _ = self.hang_up.recv() => {
                     reload();
@@ -133,6 +145,21 @@ mod tests {
         assert!(!ended.interrupted, "no signal came");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn work_that_does_not_stop_is_dropped_where_its_time_is_limited() {
+        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
+        let mut signals = Signals::listen().unwrap();
+        let begun = Instant::now();
+        let ending = Ending {
+            cut: Some(Duration::from_secs(10)),
+            ..ending(&soft, &hard)
+        };
+        soft.cancel();
+        let ended = signals.guard(ending, std::future::pending::<()>()).await;
+        assert_eq!(ended.output, None);
+        assert_eq!(begun.elapsed().as_secs(), 40);
+    }
+
     #[tokio::test]
     async fn work_that_ends_by_itself_stops_nothing() {
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
@@ -147,6 +174,7 @@ mod tests {
             soft,
             hard,
             drain: DRAIN,
+            cut: None,
             reload: &|| (),
         }
     }

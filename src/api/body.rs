@@ -301,6 +301,7 @@ mod tests {
             max_wait_s: 60,
             score_query_wait_s: 150,
             max_streams: 1,
+            drain_delay_s: 0,
             allowed_hosts: Vec::new(),
             trusted_proxies: Vec::new(),
         }

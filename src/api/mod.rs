@@ -85,7 +85,7 @@ pub use events::Streams;
 pub(crate) use guard::Transport;
 pub(crate) use layers::{Asked, PaintProblem};
 pub(crate) use problem::Problem;
-pub use serve::{ServeError, serve};
+pub use serve::{Leaving, ServeError, serve};
 pub use spending::{SpendingCap, SpendingCaps};
 
 /// What the process knows of its own health beside the store; `app` implements it.

@@ -11,6 +11,11 @@ use crate::lifecycle::{Ending, Signals};
 
 /// How long an API without a worker lets open requests finish.
 const REQUESTS: Duration = Duration::from_secs(10);
+/// How long a worker may take, past its drain, to say that it gives back what isn't finished.
+const WORKER_LATE: Duration = Duration::from_secs(1);
+/// How long a process that must stop may take: it records and gives back. With the drain before and the store's closing
+/// after it, this stays within the 30 s that Kubernetes gives by default.
+const CUT: Duration = Duration::from_secs(8);
 
 /// Which parts a process runs.
 pub(super) struct Parts {
@@ -39,10 +44,8 @@ pub(super) async fn run(
 ) -> Result<Exit, CliError> {
     let drain = match parts.worker {
         // The worker gives back by itself what isn't finished; this is for one that doesn't.
-        Work::Jobs => {
-            Duration::from_secs(app.settings().worker.drain_timeout_s) + Duration::from_secs(5)
-        }
-        Work::Nothing => REQUESTS,
+        Work::Jobs => Duration::from_secs(app.settings().worker.drain_timeout_s) + WORKER_LATE,
+        Work::Nothing => app.answers_on() + REQUESTS,
     };
     let reload = || match app.reload_criteria() {
         Ok(()) => tracing::info!(criteria_hash = %app.criteria().hash, "reloaded"),
@@ -84,6 +87,7 @@ pub(super) async fn run(
         done
     };
     let ending = Ending {
+        cut: Some(CUT),
         reload: &reload,
         ..ending(stop, drain)
     };
@@ -100,6 +104,7 @@ pub(super) fn ending(stop: &Stop, drain: Duration) -> Ending<'_> {
         soft: &stop.soft,
         hard: &stop.hard,
         drain,
+        cut: None,
         reload: &|| (),
     }
 }

@@ -14,7 +14,7 @@ use crate::lifecycle::Signals;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run a worker over Postgres and Redis; any number of them. SIGTERM lets running jobs finish within \
-                  worker.drain_timeout_s; what isn't finished then goes back to the queue. Needs DATABASE_URL, REDIS_URL, \
+                  worker.drain_timeout_s; what isn't finished then goes back to the queue, and the process ends within 11 s. Needs DATABASE_URL, REDIS_URL, \
                   a migrated database and a judge.",
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
 )]

@@ -109,7 +109,7 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
     let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 18] = [
+    let whole: [(&str, u64, u64, u64); 19] = [
         (
             "database.max_connections",
             database.max_connections.into(),
@@ -138,6 +138,7 @@ fn whole_numbers(settings: &Settings, faults: &mut Faults<'_>) {
         ("http.max_wait_s", http.max_wait_s, 0, 600),
         ("http.score_query_wait_s", http.score_query_wait_s, 1, 600),
         ("http.max_streams", size(http.max_streams), 0, 100_000),
+        ("http.drain_delay_s", http.drain_delay_s, 0, 3_600),
         ("worker.concurrency", size(worker.concurrency), 1, 10_000),
         ("worker.drain_timeout_s", worker.drain_timeout_s, 0, 86_400),
         (

@@ -119,6 +119,8 @@ pub struct HttpSettings {
     pub score_query_wait_s: u64,
     /// Most streams of events at once.
     pub max_streams: usize,
+    /// How long a stopping API goes on answering, seconds.
+    pub drain_delay_s: u64,
     /// Host headers that are answered, beside loopback names and the bind address; empty on a public bind: any.
     pub allowed_hosts: Vec<String>,
     /// Networks whose `X-Forwarded-User` is believed.

@@ -48,7 +48,7 @@ fn flags_win_over_the_environment_and_that_over_the_file_and_that_over_the_defau
     assert_eq!(worker.concurrency, 4, "the flag");
     assert_eq!(worker.max_attempts, 3, "the environment");
     assert_eq!(worker.bulk_window, 2, "the file");
-    assert_eq!(worker.drain_timeout_s, 30, "the default");
+    assert_eq!(worker.drain_timeout_s, 15, "the default");
     assert_eq!(loaded.warnings, Vec::<String>::new());
 }
 

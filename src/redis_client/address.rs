@@ -97,9 +97,10 @@ impl Address {
 
 /// The host alone.
 pub(super) fn host_of(server: &ConnectionInfo) -> String {
-    match server.addr() {
-        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
-        other => other.to_string(),
+    if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = server.addr() {
+        host.clone()
+    } else {
+        server.addr().to_string()
     }
 }
 
@@ -111,18 +112,20 @@ pub(super) fn split(node: &str) -> Option<(&str, u16)> {
 }
 
 fn with_host(like: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
-    let addr = match like.addr() {
+    let addr = if let ConnectionAddr::TcpTls {
+        insecure,
+        tls_params,
+        ..
+    } = like.addr()
+    {
         ConnectionAddr::TcpTls {
-            insecure,
-            tls_params,
-            ..
-        } => ConnectionAddr::TcpTls {
             host: host.to_owned(),
             port,
             insecure: *insecure,
             tls_params: tls_params.clone(),
-        },
-        _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        }
+    } else {
+        ConnectionAddr::Tcp(host.to_owned(), port)
     };
     like.clone().set_addr(addr)
 }

@@ -175,9 +175,10 @@ fn nodes(slots: Value, asked: &str) -> Vec<String> {
 }
 
 fn items(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(items) => items,
-        _ => Vec::new(),
+    if let Value::Array(items) = value {
+        items
+    } else {
+        Vec::new()
     }
 }
 

@@ -159,6 +159,15 @@ impl RedisClient {
         Ok(Subscription { sink, messages })
     }
 
+    /// What the server does with its keys when it is full; `None` where it doesn't say.
+    pub async fn maxmemory_policy(&self) -> Option<String> {
+        let mut info = redis::cmd("INFO");
+        info.arg("memory");
+        let text: String = self.ask("", &Request::Command(&info)).await.ok()?;
+        let mut lines = text.lines();
+        lines.find_map(|line| Some(line.strip_prefix("maxmemory_policy:")?.trim().to_owned()))
+    }
+
     async fn ask<T: FromRedisValue>(
         &self,
         key: &str,

@@ -52,7 +52,7 @@ use crate::queue::{Push, Queue};
 use crate::store::{DueJob, Heartbeat, Store, StoreError, WorkerState};
 
 /// How long after a hard stop the ends of runs may take to be recorded.
-const RECORD_GRACE: Duration = Duration::from_secs(10);
+const RECORD_GRACE: Duration = Duration::from_secs(6);
 
 /// What a worker works with.
 #[derive(Clone)]

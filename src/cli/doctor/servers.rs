@@ -104,7 +104,14 @@ async fn redis(settings: &Settings, migrated: bool) -> Result<String, String> {
         .await
         .map_err(|error: AppError| fault(error.to_string()))?;
     let answered = app.ping_queue().await;
+    let evicts = app.queue_eviction().await;
     app.close().await;
+    if let (Ok(()), Some(policy)) = (&answered, evicts) {
+        return Err(format!(
+            "{name} answers, but throws keys away when it is full ({policy}): jobs then wait until they are found in the \
+             database; set maxmemory-policy to noeviction"
+        ));
+    }
     answered
         .map(|()| format!("{name} answers"))
         .map_err(|error| fault(error.to_string()))

@@ -81,6 +81,7 @@ impl Default for Setup {
                 max_wait_s: 60,
                 score_query_wait_s: 150,
                 max_streams: 2,
+                drain_delay_s: 0,
                 allowed_hosts: Vec::new(),
                 trusted_proxies: vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()],
             },

@@ -9,6 +9,7 @@ mod fleet;
 mod imports;
 mod liveness;
 mod outages;
+mod releases;
 mod starts;
 
 use std::time::Duration;

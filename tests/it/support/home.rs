@@ -53,6 +53,8 @@ impl Home {
         self.set("DEFAULT_LLM_PROVIDER", JUDGE);
         self.set("GAVEL_JUDGE_RETRY_BASE_S", "0.02");
         self.set("GAVEL_DATABASE_MAX_CONNECTIONS", "4");
+        // No balancer has to see that a process stops.
+        self.set("GAVEL_HTTP_DRAIN_DELAY_S", "0");
         self
     }
 
