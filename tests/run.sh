@@ -56,7 +56,7 @@ started=$SECONDS
 find_curl
 find_browser
 if [[ $embedded == yes ]]; then
-    unset DATABASE_URL REDIS_URL
+    unset DATABASE_URL REDIS_URL REDIS_CLUSTER_URL
     say "embedded: SQLite and the in-process queue only"
 else
     find_servers

@@ -1,13 +1,14 @@
 # shellcheck shell=bash
 # Sourced by run.sh and coverage.sh: finds, or starts, the Postgres and the Redis that the tests run on.
 #
-# `find_servers` exports DATABASE_URL and REDIS_URL. A server that the environment names is used as it is; else a private
+# `find_servers` exports DATABASE_URL and REDIS_URL, and REDIS_CLUSTER_URL for a Redis Cluster of three nodes. A server that the environment names is used as it is; else a private
 # one is started on a free loopback port. What was started here is ended when the script ends, by its process id, and its
 # folder is removed. As root on a Debian, servers that are missing are installed.
 
 folder=""
 postgres_bin=""
 redis_pid=""
+cluster_pids=()
 apt_updated=no
 
 say() { echo "==> $*"; }
@@ -21,6 +22,11 @@ find_servers() {
         say "Redis: the one that REDIS_URL names"
     else
         start_redis
+    fi
+    if [[ -n ${REDIS_CLUSTER_URL:-} ]]; then
+        say "Redis Cluster: the one that REDIS_CLUSTER_URL names"
+    else
+        start_cluster
     fi
 }
 
@@ -64,6 +70,7 @@ stop_servers() {
         kill "$redis_pid" 2>/dev/null || true
         wait "$redis_pid" 2>/dev/null || true
     fi
+    stop_cluster
     if [[ -n $folder ]]; then
         # pg_ctl ends the one process whose id stands in this data folder.
         if [[ -s $folder/postgres/data/postmaster.pid ]]; then
@@ -206,4 +213,46 @@ start_redis() {
     cat "$folder/redis/log" || true
     echo "tests: Redis of $server didn't start"
     exit 2
+}
+
+stop_cluster() {
+    local pid
+    for pid in ${cluster_pids[@]+"${cluster_pids[@]}"}; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    cluster_pids=()
+}
+
+# Without a Redis of one's own, or without redis-cli, the tests on a cluster say that they are skipped.
+start_cluster() {
+    local server port node nodes=()
+    server=$(find_redis) && command -v redis-cli >/dev/null || {
+        echo "tests: SKIPPED: NOTHING IS TRIED ON A REDIS CLUSTER: redis-server and redis-cli are missing (Debian: apt install redis)."
+        return
+    }
+    make_folder
+    for node in 1 2 3; do
+        port=$(free_port)
+        # The nodes speak to each other on a port of their own.
+        until ((port < 55000)) && port_is_free $((port + 10000)); do port=$(free_port); done
+        mkdir -m 700 "$folder/cluster-$node"
+        "$server" --port "$port" --bind 127.0.0.1 --dir "$folder/cluster-$node" --save '' --appendonly no \
+            --cluster-enabled yes --cluster-node-timeout 5000 >"$folder/cluster-$node/log" 2>&1 &
+        cluster_pids+=($!)
+        nodes+=("127.0.0.1:$port")
+        for _ in {1..100}; do
+            if redis_answers "$port"; then break; fi
+            sleep 0.1
+        done
+    done
+    if redis-cli --cluster create "${nodes[@]}" --cluster-yes >"$folder/cluster.log" 2>&1; then
+        REDIS_CLUSTER_URL=redis+cluster://$(IFS=, && echo "${nodes[*]}")
+        export REDIS_CLUSTER_URL
+        say "Redis Cluster at $REDIS_CLUSTER_URL"
+    else
+        cat "$folder/cluster.log"
+        echo "tests: SKIPPED: NOTHING IS TRIED ON A REDIS CLUSTER: it couldn't be made."
+        stop_cluster
+    fi
 }

@@ -10,6 +10,7 @@ use super::fleet::end;
 use super::{DEADLINE, Tally, all_scored_once, enqueue, marked, shared};
 use crate::support::judge_server::{JudgeServer, Say};
 use crate::support::process::{Fleet, Process};
+use crate::support::redis_cluster;
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,6 +53,42 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
     for worker in &mut others {
         worker.stop().await;
     }
+    end(fleet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_redis_cluster_a_killed_worker_loses_no_job_either() {
+    const JOBS: usize = 20;
+    let (Some(mut home), Some(nodes)) = (shared().await, redis_cluster()) else {
+        return;
+    };
+    // One node is all that the processes are told, and mostly not the one that has the keys.
+    home.set("REDIS_URL", &nodes[0]);
+    let judge = JudgeServer::start(Say::Score(70)).await;
+    judge.rule(|call| match call.tag.as_str() {
+        "killed" => Say::held(1),
+        _ => Say::Score(70),
+    });
+    let fleet = Fleet::start(home).await;
+    let mut events = fleet.api.events("?types=job.succeeded", None).await;
+    assert_eq!(events.next().await.event, "hello");
+    let ready = fleet.api.get("/readyz").await;
+    assert_eq!(ready.body["status"], "ok", "{:#}", ready.body);
+    let mut killed = fleet.worker("killed", &judge.url("killed"), 8);
+    enqueue(&fleet.api, JOBS).await;
+    eventually(DEADLINE, "jobs are in hand", || async {
+        (judge.in_flight() == 8).then_some(())
+    })
+    .await;
+    killed.kill();
+    killed.exit_code().await;
+    let mut other = fleet.worker("b", &judge.url("b"), 8);
+    all_scored_once(&fleet.home, JOBS).await;
+    for _ in 0..JOBS {
+        assert_eq!(events.next().await.event, "job.succeeded");
+    }
+    drop(events);
+    other.stop().await;
     end(fleet).await;
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::toy::{Flaky, Log, Toy, Worker, eventually};
-use super::{TestQueue, bulk, from, ids, interactive, lane, on_both, push};
+use super::{TestQueue, bulk, from, ids, interactive, lane, on_each, push};
 
 const LEASE: Duration = Duration::from_secs(5);
 
@@ -204,7 +204,7 @@ async fn ids_that_are_not_admitted_leave_the_queue() {
 
 #[tokio::test]
 async fn ids_that_cant_run_hold_up_nobody_behind_them() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let (queue, toy, log) = (&test.queue, Toy::with_lanes(&["a"]), Log::new());
         let (dead, live) = (bulk(1_000, "a"), bulk(5, "a"));
         toy.gone.lock().unwrap().extend(ids(&dead));

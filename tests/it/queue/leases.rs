@@ -8,14 +8,14 @@ use gavel::job::{JobId, Priority};
 use gavel::queue::Depth;
 use uuid::Uuid;
 
-use super::{LONG, bulk, claimed, from, ids, interactive, lane, on_both, push, take, take_in_time};
+use super::{LONG, bulk, claimed, from, ids, interactive, lane, on_each, push, take, take_in_time};
 
 const LEASE: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
 async fn a_push_counts_an_expired_lease_as_none() {
-    on_both(SHORT, async |test| {
+    on_each(SHORT, async |test| {
         let queue = &test.queue;
         let stale = Uuid::now_v7();
         let pushes = bulk(1, "a");
@@ -40,7 +40,7 @@ async fn a_push_counts_an_expired_lease_as_none() {
 
 #[tokio::test]
 async fn a_delayed_id_is_handed_out_when_it_is_due_and_not_before() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let due = Utc::now() + TimeDelta::milliseconds(150);
         let mut pushes = bulk(3, "a");
@@ -60,7 +60,7 @@ async fn a_delayed_id_is_handed_out_when_it_is_due_and_not_before() {
 
 #[tokio::test]
 async fn later_moves_an_id_to_another_time_lane_and_set() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
         let pushes = bulk(1, "a");
@@ -80,7 +80,7 @@ async fn later_moves_an_id_to_another_time_lane_and_set() {
 
 #[tokio::test]
 async fn only_the_holder_ends_or_renews_a_lease() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let (holder, stranger) = (Uuid::now_v7(), Uuid::now_v7());
         let pushes = bulk(1, "a");
@@ -112,7 +112,7 @@ async fn only_the_holder_ends_or_renews_a_lease() {
 
 #[tokio::test]
 async fn an_expired_lease_hands_the_id_to_another() {
-    on_both(SHORT, async |test| {
+    on_each(SHORT, async |test| {
         let queue = &test.queue;
         let (stale, next) = (Uuid::now_v7(), Uuid::now_v7());
         let pushes = bulk(2, "a");
@@ -132,7 +132,7 @@ async fn an_expired_lease_hands_the_id_to_another() {
 
 #[tokio::test]
 async fn a_renewed_lease_is_kept() {
-    on_both(SHORT, async |test| {
+    on_each(SHORT, async |test| {
         let queue = &test.queue;
         let (holder, other) = (Uuid::now_v7(), Uuid::now_v7());
         queue.push(&bulk(1, "a")).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_renewed_lease_is_kept() {
 
 #[tokio::test]
 async fn a_released_id_is_in_front() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
         let pushes = bulk(5, "a");
@@ -165,7 +165,7 @@ async fn a_released_id_is_in_front() {
 
 #[tokio::test]
 async fn a_removed_id_is_gone_from_wherever_it_was() {
-    on_both(SHORT, async |test| {
+    on_each(SHORT, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
         let mut pushes = [interactive(1, "a"), bulk(2, "a")].concat();
@@ -189,7 +189,7 @@ async fn a_removed_id_is_gone_from_wherever_it_was() {
 
 #[tokio::test]
 async fn a_backlog_that_is_due_at_once_is_promoted_in_slices() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let mut pushes = bulk(12_000, "a");
         let due = Utc::now() + TimeDelta::milliseconds(1_500);
@@ -214,7 +214,7 @@ async fn a_backlog_that_is_due_at_once_is_promoted_in_slices() {
 
 #[tokio::test]
 async fn a_push_wakes_whoever_waits() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         // The first wait may end early: what was pushed before it began to listen was not heard.
         queue.woken(Duration::from_millis(500)).await;
@@ -232,7 +232,7 @@ async fn a_push_wakes_whoever_waits() {
 
 #[tokio::test]
 async fn a_push_between_a_claim_and_the_wait_is_not_missed() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         queue.woken(Duration::from_millis(500)).await;
         queue.woken(Duration::from_millis(500)).await;
@@ -251,7 +251,7 @@ async fn a_push_between_a_claim_and_the_wait_is_not_missed() {
 
 #[tokio::test]
 async fn a_wait_ends_without_a_push() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let wait = test.queue.woken(Duration::from_millis(20));
         tokio::time::timeout(LONG, wait).await.unwrap();
     })
@@ -260,7 +260,7 @@ async fn a_wait_ends_without_a_push() {
 
 #[tokio::test]
 async fn a_queue_that_comes_back_empty_goes_on() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
         let mut pushes = bulk(4, "a");

@@ -5,6 +5,7 @@ mod leases;
 mod order;
 mod outage;
 mod pacing;
+mod servers;
 mod toy;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use gavel::queue::{Claim, Claimed, Push, Queue};
 use gavel::redis_client::RedisClient;
 use uuid::Uuid;
 
-use crate::support::redis_server;
+use crate::support::{redis_cluster, redis_server};
 
 /// Longer than any step of a test takes.
 const LONG: Duration = Duration::from_secs(20);
@@ -31,7 +32,11 @@ struct TestQueue {
 
 enum Kind {
     Memory(Arc<MemoryQueue>),
-    Redis { url: String, prefix: String },
+    /// One server, or the nodes of a cluster.
+    Redis {
+        servers: Vec<String>,
+        prefix: String,
+    },
 }
 
 impl TestQueue {
@@ -43,69 +48,69 @@ impl TestQueue {
         }
     }
 
-    async fn redis(lease: Duration) -> Option<Self> {
-        let url = redis_server()?;
+    /// On these servers, whose first one is all that the queue is told.
+    fn redis(servers: Vec<String>, lease: Duration) -> Self {
         let name = format!("test-{}", Uuid::now_v7().simple());
         let options = RedisOptions {
-            client: RedisClient::new(&url).unwrap(),
+            client: RedisClient::new(&servers[0]).unwrap(),
             queue: name.clone(),
             lease,
         };
         let queue = RedisQueue::new(options, Arc::new(SystemClock)).unwrap();
-        Some(Self {
+        Self {
             queue: Arc::new(queue),
             kind: Kind::Redis {
-                url,
+                servers,
                 prefix: format!("{{gavel:{name}}}"),
             },
-        })
+        }
     }
 
     /// The names of this queue's keys; in process there are none.
     async fn keys(&self) -> Vec<String> {
-        match &self.kind {
-            Kind::Memory(_) => Vec::new(),
-            Kind::Redis { url, prefix } => {
-                let client = redis::Client::open(url.as_str()).unwrap();
-                let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-                redis::cmd("KEYS")
-                    .arg(format!("{prefix}:*"))
-                    .query_async(&mut connection)
-                    .await
-                    .unwrap()
-            }
-        }
+        self.on_each_server("return redis.call('KEYS', ARGV[1] .. ':*')")
+            .await
     }
 
     /// Empties the server, as far as this queue goes.
     async fn forget_everything(&self) {
-        match &self.kind {
-            Kind::Memory(queue) => queue.forget_everything(),
-            Kind::Redis { url, .. } => {
-                let keys = self.keys().await;
-                if !keys.is_empty() {
-                    let client = redis::Client::open(url.as_str()).unwrap();
-                    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-                    redis::cmd("DEL")
-                        .arg(keys)
-                        .query_async::<()>(&mut connection)
-                        .await
-                        .unwrap();
-                }
-            }
+        if let Kind::Memory(queue) = &self.kind {
+            queue.forget_everything();
         }
+        let all = "local keys = redis.call('KEYS', ARGV[1] .. ':*')
+                   for _, key in ipairs(keys) do redis.call('DEL', key) end
+                   return keys";
+        self.on_each_server(all).await;
+    }
+
+    async fn on_each_server(&self, script: &str) -> Vec<String> {
+        let Kind::Redis { servers, prefix } = &self.kind else {
+            return Vec::new();
+        };
+        let mut answers = Vec::new();
+        for server in servers {
+            let client = redis::Client::open(server.as_str()).unwrap();
+            let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(script).arg(0).arg(prefix);
+            let answer: Vec<String> = eval.query_async(&mut connection).await.unwrap();
+            answers.extend(answer);
+        }
+        answers
     }
 }
 
 /// Runs a rule on every queue there is.
-async fn on_both(lease: Duration, rule: impl AsyncFn(&TestQueue)) {
+async fn on_each(lease: Duration, rule: impl AsyncFn(&TestQueue)) {
     rule(&TestQueue::memory(lease)).await;
-    match TestQueue::redis(lease).await {
-        Some(queue) => {
-            rule(&queue).await;
-            queue.forget_everything().await;
-        }
-        None => no_redis("tested in process alone"),
+    let single = redis_server().map(|server| vec![server]);
+    if single.is_none() {
+        no_redis("tested in process alone");
+    }
+    for servers in [single, redis_cluster()].into_iter().flatten() {
+        let queue = TestQueue::redis(servers, lease);
+        rule(&queue).await;
+        queue.forget_everything().await;
     }
 }
 

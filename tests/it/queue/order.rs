@@ -9,13 +9,13 @@ use gavel::job::{JobId, Priority};
 use gavel::queue::{Claim, Claimed, Depth};
 use uuid::Uuid;
 
-use super::{bulk, claimed, from, ids, interactive, lane, on_both, push, take};
+use super::{bulk, claimed, from, ids, interactive, lane, on_each, push, take};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn ids_come_out_in_the_order_they_went_in() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(20, "a");
         queue.push(&pushes[..15]).await.unwrap();
@@ -29,7 +29,7 @@ async fn ids_come_out_in_the_order_they_went_in() {
 
 #[tokio::test]
 async fn a_claim_says_where_the_id_was() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let pushes = [interactive(1, "a:b {c}"), bulk(1, "a:b {c}")].concat();
         test.queue.push(&pushes).await.unwrap();
         let got = test
@@ -44,7 +44,7 @@ async fn a_claim_says_where_the_id_was() {
 
 #[tokio::test]
 async fn a_repeated_push_changes_nothing() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
         let mut pushes = bulk(3, "a");
@@ -67,7 +67,7 @@ async fn a_repeated_push_changes_nothing() {
 
 #[tokio::test]
 async fn an_interactive_push_raises_a_ready_bulk_id() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(3, "a");
         queue.push(&pushes).await.unwrap();
@@ -89,7 +89,7 @@ async fn an_interactive_push_raises_a_ready_bulk_id() {
 
 #[tokio::test]
 async fn a_delayed_id_that_is_due_before_its_time_is_ready_at_once() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let mut raised = push(JobId::new(), "a", Priority::Interactive);
         raised.due_at = Some(Utc::now() + TimeDelta::hours(1));
@@ -107,7 +107,7 @@ async fn a_delayed_id_that_is_due_before_its_time_is_ready_at_once() {
 
 #[tokio::test]
 async fn a_ready_id_whose_lane_has_changed_moves_there() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = interactive(2, "a");
         queue.push(&pushes).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_ready_id_whose_lane_has_changed_moves_there() {
 
 #[tokio::test]
 async fn every_tenth_id_comes_from_bulk() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         queue.push(&interactive(40, "a")).await.unwrap();
         queue.push(&bulk(40, "a")).await.unwrap();
@@ -160,7 +160,7 @@ async fn every_tenth_id_comes_from_bulk() {
 
 #[tokio::test]
 async fn a_claim_takes_no_more_bulk_than_it_may() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         queue.push(&bulk(10, "a")).await.unwrap();
         queue.push(&bulk(10, "b")).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_claim_takes_no_more_bulk_than_it_may() {
 
 #[tokio::test]
 async fn lanes_are_served_in_turn() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         for name in ["a", "b", "c"] {
             queue.push(&bulk(30, name)).await.unwrap();
@@ -209,7 +209,7 @@ async fn lanes_are_served_in_turn() {
 
 #[tokio::test]
 async fn a_closed_lane_is_left_alone() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let (open, closed) = (bulk(2, "open"), bulk(2, "closed"));
         queue.push(&closed).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_closed_lane_is_left_alone() {
 
 #[tokio::test]
 async fn nothing_is_kept_of_ids_that_left() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
         let mut pushes = [interactive(20, "a"), bulk(20, "b"), bulk(1, "b")].concat();
@@ -245,7 +245,7 @@ async fn nothing_is_kept_of_ids_that_left() {
 
 #[tokio::test]
 async fn a_claim_may_be_larger_than_a_slice() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(1_700, "a");
         queue.push(&pushes).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_claim_may_be_larger_than_a_slice() {
 
 #[tokio::test]
 async fn two_claimers_never_get_the_same_id() {
-    on_both(LEASE, async |test| {
+    on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(1_000, "a");
         queue.push(&pushes).await.unwrap();

@@ -43,6 +43,21 @@ pub(crate) fn redis_server() -> Option<String> {
         .filter(|url| !url.is_empty())
 }
 
+/// The nodes of the Redis Cluster to test on, each as the address of one server; says so where there is none.
+pub(crate) fn redis_cluster() -> Option<Vec<String>> {
+    let url = std::env::var("REDIS_CLUSTER_URL").unwrap_or_default();
+    let Some(nodes) = url.strip_prefix("redis+cluster://") else {
+        eprintln!("NOT TESTED ON A CLUSTER: REDIS_CLUSTER_URL names no Redis Cluster");
+        return None;
+    };
+    Some(
+        nodes
+            .split(',')
+            .map(|node| format!("redis://{node}"))
+            .collect(),
+    )
+}
+
 fn options(url: &str) -> StoreOptions {
     StoreOptions {
         url: url.to_owned(),

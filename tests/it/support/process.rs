@@ -237,12 +237,18 @@ pub(crate) struct PrivateRedis {
     program: PathBuf,
     dir: tempfile::TempDir,
     address: SocketAddr,
+    more: Vec<String>,
     process: Option<Process>,
 }
 
 impl PrivateRedis {
     /// Starts one; `None`, with a line that says so, where there is no redis-server.
     pub(crate) async fn start() -> Option<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts one with these arguments, too.
+    pub(crate) async fn start_with(more: &[&str]) -> Option<Self> {
         let Some(program) = program("redis-server", &["/usr/local/bin"]) else {
             eprintln!("NOT TESTED: there is no redis-server in PATH");
             return None;
@@ -252,6 +258,7 @@ impl PrivateRedis {
             program,
             dir,
             address: free_address(),
+            more: more.iter().map(|&argument| argument.to_owned()).collect(),
             process: None,
         };
         redis.again().await;
@@ -261,6 +268,39 @@ impl PrivateRedis {
     /// Its address.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Runs a command on it and answers what it says as text.
+    pub(crate) async fn tell(&self, words: &[&str]) -> String {
+        let client = redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        let answer: redis::Value = command.query_async(&mut connection).await.unwrap();
+        redis::from_redis_value(answer.clone()).unwrap_or_else(|_| format!("{answer:?}"))
+    }
+
+    /// Starts a sentinel that watches it under the name `mymaster`; it ends with the value.
+    pub(crate) async fn sentinel(&self) -> (SocketAddr, Process) {
+        let address = free_address();
+        let file = self.dir.path().join("sentinel.conf");
+        let text = format!(
+            "port {}\nbind 127.0.0.1\nsentinel monitor mymaster 127.0.0.1 {} 1\n\
+             sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 4000\n",
+            address.port(),
+            self.port()
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(&self.program);
+        command.arg(&file).arg("--sentinel");
+        let process = Process::spawn("sentinel", self.dir.path(), command);
+        answers(address).await;
+        (address, process)
     }
 
     /// Kills it: what it held is lost.
@@ -275,6 +315,7 @@ impl PrivateRedis {
         let mut command = Command::new(&self.program);
         command.args(["--port", &self.address.port().to_string()]);
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(&self.more);
         self.process = Some(Process::spawn("redis", self.dir.path(), command));
         let address = self.address;
         answers(address).await;

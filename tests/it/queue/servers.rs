@@ -1,0 +1,215 @@
+//! Servers that are full, throw keys away, or are no primary any more: the queue says that it is away, and comes back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{TimeDelta, Utc};
+use gavel::clock::SystemClock;
+use gavel::queue::redis::{RedisOptions, RedisQueue};
+use gavel::queue::{Queue, QueueError};
+use gavel::redis_client::RedisClient;
+use uuid::Uuid;
+
+use super::{LONG, bulk, from, ids, interactive, take};
+use crate::support::process::PrivateRedis;
+use crate::support::wait::eventually;
+
+/// How long sentinels may take: about two seconds, and ten to see that an old primary is back.
+const FAILOVER: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(200);
+
+fn queue_at(url: &str, lease: Duration) -> Arc<dyn Queue> {
+    let options = RedisOptions {
+        lease,
+        ..RedisOptions::new(RedisClient::new(url).unwrap())
+    };
+    Arc::new(RedisQueue::new(options, Arc::new(SystemClock)).unwrap())
+}
+
+#[tokio::test]
+async fn a_server_that_is_full_or_read_only_is_away_until_it_can_write_again() {
+    let Some(redis) = PrivateRedis::start().await else {
+        return;
+    };
+    let queue = queue_at(&redis.url(), SHORT);
+    let (owner, early, late) = (Uuid::now_v7(), bulk(20, "a"), interactive(5, "a"));
+    queue.push(&early).await.unwrap();
+    let held = take(&queue, owner, &from(&["a"], 4)).await;
+    for (stop, go) in [
+        (
+            &["CONFIG", "SET", "maxmemory", "1"][..],
+            &["CONFIG", "SET", "maxmemory", "0"][..],
+        ),
+        (
+            &["REPLICAOF", "127.0.0.1", "1"][..],
+            &["REPLICAOF", "NO", "ONE"][..],
+        ),
+    ] {
+        redis.tell(stop).await;
+        let refused = queue.push(&late).await;
+        assert!(
+            matches!(refused, Err(QueueError::Unreachable { .. })),
+            "{stop:?}: {refused:?}"
+        );
+        let refused = queue.ping().await;
+        assert!(
+            matches!(refused, Err(QueueError::Unreachable { .. })),
+            "{stop:?}: {refused:?}"
+        );
+        redis.tell(go).await;
+        queue.ping().await.unwrap();
+    }
+    redis.tell(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    let refused = queue.claim(owner, &from(&["a"], 9)).await;
+    assert!(
+        matches!(refused, Err(QueueError::Unreachable { .. })),
+        "{refused:?}"
+    );
+    redis.tell(&["REPLICAOF", "NO", "ONE"]).await;
+    // As rescue does: whatever is due is pushed again.
+    queue.ack(owner, &held).await.unwrap();
+    let due: Vec<_> = early
+        .into_iter()
+        .filter(|push| !held.contains(&push.id))
+        .chain(late)
+        .collect();
+    queue.push(&due).await.unwrap();
+    let got: BTreeSet<_> = take(&queue, owner, &from(&["a"], 99))
+        .await
+        .into_iter()
+        .collect();
+    assert_eq!(got, ids(&due).into_iter().collect());
+    queue.ack(owner, &ids(&due)).await.unwrap();
+    assert_eq!(take(&queue, owner, &from(&["a"], 99)).await, []);
+}
+
+#[tokio::test]
+async fn whatever_key_is_thrown_away_every_id_that_is_pushed_again_comes_out() {
+    let Some(redis) = PrivateRedis::start().await else {
+        return;
+    };
+    let queue = queue_at(&redis.url(), SHORT);
+    for key in [
+        "ids",
+        "leases",
+        "delayed",
+        "waits",
+        "order",
+        "turns",
+        "ready:a:b",
+        "ready:a:i",
+    ] {
+        let (owner, other) = (Uuid::now_v7(), Uuid::now_v7());
+        let (mut later, ready) = (bulk(3, "a"), [bulk(15, "a"), interactive(15, "a")].concat());
+        for push in &mut later {
+            push.due_at = Some(Utc::now() + TimeDelta::hours(1));
+        }
+        queue
+            .push(&[later.clone(), ready.clone()].concat())
+            .await
+            .unwrap();
+        let held = take(&queue, owner, &from(&["a"], 6)).await;
+        assert_eq!(held.len(), 6);
+        redis
+            .tell(&["DEL", &format!("{{gavel:gavel}}:{key}")])
+            .await;
+
+        queue.renew(owner, &held).await.unwrap();
+        queue.ack(owner, &held[..2]).await.unwrap();
+        let done: BTreeSet<_> = held[..2].iter().copied().collect();
+        for push in &mut later {
+            push.due_at = None;
+        }
+        let due: Vec<_> = [later, ready]
+            .concat()
+            .into_iter()
+            .filter(|push| !done.contains(&push.id))
+            .collect();
+        let mut missing: BTreeSet<_> = ids(&due).into_iter().collect();
+        // The worker that held some is gone: its leases end.
+        let comes_out = async {
+            while !missing.is_empty() {
+                queue.push(&due).await.unwrap();
+                for id in take(&queue, other, &from(&["a"], 9)).await {
+                    missing.remove(&id);
+                }
+            }
+        };
+        tokio::time::timeout(LONG, comes_out)
+            .await
+            .unwrap_or_else(|_| panic!("{key}: {missing:?}"));
+        queue.remove(&ids(&due)).await.unwrap();
+        queue.remove(&held).await.unwrap();
+        assert_eq!(take(&queue, other, &from(&["a"], 99)).await, [], "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_primary_that_dies_is_followed_by_the_one_that_sentinels_promote() {
+    let Some(mut primary) = PrivateRedis::start().await else {
+        return;
+    };
+    let port = primary.port().to_string();
+    let replica = PrivateRedis::start_with(&["--replicaof", "127.0.0.1", &port])
+        .await
+        .unwrap();
+    eventually(FAILOVER, "the replica follows", || async {
+        let info = primary.tell(&["INFO", "replication"]).await;
+        info.contains("state=online").then_some(())
+    })
+    .await;
+    let (sentinel, _process) = primary.sentinel().await;
+    let queue = queue_at(
+        &format!("redis+sentinel://{sentinel}/mymaster"),
+        Duration::from_secs(5),
+    );
+    let pushes = bulk(3, "a");
+    eventually(FAILOVER, "the sentinel names the primary", || async {
+        queue.push(&pushes).await.ok()
+    })
+    .await;
+    assert!(primary.tell(&["KEYS", "*"]).await.contains("gavel"));
+
+    primary.kill().await;
+    let killed = std::time::Instant::now();
+    let refused = queue.ping().await;
+    assert!(
+        matches!(refused, Err(QueueError::Unreachable { .. })),
+        "{refused:?}"
+    );
+    eventually(FAILOVER, "the promoted replica is followed", || async {
+        queue.push(&pushes).await.ok()
+    })
+    .await;
+    eprintln!(
+        "from the primary's death to the first push: {:?}",
+        killed.elapsed()
+    );
+    let got = take(&queue, Uuid::now_v7(), &from(&["a"], 9)).await;
+    assert_eq!(got, ids(&pushes));
+
+    // The old one comes back, and is a replica of the new one.
+    primary.again().await;
+    eventually(FAILOVER, "the old primary is demoted", || async {
+        let info = primary.tell(&["INFO", "replication"]).await;
+        info.contains("role:slave").then_some(())
+    })
+    .await;
+    queue.push(&bulk(1, "a")).await.unwrap();
+    drop(replica);
+}
+
+#[tokio::test]
+async fn a_service_that_the_sentinel_does_not_know_is_named() {
+    let Some(redis) = PrivateRedis::start().await else {
+        return;
+    };
+    let (sentinel, _process) = redis.sentinel().await;
+    let queue = queue_at(&format!("redis+sentinel://{sentinel}/other"), SHORT);
+    let error = queue.ping().await.unwrap_err().to_string();
+    assert!(
+        error.contains("no such service") && error.contains("other"),
+        "{error}"
+    );
+}
