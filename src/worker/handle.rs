@@ -62,8 +62,9 @@ impl Handler {
         match self.store.record(record).await {
             Ok(ticket) => {
                 // The slot is free when the recorder has the result; the lease ends with the commit. Where a budget may end
-                // with this result, the slot is free with the commit too: else a fast judge would be asked on meanwhile.
-                let slot = job.budgeted.then_some(slot);
+                // with this result, the slot is free with the commit too: else a fast judge would be asked on meanwhile. So is a
+                // suspect's, or a worker that dies with the next one would have two in hand.
+                let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
                 let store = self.store.clone();
                 let committed = async move {
                     let recorded = committed(&store, ticket, refused, told).await;
