@@ -49,7 +49,6 @@ pub(super) fn refused(record: &Record) -> Record {
         ending: Ending::Failed(failure),
         retries: record.retries,
         usage: record.usage,
-        known_usd: record.known_usd,
         at: record.at,
     }
 }

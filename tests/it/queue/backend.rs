@@ -10,7 +10,7 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use gavel::job::{JobId, Lane, Priority};
 use gavel::queue::backend::{Delivery, Lease};
-use gavel::queue::{Claimed, Depth, Queue};
+use gavel::queue::{Claimed, Queue};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
