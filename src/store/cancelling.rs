@@ -154,7 +154,7 @@ impl Store {
         }
         let mut items = end_statement(now);
         items.push(" and job_id in ");
-        items.push_list(ids.into_iter());
+        items.push_list(ids);
         self.db.execute(CANCELLING, &items).await.map(drop)
     }
 }
