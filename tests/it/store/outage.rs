@@ -63,7 +63,7 @@ impl Wire {
             mode,
             store,
             _tasks: tasks,
-            direct: direct,
+            direct,
         })
     }
 
