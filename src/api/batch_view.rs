@@ -396,8 +396,8 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<PauseView> {
 /// What isn't known of runs whose model has no price, or whose server told no tokens.
 fn without_price(runs: i64) -> String {
     match runs {
-        1 => "what 1 run cost isn't known".to_owned(),
-        runs => format!("what {runs} runs cost isn't known"),
+        1 => "what 1 call cost isn't known".to_owned(),
+        calls => format!("what {calls} calls cost isn't known"),
     }
 }
 

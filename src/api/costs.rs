@@ -154,7 +154,7 @@ pub(super) struct BatchCostItem {
     /// USD of the runs whose price is known; null if that is none of them.
     pub(super) cost_usd: Option<f64>,
     /// Runs of items whose price is unknown: what they cost comes on top.
-    pub(super) unpriced_runs: i64,
+    pub(super) unpriced_calls: i64,
 }
 
 impl From<BatchCost> for BatchCostItem {
@@ -166,7 +166,7 @@ impl From<BatchCost> for BatchCostItem {
             batches: cost.batches,
             tokens_in: cost.tokens_in,
             tokens_out: cost.tokens_out,
-            unpriced_runs: cost.unpriced_runs,
+            unpriced_calls: cost.unpriced_calls,
         }
     }
 }

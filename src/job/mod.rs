@@ -97,7 +97,8 @@ pub struct Lane(String);
 impl Lane {
     /// The lane of jobs that need no judge.
     pub const NONE: &'static str = "none";
-    /// The lane of jobs that were in hand when a worker died, twice in a row or more: one at a time, alone in a worker.
+    /// The lane of jobs that were in hand when a worker died, twice in a row or more: a worker runs one of them at a time,
+    /// and its death is then that one's.
     pub const SUSPECT: &'static str = "suspect";
 
     /// The lane of a judge by its name.

@@ -18,8 +18,6 @@ pub struct CallUsage {
     pub tokens_out: i64,
     /// USD; `None` if a model has no price.
     pub cost_usd: Option<f64>,
-    /// USD of the calls whose model has one: what is owed at least.
-    pub known_usd: f64,
 }
 
 /// One call to a provider.

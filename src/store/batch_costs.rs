@@ -1,4 +1,4 @@
-//! What batches cost, by name: a suite that runs every night is one line. Sums of what the recorder added, never of single items.
+//! What batches cost, by name: a suite that runs every night is one line. Sums of what the call log added, never of single items.
 
 use chrono::{DateTime, Utc};
 
@@ -22,14 +22,14 @@ pub struct BatchCost {
     pub tokens_out: i64,
     /// USD of the calls whose price is known.
     pub cost_usd: f64,
-    /// Runs of items with calls whose price is not.
-    pub unpriced_runs: i64,
+    /// Calls whose price is not.
+    pub unpriced_calls: i64,
 }
 
 impl BatchCost {
     /// USD, as far as it is known; `None` where calls are unpriced and nothing else cost anything: unknown is never 0.
     pub fn known_cost_usd(&self) -> Option<f64> {
-        known_usd(self.cost_usd, self.unpriced_runs)
+        known_usd(self.cost_usd, self.unpriced_calls)
     }
 }
 
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// What the batches that were asked for from `from` to before `to` cost, by name and kind, the dearest first; of the newest
-    /// `most` of them, at most `limit` lines.
+    /// `most` of them, at most `limit` lines. Waits for what this process's call log still holds.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
@@ -68,6 +68,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<BatchCost>, StoreError> {
         const ATTEMPTED: &str = "summing up what batches cost";
+        self.call_log.flush().await;
         let statement = sql!(
             "select b.name, b.kind, count(distinct b.batch_id) as batches, coalesce(sum(u.cost_usd), 0.0) as cost_usd,
                 cast(coalesce(sum(u.unpriced), 0) as bigint) as unpriced,
@@ -99,6 +100,6 @@ fn cost(row: &Row) -> sqlx::Result<BatchCost> {
         tokens_in: row.get("tokens_in")?,
         tokens_out: row.get("tokens_out")?,
         cost_usd: row.get("cost_usd")?,
-        unpriced_runs: row.get("unpriced")?,
+        unpriced_calls: row.get("unpriced")?,
     })
 }

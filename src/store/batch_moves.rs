@@ -1,4 +1,4 @@
-//! How a batch moves: items added, running, paused, resumed, cancelled, completed, its failures queued again.
+//! How a batch moves: items added, running, paused, resumed, completed, its failures queued again.
 //!
 //! Each move is a compare-and-set on the batch's state. Those that look at the items hold the batch's row meanwhile, so that
 //! a batch isn't completed while some of its items are queued again.
@@ -36,7 +36,7 @@ macro_rules! retriable {
     };
 }
 
-/// How many items one statement cancels, or queues again.
+/// How many items one statement queues again.
 const SLICE: i64 = 1_000;
 
 /// What adding items did.
@@ -175,77 +175,6 @@ impl Store {
         self.moved(id, moved, BatchState::Running).await
     }
 
-    /// Cancels a batch that runs, is paused, or expands while it runs, with all its items that haven't ended, but for those that
-    /// somebody asked for by themselves. What it came to until then stays.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away; if the batch is cancelled by then, its items are by
-    /// [`Store::cancel_items_left`].
-    pub async fn cancel_batch(&self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
-        const ATTEMPTED: &str = "cancelling a batch";
-        let statement = sql!(
-            concat!(
-                "update scoring_batches set state = 'cancelled', halted = true, finished_at = $2, paused_by = null
-                 where batch_id = $1 and (state in ('running', 'paused') or (state = 'expanding' and origin = 'rescore'))
-                 returning ",
-                columns!()
-            ),
-            id,
-            now
-        );
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
-        let moved = one(ATTEMPTED, &rows)?;
-        if moved.is_some() {
-            self.cancel_items(id, now).await?;
-        }
-        self.moved(id, moved, BatchState::Cancelled).await
-    }
-
-    /// Ends items of cancelled batches whose canceller died on the way.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away.
-    pub async fn cancel_items_left(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "looking for cancelled batches with items left";
-        let statement =
-            sql!("select batch_id from scoring_batches where halted and state = 'cancelled'");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        for id in ids_of(ATTEMPTED, &rows)? {
-            self.cancel_items(id, now).await?;
-        }
-        Ok(())
-    }
-
-    async fn cancel_items(&self, id: Uuid, now: DateTime<Utc>) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "cancelling a batch's items";
-        let items = sql!(
-            "update scoring_jobs set state = 'cancelled', finished_at = $2, wait_reason = null, wait_until = null,
-                waiting_since = null
-             where state in ('queued', 'waiting', 'running') and not on_demand and job_id in (
-                select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit $3)",
-            id,
-            now,
-            SLICE
-        );
-        let left = sql!(
-            "select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit 1",
-            id
-        );
-        // A statement that waited for another canceller's may find its slice ended, and others left.
-        while self.db.execute(ATTEMPTED, &items).await? > 0
-            || !self.db.read(ATTEMPTED, &left).await?.is_empty()
-        {}
-        let picks = sql!("delete from scoring_batch_picks where batch_id = $1", id);
-        self.db.execute(ATTEMPTED, &picks).await?;
-        let done = sql!(
-            "update scoring_batches set halted = false
-             where batch_id = $1 and state = 'cancelled'
-               and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)",
-            id
-        );
-        self.db.execute(ATTEMPTED, &done).await.map(drop)
-    }
-
     /// Completes a batch that runs, or is paused for its budget, if each of its items has ended: what was in flight when the
     /// budget was spent may have been the last. `None`: it doesn't, or some haven't.
     ///
@@ -377,7 +306,7 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    async fn moved(
+    pub(super) async fn moved(
         &self,
         id: Uuid,
         now: Option<BatchRow>,

@@ -1,7 +1,7 @@
 //! What batches spend, and where it stops them.
 //!
-//! The recorder adds what runs used in the transaction of their ends, and pauses in it whatever batch has come to its budget.
-//! What is in flight by then ends and is paid for: a budget is passed by the cost of so many calls at most.
+//! Each call is added in the transaction that logs it, whatever becomes of its run, and that pauses whatever batch has come to
+//! its budget. What is in flight by then ends and is paid for: a budget is passed by the cost of so many calls at most.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,9 @@ use super::batch_moves::forget_waits;
 use super::batches::{batch, columns};
 use super::db::{Conn, Tx, twice};
 use super::sql::{Arg, Row, Sql, sql};
-use super::{BatchRow, BatchState, Moved, Record, Store, StoreError};
+use super::{BatchRow, BatchState, Moved, Store, StoreError};
 use crate::job::{JobId, Kind};
+use crate::judge::CallRecord;
 
 /// What the calls for a batch have cost, USD.
 macro_rules! spent {
@@ -28,20 +29,41 @@ pub(super) use spent;
 const MINUTE: TimeDelta = TimeDelta::minutes(1);
 /// The most ends that are looked at for it.
 const ENDS: i64 = 5_000;
+/// How many jobs are looked up at once.
+const JOBS: usize = 1_000;
 /// How many sessions that were being scored are listed.
 const SKIPS: i64 = 100;
 
-/// What the calls for a batch's items used, those of runs that were tried again included.
+/// What the calls for a batch's items used, whatever became of their runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct BatchUsage {
     /// USD of the calls with a price.
     pub spent_usd: f64,
-    /// Runs with calls that have none: what was spent is more. A judge that reports no usage leaves its tokens at 0.
+    /// Calls that have none: what was spent is more. A judge that reports no usage leaves its tokens at 0.
     pub unpriced: i64,
     /// Tokens of prompts.
     pub tokens_in: i64,
     /// Tokens of replies.
     pub tokens_out: i64,
+}
+
+impl BatchUsage {
+    /// Adds what a call used.
+    pub(super) fn add_call(&mut self, call: &CallRecord) {
+        self.add(&Self {
+            spent_usd: call.usage.cost_usd.unwrap_or(0.0),
+            unpriced: i64::from(call.usage.cost_usd.is_none()),
+            tokens_in: call.usage.tokens_in,
+            tokens_out: call.usage.tokens_out,
+        });
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.spent_usd += other.spent_usd;
+        self.unpriced = self.unpriced.saturating_add(other.unpriced);
+        self.tokens_in = self.tokens_in.saturating_add(other.tokens_in);
+        self.tokens_out = self.tokens_out.saturating_add(other.tokens_out);
+    }
 }
 
 /// How many items of a batch ended lately.
@@ -60,7 +82,7 @@ pub struct BatchSkip {
     pub job_id: Option<JobId>,
 }
 
-/// Batches that the recorder has paused, until somebody tells of them.
+/// Batches that the call log has paused, until somebody tells of them.
 #[derive(Clone, Default)]
 pub(super) struct Spent(Arc<Mutex<Vec<(Uuid, Kind)>>>);
 
@@ -136,12 +158,13 @@ impl Store {
         })
     }
 
-    /// What the calls for a batch's items used so far.
+    /// What the calls for a batch's items used so far. Waits for what this process's call log still holds.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn batch_usage(&self, id: Uuid) -> Result<BatchUsage, StoreError> {
         const ATTEMPTED: &str = "reading what a batch has spent";
+        self.call_log.flush().await;
         let statement = sql!(
             "select coalesce(sum(cost_usd), 0.0) as spent_usd, cast(coalesce(sum(unpriced), 0) as bigint) as unpriced,
                 cast(coalesce(sum(tokens_in), 0) as bigint) as tokens_in,
@@ -208,36 +231,40 @@ impl Store {
     }
 }
 
-/// Adds what the runs of items used to what their batches have spent; pauses and answers those that have come to their budget.
-/// Without items that used anything it does nothing.
-pub(super) async fn add_usage(
+/// Adds what the calls of jobs used to what their batches have spent, as the process `counter`; pauses and answers those that have come
+/// to their budget. Calls of jobs without a batch, and such as used nothing, count for none.
+pub(super) async fn spend_for_jobs(
     tx: &mut Tx<'_>,
-    records: impl Iterator<Item = (&Record, Uuid)>,
+    used: &BTreeMap<Uuid, BatchUsage>,
+    counter: Uuid,
 ) -> sqlx::Result<Vec<(Uuid, Kind)>> {
-    // In one order, and each row once.
-    let mut used: BTreeMap<(Uuid, Uuid), BatchUsage> = BTreeMap::new();
-    for (record, batch_id) in records {
-        let usage = record.usage;
-        let tokens = usage.tokens_in != 0 || usage.tokens_out != 0;
-        // A run without a call costs 0, one whose cost isn't known made some.
-        if !tokens && usage.cost_usd == Some(0.0) {
-            continue;
+    let jobs: Vec<Uuid> = used
+        .iter()
+        .filter(|(_, used)| **used != BatchUsage::default())
+        .map(|(job, _)| *job)
+        .collect();
+    let mut batches: BTreeMap<(Uuid, Uuid), BatchUsage> = BTreeMap::new();
+    for jobs in jobs.chunks(JOBS) {
+        let mut statement = sql!(
+            "select job_id, batch_id from scoring_jobs where batch_id is not null and job_id in "
+        );
+        statement.push_list(jobs.iter().copied());
+        for row in &tx.fetch(&statement).await? {
+            let (job, batch): (Uuid, Uuid) = (row.get("job_id")?, row.get("batch_id")?);
+            if let Some(used) = used.get(&job) {
+                batches.entry((batch, counter)).or_default().add(used);
+            }
         }
-        let sum = used.entry((batch_id, record.fence.worker_id)).or_default();
-        sum.spent_usd += record.known_usd;
-        sum.unpriced += i64::from(usage.cost_usd.is_none());
-        sum.tokens_in += usage.tokens_in;
-        sum.tokens_out += usage.tokens_out;
     }
-    if used.is_empty() {
+    if batches.is_empty() {
         return Ok(Vec::new());
     }
-    spend(tx, &used).await
+    spend(tx, &batches).await
 }
 
-/// Adds what was used, by batch and worker, to what the batches have spent; pauses and answers those that have come to their
-/// budget, and those with a budget that nobody can hold any more: what a run without a price cost isn't known.
-pub(super) async fn spend(
+/// Adds what was used, by batch and process, to what the batches have spent; pauses and answers those that have come to their
+/// budget, and those with a budget that nobody can hold any more: what a call without a price cost isn't known.
+async fn spend(
     tx: &mut Tx<'_>,
     used: &BTreeMap<(Uuid, Uuid), BatchUsage>,
 ) -> sqlx::Result<Vec<(Uuid, Kind)>> {
@@ -281,13 +308,15 @@ fn add_statement(used: &BTreeMap<(Uuid, Uuid), BatchUsage>) -> Sql {
     statement
 }
 
-/// Stops batches that have items left and a budget, if they have spent it or are among `unpriced`; to be narrowed.
+/// Stops batches that have a budget and items that may begin, if they have spent it or are among `unpriced`; to be narrowed. Items
+/// that run end anyway, and may be the last.
 fn pause_statement(unpriced: Vec<Uuid>) -> Sql {
     let mut statement = sql!(concat!(
         "update scoring_batches set state = 'paused', halted = true, paused_by = 'budget'
          where budget_usd is not null
            and ((state = 'expanding' and origin = 'rescore') or (state = 'running' and exists (
-                select 1 from scoring_jobs j where j.batch_id = scoring_batches.batch_id and j.finished_at is null)))
+                select 1 from scoring_jobs j where j.batch_id = scoring_batches.batch_id and j.finished_at is null
+                    and j.state in ('queued', 'waiting'))))
            and (budget_usd <= ",
         spent!()
     ));

@@ -1,23 +1,19 @@
-//! `judge_calls`: every call to a provider, for the bill and the audit. What is logged is counted by day in the same
-//! transaction.
+//! `judge_calls`: every call to a provider, for the bill and the audit. What is logged is counted by day and by batch in the
+//! same transaction, whatever becomes of the run that made it.
 //!
 //! Written behind the caller's back, in groups, together with replies for the cache: logging never blocks and never fails
-//! anybody. What finds the channel full is dropped, counted in `gavel_judge_calls_dropped_total`, and warned about.
+//! anybody. Of what finds the channel full only the sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::db::{Conn, twice};
-use super::group::Spacing;
-use super::line::Line;
-use super::replies::{self, KeptReply, Unwritten};
+use super::replies::KeptReply;
+use super::spilled::Spilled;
 use super::sql::{Arg, Row, Sql, decode, sql};
-use super::{Store, StoreError, group, latency, usage};
+use super::{Store, StoreError};
 use crate::job::JobId;
 use crate::judge::{CallLog, CallRecord, CallUsage, ErrorClass};
 
@@ -26,8 +22,6 @@ pub type JudgeCallRow = CallRecord;
 
 /// The calls that may wait to be written.
 const CHANNEL: usize = 8192;
-/// The least time between two groups: nobody waits for a call to be logged, and whoever wants to read one says so.
-const SPACING: Duration = Duration::from_millis(25);
 /// The longest text of a reply that is kept, in bytes.
 const REPLY: usize = 64 * 1024;
 
@@ -44,25 +38,36 @@ pub(super) enum Logged {
 pub(super) struct CallSender {
     channel: mpsc::Sender<Logged>,
     hurry: Arc<Notify>,
+    spilled: Spilled,
+    /// Whether the writer waits for the database.
+    away: watch::Receiver<bool>,
 }
 
 /// The writer's end of the channel.
 pub(super) struct CallReceiver {
-    channel: mpsc::Receiver<Logged>,
-    hurry: Arc<Notify>,
+    pub(super) channel: mpsc::Receiver<Logged>,
+    pub(super) hurry: Arc<Notify>,
+    pub(super) spilled: Spilled,
+    pub(super) away: watch::Sender<bool>,
 }
 
 impl CallSender {
     pub(super) fn new() -> (Self, CallReceiver) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
         let hurry = Arc::new(Notify::new());
+        let spilled = Spilled::default();
+        let (away, is_away) = watch::channel(false);
         let sender = Self {
             channel: sender,
             hurry: Arc::clone(&hurry),
+            spilled: spilled.clone(),
+            away: is_away,
         };
         let receiver = CallReceiver {
             channel: receiver,
             hurry,
+            spilled,
+            away,
         };
         (sender, receiver)
     }
@@ -74,7 +79,18 @@ impl CallSender {
             .is_ok()
     }
 
+    /// Waits for what was sent before, unless the database is away.
     pub(super) async fn flush(&self) {
+        let mut away = self.away.clone();
+        tokio::select! {
+            () = self.written() => {}
+            // The writer that has ended has nothing to wait for either.
+            _ = away.wait_for(|away| *away) => {}
+        }
+    }
+
+    /// Waits for what was sent before, however long the database is away.
+    async fn written(&self) {
         let (done, written) = oneshot::channel();
         if self.channel.send(Logged::Flush(done)).await.is_ok() {
             self.hurry.notify_one();
@@ -86,20 +102,32 @@ impl CallSender {
 
 impl CallLog for Store {
     fn log(&self, call: CallRecord) {
-        let (call_id, job_id) = (call.call_id, call.asked_for);
-        if self
-            .call_log
-            .channel
-            .try_send(Logged::Call(Box::new(call)))
-            .is_err()
-        {
-            lost(1);
-            tracing::warn!(%call_id, %job_id, "a judge call wasn't logged: the call log is full or closed");
+        match self.call_log.channel.try_send(Logged::Call(Box::new(call))) {
+            Err(TrySendError::Full(Logged::Call(call))) => {
+                tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
+                self.call_log.spilled.add(&call);
+            }
+            Err(TrySendError::Closed(Logged::Call(call))) => {
+                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "a judge call is counted nowhere: the store was closed before it ended");
+            }
+            Ok(())
+            | Err(TrySendError::Full(Logged::Reply(_) | Logged::Flush(_)))
+            | Err(TrySendError::Closed(Logged::Reply(_) | Logged::Flush(_))) => {}
         }
     }
 }
 
 impl Store {
+    /// Waits until the calls that were logged so far are counted, unless the database is away.
+    pub async fn calls_written(&self) {
+        self.call_log.flush().await;
+    }
+
+    /// Waits until the calls that were logged so far are counted, however long the database is away.
+    pub async fn calls_counted(&self) {
+        self.call_log.written().await;
+    }
+
     /// The calls made for a job, oldest first; at most 1,000. Waits for what the call log still holds.
     ///
     /// # Errors
@@ -121,106 +149,7 @@ impl Store {
     }
 }
 
-/// The writer: one task, one connection.
-pub(super) async fn run(
-    mut receiver: CallReceiver,
-    closing: CancellationToken,
-    mut line: Line,
-    unwritten: Unwritten,
-) {
-    let mut spacing = Spacing::new(SPACING);
-    let counter = Uuid::now_v7();
-    loop {
-        spacing.keep(&receiver.hurry, &closing).await;
-        let group = group::next(&mut receiver.channel, &closing).await;
-        if group.is_empty() {
-            return line.close().await;
-        }
-        let taken = group.len();
-        let mut calls = Vec::with_capacity(taken);
-        let (mut replies, mut flushed) = (Vec::new(), Vec::new());
-        for one in group {
-            match one {
-                Logged::Call(call) => calls.push(*call),
-                Logged::Reply(reply) => replies.push(*reply),
-                Logged::Flush(done) => flushed.push(done),
-            }
-        }
-        write(&mut line, &calls, counter).await;
-        replies::write(&mut line, &unwritten, replies).await;
-        for done in flushed {
-            // Whoever waited may be gone.
-            let _ = done.send(());
-        }
-        spacing.ended(taken);
-    }
-}
-
-async fn write(line: &mut Line, calls: &[CallRecord], counter: Uuid) {
-    if calls.is_empty() {
-        return;
-    }
-    match insert(line, calls, counter).await {
-        Ok(()) => {}
-        Err(StoreError::Unexpected { .. }) if calls.len() > 1 => {
-            for call in calls {
-                if let Err(error) = insert(line, std::slice::from_ref(call), counter).await {
-                    lost(1);
-                    tracing::warn!(%error, call_id = %call.call_id, "a judge call wasn't logged");
-                }
-            }
-        }
-        Err(error) => {
-            lost(calls.len() as u64);
-            tracing::warn!(%error, calls = calls.len(), "judge calls weren't logged");
-        }
-    }
-}
-
-fn lost(calls: u64) {
-    metrics::counter!("gavel_judge_calls_dropped_total").increment(calls);
-}
-
-async fn insert(line: &mut Line, calls: &[CallRecord], counter: Uuid) -> Result<(), StoreError> {
-    let statement = insert_statement(calls);
-    twice!("logging judge calls", async {
-        let mut conn = line.take().await?;
-        let result = insert_on(&mut conn, &statement, calls, counter).await;
-        line.give_back(conn, &result);
-        result
-    })
-}
-
-/// Counts what it inserted and nothing else: a second try whose first one was committed inserts nothing.
-async fn insert_on(
-    conn: &mut Conn,
-    insert: &Sql,
-    calls: &[CallRecord],
-    counter: Uuid,
-) -> sqlx::Result<()> {
-    let mut tx = conn.begin().await?;
-    let mut new = tx
-        .fetch(insert)
-        .await?
-        .iter()
-        .map(|row| row.get("call_id"))
-        .collect::<sqlx::Result<HashSet<Uuid>>>()?;
-    // Taken out: one that stands in the group twice was inserted once.
-    let new: Vec<&CallRecord> = calls
-        .iter()
-        .filter(|call| new.remove(&call.call_id))
-        .collect();
-    let counts = [
-        usage::count_statement(new.iter().copied(), counter),
-        latency::count_statement(new.iter().copied(), counter),
-    ];
-    for count in counts.into_iter().flatten() {
-        tx.execute(&count).await?;
-    }
-    tx.commit().await
-}
-
-fn insert_statement(calls: &[CallRecord]) -> Sql {
+pub(super) fn insert_statement(calls: &[CallRecord]) -> Sql {
     const COLUMNS: &str = "call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, \
                            tokens_in, tokens_in_cached, tokens_out, cost_usd, reply";
     let rows = calls
@@ -284,7 +213,6 @@ fn call(row: &Row) -> sqlx::Result<CallRecord> {
             tokens_in_cached: row.get("tokens_in_cached")?,
             tokens_out: row.get("tokens_out")?,
             cost_usd: row.get("cost_usd")?,
-            known_usd: row.get::<Option<f64>>("cost_usd")?.unwrap_or(0.0),
         },
         reply: row.get("reply")?,
     })

@@ -3,8 +3,8 @@
 //! Never calls a judge, never touches the queue, and holds no transaction across an await on anything but the database.
 //!
 //! Three tasks write in groups, each on a connection of its own: what gathered while the previous commit ran goes into
-//! the next one; two more read so. [`Store::close`] lets them finish. Accepting and recording are on the disk when they are
-//! answered; a claim and the call log may be lost in a crash of a Postgres server, since a lost claim only runs again.
+//! the next one; two more read so. [`Store::close`] lets them finish. Accepting, recording and logging
+//! are on the disk when they are answered; a claim may be lost in a crash of a Postgres server, since it only runs again.
 //!
 //! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
 
@@ -19,7 +19,9 @@ mod batch_moves;
 mod batches;
 mod brakes;
 mod budgets;
+mod call_writer;
 mod calls;
+mod cancelling;
 mod claim;
 mod confidence;
 mod criteria;
@@ -60,6 +62,7 @@ mod session_filter;
 mod session_list;
 mod session_sort;
 mod sessions;
+mod spilled;
 mod sql;
 mod usage;
 mod view;
@@ -77,6 +80,7 @@ pub use batches::{BatchFilter, BatchOrigin, BatchRow, BatchState, NewBatch, Paus
 pub use brakes::{Brake, BrakeTarget};
 pub use budgets::{BatchPace, BatchSkip, BatchUsage};
 pub use calls::JudgeCallRow;
+pub use cancelling::{CancelStep, Cancelling};
 pub use claim::CLAIM_GIVEN_UP;
 pub use confidence::ConfidenceCount;
 pub use criteria::CriteriaDefinition;

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::accept::{self, Accepting};
 use super::budgets::Spent;
-use super::calls::{self, CallSender};
+use super::call_writer::{self, CallWriter};
+use super::calls::CallSender;
 use super::claim::Claimer;
 use super::db::{Conn, Db, connect};
 use super::line::{Durability, Line, Opener};
@@ -51,6 +52,9 @@ const LOGGED: &[&str] = &[
     "judge_usage_daily",
     "judge_latency_daily",
     "judge_replies",
+    "scoring_jobs",
+    "scoring_batches",
+    "scoring_batch_usage",
 ];
 /// How long a start waits for the connections that are opened ahead.
 const WARMING: Duration = Duration::from_secs(5);
@@ -114,7 +118,7 @@ impl Store {
         let closing = CancellationToken::new();
         let line = |durability| Line::new(db.clone(), durability);
         let (accepting, recording) = (line(Durability::Full), line(Durability::Full));
-        let (logging, claiming) = (line(Durability::Lazy), line(Durability::Lazy));
+        let (logging, claiming) = (line(Durability::Full), line(Durability::Lazy));
         let reading: Vec<Line> = (0..READERS).map(|_| line(Durability::Lazy)).collect();
         let readers = || reading.iter().map(|line| line.opener(READ));
         let for_requests = readers().chain([accepting.opener(JOBS)]).collect();
@@ -132,17 +136,15 @@ impl Store {
         let (unwritten, spent) = (Unwritten::default(), Spent::default());
         let mut tasks = vec![
             tokio::spawn(accept::run(accepts, closing.clone(), accepting)),
-            tokio::spawn(record::run(
-                records,
-                closing.clone(),
-                recording,
-                spent.clone(),
-            )),
-            tokio::spawn(calls::run(
+            tokio::spawn(record::run(records, closing.clone(), recording)),
+            tokio::spawn(call_writer::run(
+                CallWriter {
+                    line: logging,
+                    closing: closing.clone(),
+                    unwritten: unwritten.clone(),
+                    spent: spent.clone(),
+                },
                 logged,
-                closing.clone(),
-                logging,
-                unwritten.clone(),
             )),
         ];
         for line in reading {

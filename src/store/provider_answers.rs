@@ -1,14 +1,13 @@
 //! What a provider's batch answered for items: replies, and what they used.
 //!
-//! What an item used is added with its outcome, in one transaction, and it has one outcome: answers may be collected as often as
-//! it takes.
+//! What an item used is added to its job with its outcome, in one transaction, and it has one outcome: answers may be collected
+//! as often as it takes. What the batch spent is the call log's.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
-use super::budgets::{BatchUsage, spend};
 use super::db::{Conn, twice};
 use super::job_row::{job, job_columns};
 use super::replies::{KeptReply, upsert_statement};
@@ -68,15 +67,13 @@ impl Store {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Keeps what came of items: replies, what they used on the jobs and on their batch, and the outcomes; all or nothing, and
-    /// of each item once.
+    /// Keeps what came of items: replies, what they used on the jobs, and the outcomes; all or nothing, and of each item once.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn keep_answers(
         &self,
         part: &ProviderPart,
-        worker_id: Uuid,
         answers: &[ItemAnswer],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
@@ -110,12 +107,7 @@ impl Store {
                 if !replies.is_empty() {
                     tx.execute(&upsert_statement(replies.iter())).await?;
                 }
-                let used = used(part.batch_id, worker_id, &new);
-                let stopped = spend(&mut tx, &used).await?;
                 tx.execute(&forget).await?;
-                tx.commit().await?;
-                self.spent.add(stopped);
-                return Ok(());
             }
             tx.commit().await
         })
@@ -168,19 +160,4 @@ fn usage_statement(answers: &[&ItemAnswer]) -> Sql {
          from v where job_id = v_job_id",
     );
     statement
-}
-
-fn used(
-    batch_id: Uuid,
-    worker_id: Uuid,
-    answers: &[&ItemAnswer],
-) -> BTreeMap<(Uuid, Uuid), BatchUsage> {
-    let mut sum = BatchUsage::default();
-    for one in answers {
-        sum.spent_usd += one.usage.cost_usd.unwrap_or(0.0);
-        sum.unpriced += i64::from(one.usage.cost_usd.is_none());
-        sum.tokens_in += one.usage.tokens_in;
-        sum.tokens_out += one.usage.tokens_out;
-    }
-    BTreeMap::from([((batch_id, worker_id), sum)])
 }

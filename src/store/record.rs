@@ -3,7 +3,7 @@
 //! Never writes anything for a run that lost its claim, never lets one bad record fail its group, and never gives up while
 //! the database is away: it tries on until [`Store::close`].
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -12,7 +12,6 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::budgets::{Spent, add_usage};
 use super::db::{Conn, within};
 use super::group::Spacing;
 use super::line::Line;
@@ -130,8 +129,6 @@ pub struct Record {
     /// What this run's calls used; added to the row's. A cost of `None` beside tokens makes the row's cost unknown for good;
     /// without tokens it leaves the row's as it is.
     pub usage: Usage,
-    /// USD of those of its calls whose price is known, what its batch has spent at least.
-    pub known_usd: f64,
     /// When it ended.
     pub at: DateTime<Utc>,
 }
@@ -188,7 +185,6 @@ pub(super) async fn run(
     mut receiver: mpsc::Receiver<Recording>,
     closing: CancellationToken,
     mut line: Line,
-    spent: Spent,
 ) {
     let (mut spacing, nobody) = (Spacing::new(SPACING), Notify::new());
     loop {
@@ -201,7 +197,7 @@ pub(super) async fn run(
         let mut rest: VecDeque<Recording> = group.into();
         while !rest.is_empty() {
             let batch = take_distinct(&mut rest);
-            flush(&mut line, &closing, &spent, batch).await;
+            flush(&mut line, &closing, batch).await;
         }
         spacing.ended(taken);
     }
@@ -227,22 +223,21 @@ fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
     batch
 }
 
-async fn flush(line: &mut Line, closing: &CancellationToken, spent: &Spent, batch: Vec<Recording>) {
+async fn flush(line: &mut Line, closing: &CancellationToken, batch: Vec<Recording>) {
     let (records, answers): (Vec<_>, Vec<_>) =
         batch.into_iter().map(|r| (r.record, r.done)).unzip();
-    let outcomes: Vec<Result<Recorded, StoreError>> =
-        match persist(line, closing, spent, &records).await {
-            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-            Err(StoreError::Unexpected { .. }) if records.len() > 1 => {
-                let mut outcomes = Vec::with_capacity(records.len());
-                for record in &records {
-                    let one = persist(line, closing, spent, std::slice::from_ref(record)).await;
-                    outcomes.push(one.map(|one| one.first().copied().unwrap_or(Recorded::Stale)));
-                }
-                outcomes
+    let outcomes: Vec<Result<Recorded, StoreError>> = match persist(line, closing, &records).await {
+        Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+        Err(StoreError::Unexpected { .. }) if records.len() > 1 => {
+            let mut outcomes = Vec::with_capacity(records.len());
+            for record in &records {
+                let one = persist(line, closing, std::slice::from_ref(record)).await;
+                outcomes.push(one.map(|one| one.first().copied().unwrap_or(Recorded::Stale)));
             }
-            Err(error) => vec![Err(error); records.len()],
-        };
+            outcomes
+        }
+        Err(error) => vec![Err(error); records.len()],
+    };
     for ((record, answer), outcome) in records.iter().zip(answers).zip(outcomes) {
         if let Ok(Recorded::Stale) = outcome {
             tracing::warn!(
@@ -262,13 +257,12 @@ async fn flush(line: &mut Line, closing: &CancellationToken, spent: &Spent, batc
 async fn persist(
     line: &mut Line,
     closing: &CancellationToken,
-    spent: &Spent,
     records: &[Record],
 ) -> Result<Vec<Recorded>, StoreError> {
     let mut pause = Duration::from_millis(50);
     let mut retried = false;
     loop {
-        let error = match within(commit(line, spent, records, retried)).await {
+        let error = match within(commit(line, records, retried)).await {
             Ok(outcomes) => return Ok(outcomes),
             Err(error) => StoreError::of(ATTEMPTED, &error),
         };
@@ -284,33 +278,23 @@ async fn persist(
     }
 }
 
-async fn commit(
-    line: &mut Line,
-    spent: &Spent,
-    records: &[Record],
-    retried: bool,
-) -> sqlx::Result<Vec<Recorded>> {
+async fn commit(line: &mut Line, records: &[Record], retried: bool) -> sqlx::Result<Vec<Recorded>> {
     let mut conn = line.take().await?;
-    let result = commit_on(&mut conn, spent, records, retried).await;
+    let result = commit_on(&mut conn, records, retried).await;
     line.give_back(conn, &result);
     result
 }
 
 async fn commit_on(
     conn: &mut Conn,
-    spent: &Spent,
     records: &[Record],
     retried: bool,
 ) -> sqlx::Result<Vec<Recorded>> {
     let mut tx = conn.begin().await?;
     let rows = tx.fetch(&update_statement(records)).await?;
-    let (mut applied, mut batches) = (HashSet::with_capacity(rows.len()), HashMap::new());
+    let mut applied = HashSet::with_capacity(rows.len());
     for row in &rows {
-        let job_id: Uuid = row.get("job_id")?;
-        applied.insert(job_id);
-        if let Some(batch_id) = row.get::<Option<Uuid>>("batch_id")? {
-            batches.insert(job_id, batch_id);
-        }
+        applied.insert(row.get("job_id")?);
     }
     let scored: Vec<(&Record, &NewSessionScore)> = records
         .iter()
@@ -324,12 +308,7 @@ async fn commit_on(
         .filter_map(|record| Some((record, record.ending.evaluation()?)))
         .collect();
     evaluations::insert(&mut tx, &evaluated).await?;
-    let items = records
-        .iter()
-        .filter_map(|record| Some((record, *batches.get(&record.fence.job_id.0)?)));
-    let paused = add_usage(&mut tx, items).await?;
     tx.commit().await?;
-    spent.add(paused);
     if retried && applied.len() < records.len() {
         applied.extend(committed_before(conn, records).await?);
     }
@@ -407,7 +386,7 @@ fn update_statement(records: &[Record]) -> Sql {
             error = v_error
          from v
          where job_id = v_job_id and claim_no = v_claim_no and worker_id = v_worker_id and state = 'running'
-         returning job_id, batch_id",
+         returning job_id",
     );
     statement
 }

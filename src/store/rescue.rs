@@ -127,6 +127,8 @@ impl Store {
     /// 1; from the second loss in a row on into the lane `suspect`; a job lost in that lane gets attempts + 1, and at
     /// `max_attempts` fails as `poison`. At most 20,000 jobs a call.
     ///
+    /// A worker that had a suspect in hand died of it: what else it had in hand is queued again as it was.
+    ///
     /// Looking costs a walk over all unfinished jobs, since an index of running ones would make every claim dearer. With
     /// more than 10,000 of them it is done only where `died` says that a worker was declared dead, and once a minute.
     ///
@@ -302,12 +304,16 @@ impl Store {
     }
 }
 
+/// Suspects come last: as long as the row of one says who died of it, each slice of the others sees it.
 fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
     let mut statement = sql!(
-        "with lost (l_job_id, l_claim_no) as (
-            select j.job_id, j.claim_no
+        "with lost (l_job_id, l_claim_no, l_loss) as (
+            select j.job_id, j.claim_no, case when j.lane = 'suspect' or not exists (
+                select 1 from scoring_jobs s where s.finished_at is null and s.lane = 'suspect' and s.state = 'running'
+                  and s.worker_id = j.worker_id) then 1 else 0 end
             from scoring_jobs j left join workers w on w.worker_id = j.worker_id
-            where j.finished_at is null and j.state = 'running' and (w.worker_id is null or w.swept) limit $1)
+            where j.finished_at is null and j.state = 'running' and (w.worker_id is null or w.swept)
+            order by case when j.lane = 'suspect' then 1 else 0 end limit $1)
          update scoring_jobs set state = case when ",
         SLICE as i64
     );
@@ -322,8 +328,8 @@ fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
     statement.push(
         " then 'the last ' || cast(losses + 1 as text) || ' workers that ran this job died with it in hand' end,
         attempts = case when lane = 'suspect' then attempts + 1 else attempts end,
-        lane = case when losses + 1 >= 2 then 'suspect' else lane end,
-        losses = losses + 1,
+        lane = case when losses + l_loss >= 2 then 'suspect' else lane end,
+        losses = losses + l_loss,
         worker_id = null,
         due_at = ",
     );

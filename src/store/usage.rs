@@ -1,7 +1,7 @@
 //! `judge_usage_daily`: what judge calls came to, by day of UTC, judge and model. Counted as calls are logged, and never
 //! pruned: a row for each process that counts, and one for all of them when the day is over.
 //!
-//! A call that the log had to drop is in no sum; `gavel_judge_calls_dropped_total` says how many there were.
+//! A call whose row the log couldn't keep is in the sums all the same.
 
 use std::collections::BTreeMap;
 
@@ -191,7 +191,7 @@ const COLUMNS: &str = "day, judge, model, worker_id, calls, failed_calls, tokens
                        cost_usd, unpriced_calls";
 
 /// Sums by day, judge and model.
-type Sums = BTreeMap<(String, String, String), UsageSum>;
+pub(super) type Sums = BTreeMap<(String, String, String), UsageSum>;
 
 impl Store {
     /// Folds what each process counted into one row for each judge and model, of the days before yesterday: every start of a
@@ -250,18 +250,23 @@ pub(super) fn count_statement<'a>(
 ) -> Option<Sql> {
     let mut sums = Sums::new();
     for call in calls {
-        let key = (
-            call.at.date_naive().to_string(),
-            without_nul(&call.judge).into_owned(),
-            without_nul(&call.model).into_owned(),
-        );
-        sums.entry(key).or_default().add_call(call);
+        add_call(&mut sums, call);
     }
     add_statement(sums, counter)
 }
 
+/// Adds a call to the sum of its day, judge and model.
+pub(super) fn add_call(sums: &mut Sums, call: &CallRecord) {
+    let key = (
+        call.at.date_naive().to_string(),
+        without_nul(&call.judge).into_owned(),
+        without_nul(&call.model).into_owned(),
+    );
+    sums.entry(key).or_default().add_call(call);
+}
+
 /// Adds sums to the rows of `counter`; `None` for none.
-fn add_statement(sums: Sums, counter: Uuid) -> Option<Sql> {
+pub(super) fn add_statement(sums: Sums, counter: Uuid) -> Option<Sql> {
     if sums.is_empty() {
         return None;
     }

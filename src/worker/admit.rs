@@ -209,7 +209,6 @@ impl StoreAdmit {
                 cost_usd: Some(0.0),
                 ..Usage::default()
             },
-            known_usd: 0.0,
             at: self.clock.now(),
         };
         self.store

@@ -20,7 +20,7 @@ pub(super) fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
     match &record.ending {
         Ending::Scored { .. } | Ending::Evaluated { .. } | Ending::Failed(_) => LeaseEnd::Ack,
         Ending::Waiting { due_at, .. } => later(job, *due_at),
-        // Released, the id would stay where it no longer belongs, and empty the hand of whoever claims it there.
+        // Released, the id would stay in a lane where it no longer belongs.
         Ending::Requeued if job.lane.is_suspect() => later(job, at),
         Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
     }
@@ -49,7 +49,6 @@ pub(super) fn refused(record: &Record) -> Record {
         ending: Ending::Failed(failure),
         retries: record.retries,
         usage: record.usage,
-        known_usd: record.known_usd,
         at: record.at,
     }
 }

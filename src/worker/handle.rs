@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,9 @@ use crate::events::{Announcer, Event, EventType};
 use crate::job::{Job, JobState};
 use crate::queue::backend::{Delivery, Lease};
 use crate::store::{Ending, Record, RecordTicket, Recorded, Store, StoreError};
+
+/// How long the end of a batch's item waits for its cost to be counted.
+const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What every run of a worker shares.
 pub(super) struct Handler {
@@ -50,6 +54,7 @@ impl Handler {
                 run.unwrap_or_else(|_| self.pipeline.panicked(job))
             }
         };
+        self.counted(job).await;
         log_end(job, &record, started.elapsed());
         let lease_end = lease_end(job, &record);
         let refused = refused(&record);
@@ -62,8 +67,9 @@ impl Handler {
         match self.store.record(record).await {
             Ok(ticket) => {
                 // The slot is free when the recorder has the result; the lease ends with the commit. Where a budget may end
-                // with this result, the slot is free with the commit too: else a fast judge would be asked on meanwhile.
-                let slot = job.budgeted.then_some(slot);
+                // with this result, the slot is free with the commit too: else a fast judge would be asked on meanwhile. So is a
+                // suspect's, or a worker that dies with the next one would have two in hand.
+                let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
                 let store = self.store.clone();
                 let committed = async move {
                     let recorded = committed(&store, ticket, refused, told).await;
@@ -80,6 +86,20 @@ impl Handler {
                 owned.doubt();
                 lease.release();
             }
+        }
+    }
+}
+
+impl Handler {
+    /// Waits until the batch of an item has spent what the item's calls cost: whoever sees the item's end sees its cost too. An item
+    /// of a batch with a budget waits as long as it takes, or the next one would begin unseen.
+    async fn counted(&self, job: &Job) {
+        if job.budgeted {
+            self.store.calls_counted().await;
+        } else if job.batch.is_some() {
+            let written = self.store.calls_written();
+            // A log that is slower than that holds up no result.
+            let _ = tokio::time::timeout(COUNTED_WITHIN, written).await;
         }
     }
 }
@@ -133,7 +153,7 @@ async fn settle(
     }
 }
 
-fn log_end(job: &Job, record: &Record, took: std::time::Duration) {
+fn log_end(job: &Job, record: &Record, took: Duration) {
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let (job_id, claim_no) = (job.job_id, job.claim_no);
     metrics::counter!("gavel_runs_total", "kind" => job.kind.as_str(), "ending" => ending_name(&record.ending)).increment(1);

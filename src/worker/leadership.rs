@@ -1,4 +1,4 @@
-//! Who of the workers is dead, and who leads: one worker at a time rescues, expands, folds and prunes.
+//! Who of the workers is dead, and who leads: one worker at a time rescues, expands, cancels, folds and prunes.
 //!
 //! A worker is dead when its heartbeat has not changed for its own lease, as counted by the steady clock of whoever
 //! watches. So no wall clock plays a part, a watcher that has just begun knows of no silence, and time in which it could not

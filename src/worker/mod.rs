@@ -5,6 +5,7 @@
 
 mod admit;
 mod brakes;
+mod cancel;
 mod caps;
 mod deadline;
 mod economy;
@@ -280,6 +281,12 @@ fn keep_house(
     around.spawn(expansion(parts).run(leadership.clone(), draining.clone()));
     around.spawn(fold::run(
         parts.store.clone(),
+        leadership.clone(),
+        draining.clone(),
+    ));
+    around.spawn(cancel::run(
+        parts.store.clone(),
+        parts.clock.clone(),
         leadership.clone(),
         draining.clone(),
     ));

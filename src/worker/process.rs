@@ -354,7 +354,6 @@ impl Pipeline {
             ending,
             retries: spent.retries,
             usage: spent.usage,
-            known_usd: spent.known_usd,
             at: self.now(),
         }
     }
@@ -376,7 +375,6 @@ fn keep(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Cr
 struct Spent {
     retries: i32,
     usage: Usage,
-    known_usd: f64,
 }
 
 impl Default for Spent {
@@ -384,7 +382,6 @@ impl Default for Spent {
         Self {
             retries: 0,
             usage: no_usage(),
-            known_usd: 0.0,
         }
     }
 }
@@ -399,7 +396,6 @@ impl Spent {
     fn bill(&mut self, usage: CallUsage) {
         self.usage.tokens_in += usage.tokens_in;
         self.usage.tokens_out += usage.tokens_out;
-        self.known_usd += usage.known_usd;
         self.usage.cost_usd = match (self.usage.cost_usd, usage.cost_usd) {
             (Some(before), Some(now)) => Some(before + now),
             (None, _) | (_, None) => None,

@@ -206,8 +206,7 @@ impl Rescue {
         Ok(())
     }
 
-    /// Completes batches that are done, tells of those that spent their budget, ends items of cancelled ones, and removes those
-    /// that were never whole.
+    /// Completes batches that are done, tells of those that spent their budget, and removes those that were never whole.
     async fn look_after_batches(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         for batch_id in self.store.batches_without_items_left().await? {
             if let Some(batch) = self.store.complete_batch(batch_id, now).await? {
@@ -226,7 +225,6 @@ impl Rescue {
                 ..Event::of_batch(EventType::BatchPaused, batch_id, kind, now)
             });
         }
-        self.store.cancel_items_left(now).await?;
         for batch_id in self.store.remove_silent_batches(SILENT).await? {
             tracing::warn!(%batch_id, "a batch whose maker died before it was whole is removed");
         }

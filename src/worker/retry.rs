@@ -14,7 +14,8 @@ const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 /// The ending of a run whose judge can't be asked now.
 ///
 /// A pause or a cap belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. So does one that
-/// found every call of a busy judge taken: others go first, which is what `queued` says. Every other wait is the row's,
+/// found every concurrency permit taken: others go first, which is what `queued` says, and a suspect that asked nobody is one
+/// still. Every other wait is the row's,
 /// with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until
 /// somebody opens it, and then it goes first.
 pub(super) fn ending_of_wait(
@@ -23,7 +24,8 @@ pub(super) fn ending_of_wait(
     now: DateTime<Utc>,
 ) -> Ending {
     let reason = match why {
-        Closed::Paused | Closed::Budget | Closed::Busy => return Ending::Requeued,
+        Closed::Paused | Closed::Budget => return Ending::Requeued,
+        Closed::Busy => return Ending::NotStarted,
         Closed::BreakerOpen => WaitReason::BreakerOpen,
         Closed::Throttled => WaitReason::Throttled,
         Closed::Paced => WaitReason::Paced,
@@ -68,12 +70,14 @@ mod tests {
     #[test]
     fn a_paused_or_busy_judge_sends_its_jobs_back_to_the_queue() {
         let now = at("2026-01-01T00:00:00Z");
-        for why in [Closed::Paused, Closed::Budget, Closed::Busy] {
-            assert_eq!(ending_of_wait(why, None, now), Ending::Requeued);
-            assert_eq!(
-                ending_of_wait(why, Some(Duration::from_secs(5)), now),
-                Ending::Requeued
-            );
+        for (why, ending) in [
+            (Closed::Paused, Ending::Requeued),
+            (Closed::Budget, Ending::Requeued),
+            (Closed::Busy, Ending::NotStarted),
+        ] {
+            assert_eq!(ending_of_wait(why, None, now), ending);
+            let delay = Some(Duration::from_secs(5));
+            assert_eq!(ending_of_wait(why, delay, now), ending);
         }
     }
 

@@ -46,7 +46,7 @@ struct BatchCost {
     tokens_in: i64,
     tokens_out: i64,
     cost_usd: Option<f64>,
-    unpriced_runs: i64,
+    unpriced_calls: i64,
 }
 
 /// The batches of one name as a row.
@@ -75,7 +75,7 @@ impl SuiteCost {
             batches: words::grouped(cost.batches),
             tokens_in: words::grouped(cost.tokens_in),
             tokens_out: words::grouped(cost.tokens_out),
-            cost: words::usd_at_least(cost.cost_usd, cost.unpriced_runs),
+            cost: words::usd_at_least(cost.cost_usd, cost.unpriced_calls),
         }
     }
 }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_suite_whose_cost_is_unknown_is_never_shown_as_free() {
-        let cost = |cost_usd, unpriced_runs| {
+        let cost = |cost_usd, unpriced_calls| {
             let row = SuiteCost::of(BatchCost {
                 name: None,
                 kind: "sql_metrics".to_owned(),
@@ -128,7 +128,7 @@ mod tests {
                 tokens_in: 1_000,
                 tokens_out: 10,
                 cost_usd,
-                unpriced_runs,
+                unpriced_calls,
             });
             row.cost
         };

@@ -223,7 +223,6 @@ impl Economy {
         let ordinary = usage::of_reply(&self.inner.spec, reply);
         CallUsage {
             cost_usd: ordinary.cost_usd.map(|cost| cost * self.factor),
-            known_usd: ordinary.known_usd * self.factor,
             ..ordinary
         }
     }

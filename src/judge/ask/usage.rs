@@ -23,7 +23,6 @@ pub(super) fn of_reply(spec: &JudgeSpec, reply: &ProviderReply) -> CallUsage {
         tokens_in_cached: tokens.cached,
         tokens_out: tokens.output,
         cost_usd,
-        known_usd: cost_usd.unwrap_or(0.0),
     }
 }
 
@@ -36,5 +35,4 @@ pub(super) fn add(sum: &mut CallUsage, call: CallUsage) {
         .cost_usd
         .zip(call.cost_usd)
         .map(|(sum, call)| sum + call);
-    sum.known_usd += call.known_usd;
 }

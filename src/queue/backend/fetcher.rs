@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::super::{Claim, Claimed, Push, Queue, QueueError};
+use super::super::{Claimed, Push, Queue, QueueError};
 use super::lease::{Delivery, Hold, Lease, Leases};
 use super::shares::{Share, Shares, sooner};
 use super::slots::{Free, Slots};
 use super::source::Unstarted;
-use super::{Admission, Admit};
+use super::{Admission, Admit, OpenLane};
 use crate::job::{JobId, Lane};
 
-/// The poll that holds when no wake-up arrives, and the pace of looks into the lane `suspect` and, while the queue is
+/// The poll that holds when no wake-up arrives, and the pace of looks into an empty lane `suspect` and, while the queue is
 /// away, into the store.
 const POLL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -40,6 +40,7 @@ pub(super) struct Fetcher<A: Admit> {
 
 /// What the fetcher remembers between its rounds.
 struct Memory {
+    /// Before then the lane `suspect`, which was empty, isn't claimed from.
     next_suspect: Instant,
     /// Counts rounds, so that each claim goes first in its turn.
     turn: usize,
@@ -78,28 +79,22 @@ impl<A: Admit> Fetcher<A> {
         };
         while !self.stop.is_cancelled() {
             let wait = self.round(&mut memory).await;
-            self.wait(wait, memory.next_suspect).await;
+            self.wait(wait).await;
         }
         self.give_back().await;
     }
 
     async fn round(&self, memory: &mut Memory) -> Wait {
-        if memory.outage.is_none() && Instant::now() >= memory.next_suspect {
-            // Where no lane at all is open the queue is paused, for suspects too.
-            if !self.admit.lanes().await.is_empty()
-                && let Some(lease) = self.claim_suspect().await
-            {
-                self.run_alone(lease).await;
-            }
-            memory.next_suspect = Instant::now() + POLL;
-        }
         let free = self.slots.free();
         if free.all == 0 {
             return Wait::Slot;
         }
         let mut lanes = self.admit.lanes().await;
-        lanes.retain(|open| !open.lane.is_suspect());
+        // Where no lane at all is open the queue is paused, for suspects too.
         let all_closed = lanes.is_empty();
+        if !all_closed && Instant::now() >= memory.next_suspect {
+            lanes.push(OpenLane::of_suspects());
+        }
         memory.turn = memory.turn.wrapping_add(1);
         let in_hand = |lane: &Lane| self.slots.of_lane(lane);
         let shares = Shares::new(lanes, free, in_hand, memory.turn);
@@ -126,6 +121,9 @@ impl<A: Admit> Fetcher<A> {
             match self.queue.claim(self.owner, &share.claim(left)).await {
                 Ok(claimed) => {
                     back(memory);
+                    if share.is_of_suspects() && claimed.is_empty() {
+                        memory.next_suspect = Instant::now() + POLL;
+                    }
                     left.take(&claimed);
                     look_in = sooner(look_in, share.look_in(claimed.len()));
                     ids.extend(claimed);
@@ -267,44 +265,7 @@ impl<A: Admit> Fetcher<A> {
         Wait::Until(outage.next_look.min(outage.next_claim))
     }
 
-    async fn claim_suspect(&self) -> Option<Lease> {
-        let claim = Claim {
-            lanes: vec![Lane::suspect()],
-            max: 1,
-            max_bulk: 1,
-        };
-        match self.queue.claim(self.owner, &claim).await {
-            Ok(ids) => ids.into_iter().next().map(|id| self.leases.claimed(id)),
-            Err(error) => {
-                tracing::debug!(%error, "no look into the lane `suspect`");
-                None
-            }
-        }
-    }
-
-    /// Lets the other slots run empty, runs the suspect, and returns when it has ended (or at the shutdown).
-    async fn run_alone(&self, lease: Lease) {
-        let id = lease.claimed().id;
-        tracing::info!(job_id = %id, "a suspect job runs alone, other work waits");
-        if self.hand_is_empty().await {
-            self.start(vec![lease]).await;
-            self.hand_is_empty().await;
-        }
-    }
-
-    /// Waits until nothing is in hand; false if the shutdown came first.
-    async fn hand_is_empty(&self) -> bool {
-        while self.slots.in_hand() > 0 {
-            tokio::select! {
-                () = self.stop.cancelled() => return false,
-                () = self.slots.changed.notified() => {}
-            }
-        }
-        !self.stop.is_cancelled()
-    }
-
-    async fn wait(&self, wait: Wait, next_suspect: Instant) {
-        let until_suspect = next_suspect.saturating_duration_since(Instant::now());
+    async fn wait(&self, wait: Wait) {
         tokio::select! {
             () = self.stop.cancelled() => {}
             () = async {
@@ -312,13 +273,13 @@ impl<A: Admit> Fetcher<A> {
                     Wait::No => {}
                     Wait::Slot => {
                         // Elapsed or freed: the next round looks either way.
-                        drop(tokio::time::timeout(until_suspect.max(FIRST_PAUSE), self.slots.changed.notified()).await);
+                        drop(tokio::time::timeout(POLL, self.slots.changed.notified()).await);
                     }
                     Wait::Ids { or_slot: false, at_most } => {
-                        self.queue.woken(until_suspect.min(at_most)).await;
+                        self.queue.woken(at_most).await;
                     }
                     Wait::Ids { or_slot: true, at_most } => tokio::select! {
-                        () = self.queue.woken(until_suspect.min(at_most)) => {}
+                        () = self.queue.woken(at_most) => {}
                         () = self.slots.changed.notified() => {}
                     },
                     Wait::Until(instant) => tokio::time::sleep_until(instant).await,

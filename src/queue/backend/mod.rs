@@ -61,6 +61,18 @@ impl OpenLane {
     pub fn unbounded(lane: Lane) -> Self {
         Self { lane, room: None }
     }
+
+    /// The lane `suspect`: a worker runs one of its jobs at a time, so that its death is that one's.
+    fn of_suspects() -> Self {
+        let room = LaneRoom {
+            most: 1,
+            more_in: None,
+        };
+        Self {
+            lane: Lane::suspect(),
+            room: Some(room),
+        }
+    }
 }
 
 /// What became of claimed ids.
@@ -88,7 +100,7 @@ pub trait Admit: Send + Sync + 'static {
     type Item: Send + 'static;
 
     /// The lanes whose gate is open, and how much room each has. Asked before every claim. The lane `suspect` is none of
-    /// them: it is looked into about once a second, unless no lane is open.
+    /// them: it is open unless no lane is, and has room for one job, which runs beside the others.
     async fn lanes(&self) -> Vec<OpenLane>;
 
     /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or in other
@@ -98,7 +110,7 @@ pub trait Admit: Send + Sync + 'static {
     /// lay elsewhere isn't started: it is put back, and its id moves to that lane.
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<Self::Item>, Refused>;
 
-    /// Claims due rows: no more of each claim's lanes than it says, no more than `max` in all, none of the lane `suspect`.
+    /// Claims due rows: no more of each claim's lanes than it says, no more than `max` in all.
     /// Asked instead of the queue while that is away, at most once a second; answers nothing if the store can't be asked
     /// either.
     async fn due_without_queue(&self, claims: Vec<Claim>, max: usize)

@@ -22,11 +22,23 @@ impl Share {
     /// The claim, with what is left of the free slots.
     pub(super) fn claim(&self, left: Free) -> Claim {
         let max = self.room.map_or(left.all, |room| room.min(left.all));
+        // The one suspect is worth a slot that is kept for interactive work: behind a backlog of long calls it would wait
+        // for ever for one of the others to be free just when it is looked for.
+        let max_bulk = if self.is_of_suspects() {
+            max
+        } else {
+            left.bulk.min(max)
+        };
         Claim {
             lanes: self.lanes.clone(),
             max,
-            max_bulk: left.bulk.min(max),
+            max_bulk,
         }
+    }
+
+    /// Whether it is the claim from the lane `suspect`.
+    pub(super) fn is_of_suspects(&self) -> bool {
+        self.room.is_some() && self.lanes.iter().all(Lane::is_suspect)
     }
 
     /// When to look again after so many ids came of it; `None`: when something happens.

@@ -75,7 +75,7 @@ pub(super) struct Slots {
     ahead: Ahead,
     used: Mutex<Used>,
     in_hand: InHand,
-    /// A slot became free, or a job left the hand. Only the fetcher waits for it.
+    /// A slot became free. Only the fetcher waits for it.
     pub(super) changed: Notify,
 }
 
@@ -131,10 +131,6 @@ impl Slots {
         Free { all, bulk }
     }
 
-    pub(super) fn in_hand(&self) -> usize {
-        self.in_hand.count()
-    }
-
     /// How many jobs of a lane have a slot.
     pub(super) fn of_lane(&self, lane: &Lane) -> usize {
         self.used().lanes.get(lane).copied().unwrap_or(0)
@@ -175,7 +171,6 @@ pub(super) struct JobInHand(Arc<Slots>);
 impl Drop for JobInHand {
     fn drop(&mut self) {
         self.0.in_hand.0.fetch_sub(1, Ordering::AcqRel);
-        self.0.changed.notify_one();
     }
 }
 

@@ -69,7 +69,7 @@ impl EconomyLane {
             });
         }
         let now = self.clock.now();
-        let kept = self.store.keep_answers(part, self.worker_id, &kept, now);
+        let kept = self.store.keep_answers(part, &kept, now);
         Ok(kept.await?)
     }
 

@@ -22,7 +22,6 @@ fn call(judge: &str, cost_usd: Option<f64>, ago: TimeDelta) -> CallRecord {
             tokens_in_cached: 0,
             tokens_out: 10,
             cost_usd,
-            known_usd: cost_usd.unwrap_or(0.0),
         },
         reply: None,
     }
@@ -111,9 +110,18 @@ async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
             tokens_out: 10,
             cost_usd,
         },
-        known_usd: cost_usd.unwrap_or(0.0),
         at: SystemClock.now(),
     };
+    let called = call("judge", cost_usd, TimeDelta::zero());
+    server.store().log(CallRecord {
+        asked_for: id.0,
+        usage: CallUsage {
+            tokens_in: 100,
+            tokens_out: 10,
+            ..called.usage
+        },
+        ..called
+    });
     let ticket = server.store().record(record).await.unwrap();
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
 }
@@ -148,7 +156,7 @@ async fn suites_are_billed_by_name_and_what_is_unpriced_is_never_0() {
         let bill = server.json_of(path).await;
         let line = |at: usize| {
             let item = &bill["items"][at];
-            ["name", "batches", "cost_usd", "unpriced_runs", "tokens_in"]
+            ["name", "batches", "cost_usd", "unpriced_calls", "tokens_in"]
                 .map(|name| item[name].clone())
         };
         assert_eq!(

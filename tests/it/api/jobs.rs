@@ -107,7 +107,6 @@ async fn raw_replies_are_shown_when_asked_for() {
                 tokens_in_cached: 4,
                 tokens_out: 5,
                 cost_usd: None,
-                known_usd: 0.0,
             },
             reply: Some("{\"total_score\":1}".to_owned()),
         });

@@ -329,7 +329,6 @@ impl Server {
                 tokens_out: 300,
                 cost_usd: Some(0.25),
             },
-            known_usd: 0.25,
             at: SystemClock.now(),
         };
         let ticket = self.store().record(record).await.unwrap();

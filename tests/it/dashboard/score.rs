@@ -58,7 +58,6 @@ fn call(job: JobId, reply: String) -> CallRecord {
             tokens_in_cached: 0,
             tokens_out: 5,
             cost_usd: None,
-            known_usd: 0.0,
         },
         reply: Some(reply),
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use gavel::job::{JobId, Lane, Priority};
 use gavel::queue::backend::{Delivery, Lease};
-use gavel::queue::{Claimed, Depth, Queue};
+use gavel::queue::{Claimed, Queue};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -22,10 +22,6 @@ const LEASE: Duration = Duration::from_secs(5);
 
 fn queue() -> Arc<dyn Queue> {
     TestQueue::memory(LEASE).queue
-}
-
-async fn is_empty(queue: &Arc<dyn Queue>, name: &str) -> bool {
-    queue.depth(&lane(name)).await.unwrap() == Depth::default()
 }
 
 /// Whether nobody holds any of these: a stranger's renewal says nothing, a push of a leased id changes nothing.
@@ -292,32 +288,110 @@ async fn what_was_admitted_but_not_started_is_put_back_at_the_drain() {
     assert_eq!(depth.bulk, 3);
 }
 
+fn suspects(count: usize) -> Vec<gavel::queue::Push> {
+    bulk(count, Lane::SUSPECT)
+}
+
+/// A handler whose suspects end at once, while everything else waits for the log's gate.
+fn suspects_end(
+    log: &Log,
+) -> impl Fn(Delivery<JobId>) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>
++ Clone
++ Send
++ Sync
++ 'static {
+    let others = log.handler();
+    let log = log.clone();
+    move |delivery| {
+        if delivery.claimed.lane.is_suspect() {
+            log.started.lock().unwrap().push(delivery.item);
+            return Box::pin(async move { delivery.hold.ack() });
+        }
+        others(delivery)
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_suspect_runs_alone_and_then_work_goes_on() {
+async fn suspects_run_one_at_a_time_beside_other_work() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
-    queue.push(&bulk(2, "a")).await.unwrap();
+    queue.push(&interactive(2, "a")).await.unwrap();
     let worker = Worker::start(&queue, &toy, 4, log.handler());
     eventually(async || log.started().len() == 2).await;
-    let suspect = push(JobId::new(), Lane::SUSPECT, Priority::Bulk);
-    queue.push(std::slice::from_ref(&suspect)).await.unwrap();
-    eventually(async || is_empty(&queue, Lane::SUSPECT).await).await;
-    // It is in hand, and waits for the two; nothing else is taken meanwhile.
-    queue.push(&interactive(5, "a")).await.unwrap();
-    tokio::time::sleep(LEASE * 3).await;
-    assert_eq!(log.started().len(), 2);
-    log.gate.add_permits(1);
-    tokio::time::sleep(LEASE).await;
-    assert_eq!(log.started().len(), 2);
-    log.gate.add_permits(1);
+    let suspects = suspects(3);
+    queue.push(&suspects).await.unwrap();
     eventually(async || log.started().len() == 3).await;
-    assert_eq!(log.started()[2], suspect.id);
+    assert_eq!(log.started()[2], suspects[0].id);
+    // The two that are held don't keep it from running, and it keeps nothing from running but the next suspect.
+    queue.push(&interactive(5, "a")).await.unwrap();
+    eventually(async || log.started().len() == 4).await;
     tokio::time::sleep(LEASE * 3).await;
-    assert_eq!(log.started().len(), 3);
-    assert_eq!(worker.in_hand.count(), 1);
+    assert_eq!(log.started().len(), 4);
+    log.gate.add_permits(100);
+    eventually(async || log.started().len() == 10).await;
+    assert_eq!(log.most.load(Ordering::SeqCst), 4);
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_suspects_end_in_one_slot_while_the_other_slots_hold_long_calls() {
+    for concurrency in [4, 20] {
+        let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+        queue
+            .push(&interactive(concurrency - 1, "a"))
+            .await
+            .unwrap();
+        let worker = Worker::start(&queue, &toy, concurrency, suspects_end(&log));
+        eventually(async || log.started().len() == concurrency - 1).await;
+        let suspects = suspects(10);
+        queue.push(&suspects).await.unwrap();
+        eventually(async || log.started().len() == concurrency + 9).await;
+        assert_eq!(log.started()[concurrency - 1..], ids(&suspects));
+        assert_eq!(worker.in_hand.count(), concurrency - 1);
+        log.gate.add_permits(100);
+        worker.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspects_and_other_work_both_go_on_when_there_is_one_slot() {
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let (others, suspects) = (bulk(100, "a"), suspects(5));
+    queue.push(&others).await.unwrap();
+    queue.push(&suspects).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 1, log.handler());
+    log.gate.add_permits(12);
+    eventually(async || log.started().len() == 13).await;
+    let started = log.started();
+    let ran = |pushed: &[gavel::queue::Push]| {
+        let ran = pushed.iter().filter(|push| started.contains(&push.id));
+        ran.count()
+    };
+    assert!(ran(&suspects) >= 4, "{}", ran(&suspects));
+    assert!(ran(&others) >= 4, "{}", ran(&others));
+    log.gate.add_permits(1_000);
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_queue_is_away_suspects_come_from_the_store_one_at_a_time() {
+    let (inner, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let flaky = Flaky::over(&inner);
+    flaky.away.store(true, Ordering::SeqCst);
+    let queue: Arc<dyn Queue> = flaky.clone();
+    let suspects = suspects(2);
+    let due = suspects.iter().map(|push| Claimed {
+        id: push.id,
+        lane: push.lane.clone(),
+        priority: push.priority,
+    });
+    toy.due.lock().unwrap().extend(due);
+    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    eventually(async || log.started() == [suspects[0].id]).await;
+    tokio::time::sleep(LEASE * 3).await;
+    assert_eq!(log.started().len(), 1);
     log.gate.add_permits(1);
-    eventually(async || log.started().len() == 7).await;
-    log.gate.add_permits(10);
-    eventually(async || log.started().len() == 8).await;
+    eventually(async || log.started() == ids(&suspects)).await;
+    log.gate.add_permits(1);
     worker.stop().await;
 }
 
@@ -347,24 +421,7 @@ async fn a_row_that_became_suspect_moves_to_that_lane_unstarted() {
     assert_eq!(log.started(), ids(&pushes[1..]));
     log.gate.add_permits(10);
     eventually(async || log.started().len() == 3).await;
-    assert_eq!(log.most.load(Ordering::SeqCst), 2);
     worker.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_suspect_that_waits_is_released_at_the_drain() {
-    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
-    queue.push(&bulk(1, "a")).await.unwrap();
-    let worker = Worker::start(&queue, &toy, 4, log.handler());
-    eventually(async || log.started().len() == 1).await;
-    let suspect = push(JobId::new(), Lane::SUSPECT, Priority::Bulk);
-    queue.push(&[suspect]).await.unwrap();
-    eventually(async || is_empty(&queue, Lane::SUSPECT).await).await;
-    worker.shutdown.cancel();
-    eventually(async || !is_empty(&queue, Lane::SUSPECT).await).await;
-    log.gate.add_permits(1);
-    worker.ended().await.unwrap();
-    assert_eq!(log.started().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

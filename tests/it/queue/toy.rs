@@ -104,12 +104,19 @@ impl Admit for Toy {
         })
     }
 
-    async fn due_without_queue(&self, _: Vec<Claim>, max: usize) -> Vec<(Claimed, JobId)> {
+    async fn due_without_queue(&self, claims: Vec<Claim>, max: usize) -> Vec<(Claimed, JobId)> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let mut due = self.due.lock().unwrap();
-        let count = max.min(due.len());
-        let taken = due.drain(..count);
-        taken.map(|claimed| (claimed.clone(), claimed.id)).collect()
+        let mut taken = Vec::new();
+        for claim in claims {
+            let room = claim.max.min(max - taken.len());
+            let of_claim = |claimed: &mut Claimed| claim.lanes.contains(&claimed.lane);
+            taken.extend(due.extract_if(.., of_claim).take(room));
+        }
+        taken
+            .into_iter()
+            .map(|claimed| (claimed.clone(), claimed.id))
+            .collect()
     }
 
     async fn put_back(&self, unstarted: Vec<(Claimed, JobId)>) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
 use gavel::store::{
-    Added, BatchFigures, BatchFilter, BatchOrigin, BatchState, Ending, Force, Moved, NewBatch,
-    NewEvaluation, PausedBy, Store,
+    Added, BatchFigures, BatchFilter, BatchOrigin, BatchState, CancelStep, Cancelling, Ending,
+    Force, Moved, NewBatch, NewEvaluation, PausedBy, Recorded, Store,
 };
 use serde_json::json;
 use sqlx::Connection as _;
@@ -14,7 +14,8 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::fixtures::{
-    accept, claim, failed, job, minutes, new_job, now, record, session_with_job, waiting,
+    accept, claim, failed, job, minutes, new_job, now, record, record_of, recorded,
+    session_with_job, waiting,
 };
 use crate::support;
 use crate::support::client::PATIENCE;
@@ -256,6 +257,59 @@ async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_f
     }
 }
 
+/// Takes steps until nothing is left, as a worker does; answers how many.
+async fn cancel_all(store: &Store) -> usize {
+    let (mut cancelling, mut steps) = (Cancelling::default(), 1);
+    while store.cancel_step(&mut cancelling, now()).await.unwrap() == CancelStep::More {
+        steps += 1;
+    }
+    steps
+}
+
+#[tokio::test]
+async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
+    const ITEMS: i64 = 20_000;
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, mut ids) = expanding(store, 1_000).await;
+        for from in (1_000..ITEMS).step_by(1_000) {
+            let items: Vec<NewJob> = (from..from + 1_000).map(|no| item(id, no)).collect();
+            assert_eq!(store.add_items(id, &items).await.unwrap(), Added::All);
+            ids.extend(items.iter().map(|item| item.job_id));
+        }
+        store.start_batch(id).await.unwrap();
+        // One that runs is ended at once, wherever it stands.
+        let run = claim(store, ids[15_000], Uuid::now_v7()).await;
+        store.cancel_batch(id, now()).await.unwrap();
+        assert_eq!(job(store, ids[15_000]).await.state, JobState::Cancelled);
+        assert_eq!(
+            recorded(store, record_of(&run, failed())).await,
+            Recorded::Stale
+        );
+        let cancelled = async || figures(store, id).await.count(JobState::Cancelled);
+        assert_eq!(cancelled().await, 1_001);
+        // Nothing of it begins, though it is queued still.
+        let late = store.claim(&ids[19_000..19_100], Uuid::now_v7(), now() + minutes(1));
+        assert!(late.await.unwrap().is_empty());
+
+        let mut cancelling = Cancelling::default();
+        let mut steps = 0;
+        while store.cancel_step(&mut cancelling, now()).await.unwrap() == CancelStep::More {
+            steps += 1;
+            let other = accept(store, new_job(None)).await;
+            let run = claim(store, other, Uuid::now_v7()).await;
+            record(store, &run, failed()).await;
+            if steps == 5 {
+                // Whoever takes over finds what is left.
+                cancelling = Cancelling::default();
+            }
+        }
+        assert_eq!(cancelled().await, ITEMS);
+        assert!((20..30).contains(&steps), "{steps}");
+        assert_eq!(cancel_all(store).await, 1, "it is let go of");
+    }
+}
+
 #[tokio::test]
 async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
     for test in support::stores().await {
@@ -283,7 +337,7 @@ async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
         record(store, &due[0], failed()).await;
         let last = claim(store, items[1], Uuid::now_v7()).await;
         record(store, &last, failed()).await;
-        store.cancel_items_left(now()).await.unwrap();
+        cancel_all(store).await;
         let figures = figures(store, id).await;
         assert_eq!(figures.count(JobState::Failed), 2);
         assert_eq!(figures.count(JobState::Cancelled), 1);
@@ -378,7 +432,7 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
         assert_eq!(verdict.mean, Some(0.5));
         let (moved, _) = store.retry_failed_items(id, now(), now()).await.unwrap();
         assert!(matches!(moved, Moved::Refused(_)));
-        store.cancel_items_left(now()).await.unwrap();
+        cancel_all(store).await;
         let page = store
             .batches(
                 BatchFilter {

@@ -1,12 +1,18 @@
-//! Budgets: what a batch spends is added where its runs end, and stops it.
+//! Budgets: what a batch spends is added where its calls are logged, and stops it.
 
-use gavel::job::{BatchPlace, JobId, Kind, NewJob, Usage};
+use chrono::TimeDelta;
+use gavel::job::{BatchPlace, JobId, Kind, NewJob, WaitReason};
+use gavel::judge::{CallLog as _, CallRecord, CallUsage};
 use gavel::store::{
-    Added, BatchOrigin, BatchRow, BatchState, Moved, NewBatch, PausedBy, Recorded, Store,
+    Added, BatchOrigin, BatchRow, BatchState, Died, Moved, NewBatch, PausedBy, Recorded, Store,
+    UsageBy,
 };
 use uuid::Uuid;
 
-use super::fixtures::{accept, claim, failed, hash, minutes, new_job, now, record_of, recorded};
+use super::fixtures::{
+    accept, claim, failed, hash, minutes, new_job, now, record_of, recorded, waiting,
+};
+use super::judge_memory::call;
 use crate::support;
 
 /// A batch that runs, with so many items and a budget.
@@ -36,17 +42,28 @@ async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, V
     (batch_id, items.iter().map(|item| item.job_id).collect())
 }
 
+/// A call for an item, which costs so much; `None`: nobody knows.
+async fn calls(store: &Store, item: JobId, cost_usd: Option<f64>) {
+    store.log(CallRecord {
+        usage: CallUsage {
+            tokens_in: 100,
+            tokens_out: 10,
+            cost_usd,
+            ..CallUsage::default()
+        },
+        ..call(item)
+    });
+    store.calls_counted().await;
+}
+
 /// Runs an item that costs so much; `None`: nobody knows.
 async fn spend(store: &Store, item: JobId, cost_usd: Option<f64>) {
     let run = claim(store, item, Uuid::now_v7()).await;
-    let mut end = record_of(&run, failed());
-    end.usage = Usage {
-        tokens_in: 100,
-        tokens_out: 10,
-        cost_usd,
-    };
-    end.known_usd = cost_usd.unwrap_or(0.0);
-    assert_eq!(recorded(store, end).await, Recorded::Applied);
+    calls(store, item, cost_usd).await;
+    assert_eq!(
+        recorded(store, record_of(&run, failed())).await,
+        Recorded::Applied
+    );
 }
 
 async fn row(store: &Store, id: Uuid) -> BatchRow {
@@ -124,19 +141,79 @@ async fn a_claim_tells_whether_the_batch_has_a_budget() {
 }
 
 #[tokio::test]
-async fn runs_whose_judge_reports_no_usage_are_counted_and_runs_without_a_call_are_not() {
+async fn what_calls_cost_counts_whatever_became_of_their_run() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 5, Some(1.0)).await;
+        // Lost by a worker that was taken for dead, and told too late.
+        let stale = claim(store, items[0], Uuid::now_v7()).await;
+        calls(store, items[0], Some(0.25)).await;
+        let lost = store.rescue_lost(Died::Somebody, 3, now()).await;
+        assert_eq!(lost.unwrap().requeued.len(), 1);
+        claim(store, items[0], Uuid::now_v7()).await;
+        let late = recorded(store, record_of(&stale, failed())).await;
+        assert_eq!(late, Recorded::Stale);
+        // Cancelled while it ran.
+        let cancelled = claim(store, items[1], Uuid::now_v7()).await;
+        store.cancel(items[1], now()).await.unwrap();
+        calls(store, items[1], Some(0.25)).await;
+        let late = recorded(store, record_of(&cancelled, failed())).await;
+        assert_eq!(late, Recorded::Stale);
+        let usage = store.batch_usage(id).await.unwrap();
+        assert_eq!((usage.spent_usd, usage.tokens_in), (0.5, 200));
+        assert_eq!(standing(store, id).await, RUNS);
+        // Killed after its calls: the second one spends the budget.
+        claim(store, items[2], Uuid::now_v7()).await;
+        calls(store, items[2], Some(0.25)).await;
+        assert_eq!(standing(store, id).await, RUNS);
+        calls(store, items[2], Some(0.25)).await;
+        assert_eq!(standing(store, id).await, SPENT);
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_usage_is_counted_and_one_without_an_answer_is_not() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 2, Some(1.0)).await;
-        let worker = Uuid::now_v7();
-        let runs = store.claim(&items, worker, now()).await.unwrap();
-        for (run, cost_usd) in runs.iter().zip([None, Some(0.0)]) {
-            let mut end = record_of(run, failed());
-            end.usage.cost_usd = cost_usd;
-            assert_eq!(recorded(store, end).await, Recorded::Applied);
+        for cost_usd in [None, Some(0.0)] {
+            store.log(CallRecord {
+                usage: CallUsage {
+                    cost_usd,
+                    ..CallUsage::default()
+                },
+                ..call(items[0])
+            });
         }
         let usage = store.batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (0.0, 1));
+    }
+}
+
+/// A log that can't be written for long keeps the sums of what it has no room for.
+#[tokio::test]
+async fn calls_beyond_what_the_log_holds_are_in_the_sums_of_their_day_and_batch() {
+    const CALLS: i64 = 9_000;
+    for test in support::stores().await {
+        let store = &test.store;
+        let (id, items) = running(store, 2, None).await;
+        for no in 0..CALLS {
+            store.log(CallRecord {
+                usage: CallUsage {
+                    tokens_in: 1,
+                    cost_usd: Some(0.5),
+                    ..CallUsage::default()
+                },
+                ..call(items[usize::try_from(no % 2).unwrap()])
+            });
+        }
+        store.calls_counted().await;
+        let usage = store.batch_usage(id).await.unwrap();
+        assert_eq!((usage.tokens_in, usage.spent_usd), (CALLS, 4_500.0));
+        let today = now().date_naive();
+        let days = store.usage(today - TimeDelta::days(1), today, UsageBy::Judge);
+        let days = days.await.unwrap();
+        assert_eq!((days[0].calls, days[0].cost_usd), (CALLS, 4_500.0));
     }
 }
 
@@ -148,14 +225,10 @@ async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_co
         for (budget, stands) in [(Some(1.0), SPENT), (None, RUNS)] {
             let (id, items) = running(store, 3, budget).await;
             let run = claim(store, items[0], Uuid::now_v7()).await;
-            let mut end = record_of(&run, failed());
-            end.usage = Usage {
-                tokens_in: 200,
-                tokens_out: 20,
-                cost_usd: None,
-            };
-            end.known_usd = 0.25;
-            assert_eq!(recorded(store, end).await, Recorded::Applied);
+            calls(store, items[0], Some(0.25)).await;
+            calls(store, items[0], None).await;
+            let end = recorded(store, record_of(&run, failed())).await;
+            assert_eq!(end, Recorded::Applied);
             let usage = store.batch_usage(id).await.unwrap();
             assert_eq!((usage.spent_usd, usage.unpriced), (0.25, 1));
             assert_eq!(standing(store, id).await, stands);
@@ -214,12 +287,24 @@ async fn the_last_item_completes_a_batch_whatever_it_cost() {
         spend(store, items[0], Some(5.0)).await;
         assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
         assert!(store.complete_batch(id, now()).await.unwrap().is_some());
-        // Two in flight: the first one's end stops the batch, the second one's is its last.
+        // What is in flight ends anyway, and may be the last: the batch is stopped once some of it has to begin again.
         let (id, items) = running(store, 2, Some(1.0)).await;
         let second = claim(store, items[1], Uuid::now_v7()).await;
         spend(store, items[0], Some(5.0)).await;
+        assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+        assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        let wait = waiting(WaitReason::Throttled, now());
+        assert_eq!(
+            recorded(store, record_of(&second, wait)).await,
+            Recorded::Applied
+        );
+        assert!(!store.spent_batches().await.unwrap().is_empty());
         assert_eq!(standing(store, id).await, SPENT);
         assert_eq!(store.complete_batch(id, now()).await.unwrap(), None);
+        store.set_budget(id, Some(6.0), now()).await.unwrap();
+        let second = claim(store, items[1], Uuid::now_v7()).await;
+        calls(store, items[1], Some(1.0)).await;
+        assert_eq!(standing(store, id).await, RUNS);
         assert_eq!(
             recorded(store, record_of(&second, failed())).await,
             Recorded::Applied
@@ -242,9 +327,7 @@ async fn what_has_no_price_is_counted_and_never_free() {
         assert_eq!(usage.tokens_in, 200);
         // A run that was answered from the cache used nothing, and is no run without a price.
         let run = claim(store, items[2], Uuid::now_v7()).await;
-        let mut end = record_of(&run, failed());
-        end.usage.cost_usd = Some(0.0);
-        recorded(store, end).await;
+        recorded(store, record_of(&run, failed())).await;
         assert_eq!(store.batch_usage(id).await.unwrap(), usage);
     }
 }

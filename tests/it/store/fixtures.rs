@@ -155,7 +155,6 @@ pub(super) fn record_of(job: &Job, ending: Ending) -> Record {
         ending,
         retries: 0,
         usage: no_usage(),
-        known_usd: 0.0,
         at: now(),
     }
 }

@@ -42,7 +42,6 @@ pub(super) fn call(job_id: JobId) -> CallRecord {
             tokens_in_cached: 4,
             tokens_out: 3,
             cost_usd: Some(0.01),
-            known_usd: 0.01,
         },
         reply: Some("{\"total_score\": 3}".to_owned()),
     }
@@ -115,7 +114,6 @@ async fn every_logged_call_is_read_back_in_order() {
         failed.status = None;
         failed.usage = CallUsage {
             cost_usd: None,
-            known_usd: 0.0,
             ..failed.usage
         };
         failed.reply = Some("half\u{0}".to_owned());

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gavel::job::{JobState, WaitReason};
-use gavel::store::{Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, Use};
+use chrono::TimeDelta;
+use gavel::job::{JobId, JobState, WaitReason};
+use gavel::judge::CallLog as _;
+use gavel::store::{
+    Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, UsageBy, Use,
+};
 use sqlx::Connection as _;
 use sqlx::Executor as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,6 +21,7 @@ use super::fixtures::{
     accept, claim, failed, job, new_job, now, record_of, recorded, scored, session_with_job,
     waiting,
 };
+use super::judge_memory::call;
 use crate::support;
 
 /// What a wire does.
@@ -33,7 +38,7 @@ struct Wire {
     mode: watch::Sender<Mode>,
     store: Store,
     _tasks: JoinSet<()>,
-    _direct: support::TestStore,
+    direct: support::TestStore,
 }
 
 impl Wire {
@@ -58,7 +63,7 @@ impl Wire {
             mode,
             store,
             _tasks: tasks,
-            _direct: direct,
+            direct,
         })
     }
 
@@ -123,6 +128,77 @@ async fn pipe(mut client: TcpStream, mut upstream: TcpStream, mode: watch::Sende
             }
         }
     }
+}
+
+/// What the calls of today and yesterday came to: how many, and USD.
+async fn counted(store: &Store) -> (i64, f64) {
+    let today = now().date_naive();
+    let days = store.usage(today - TimeDelta::days(1), today, UsageBy::Judge);
+    let days = days.await.unwrap();
+    (days[0].calls, days[0].cost_usd)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
+    // With the second figure, more than the log holds.
+    for calls in [3, 9_000] {
+        let Some(wire) = Wire::new().await else {
+            eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
+            return;
+        };
+        let store = &wire.store;
+        let asker = JobId::new();
+        wire.cut();
+        for _ in 0..calls {
+            let mut call = call(asker);
+            call.usage.cost_usd = Some(0.5);
+            store.log(call);
+        }
+        // Whoever reads waits for no database that is away.
+        store.calls_of(asker).await.unwrap_err();
+        store.calls_written().await;
+        wire.mend();
+        store.calls_counted().await;
+        let usd = 0.5 * f64::from(calls);
+        assert_eq!(counted(store).await, (i64::from(calls), usd));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sums_whose_commit_was_not_answered_count_once() {
+    let Some(wire) = Wire::new().await else {
+        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
+        return;
+    };
+    let store = &wire.store;
+    let refuse = "alter table judge_calls add constraint refuses check (judge <> 'bad')";
+    support::execute(&wire.direct.url, refuse).await.unwrap();
+    let mut first = call(JobId::new());
+    first.judge = "good".to_owned();
+    store.log(first);
+    store.calls_counted().await;
+    let mut bad = call(JobId::new());
+    bad.judge = "bad".to_owned();
+    bad.usage.cost_usd = Some(0.5);
+    wire.swallow_the_answer_to(b"COMMIT");
+    store.log(bad);
+    store.calls_counted().await;
+    assert!(wire.has_swallowed());
+    assert_eq!(counted(store).await, (1, 0.5));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_closes_though_its_calls_cant_be_written() {
+    let Some(wire) = Wire::new().await else {
+        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
+        return;
+    };
+    wire.cut();
+    for _ in 0..9_000 {
+        wire.store.log(call(JobId::new()));
+    }
+    let closing = tokio::time::timeout(Duration::from_secs(30), wire.store.close());
+    closing.await.expect("it ends");
 }
 
 #[tokio::test]

@@ -187,6 +187,44 @@ async fn the_second_loss_in_a_row_makes_a_suspect_and_losses_there_poison() {
 }
 
 #[tokio::test]
+async fn a_worker_that_died_with_a_suspect_in_hand_died_of_it_and_of_nothing_else() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let poison = accept(store, new_job(None)).await;
+        lose(store, poison).await;
+        assert!(lose(store, poison).await.lane.is_suspect());
+        // More than one slice: the suspect's row tells of it until the last of them is taken.
+        let others: Vec<_> = (0..600).map(|_| new_job(None)).collect();
+        let ids: Vec<JobId> = others.iter().map(|job| job.job_id).collect();
+        futures::future::join_all(others.into_iter().map(|job| store.accept(job))).await;
+        for died in 1..=3 {
+            let worker = Uuid::now_v7();
+            claim(store, poison, worker).await;
+            let at = now() + minutes(1);
+            let claimed = store.claim(&ids, worker, at).await.unwrap();
+            assert_eq!(claimed.len(), ids.len());
+            // Another one's death is its own jobs' loss.
+            let alone = accept(store, new_job(None)).await;
+            claim(store, alone, Uuid::now_v7()).await;
+            let rescued = rescue(store).await;
+            assert_eq!(
+                rescued.requeued.len() + rescued.poisoned.len(),
+                ids.len() + 2
+            );
+            assert_eq!(job(store, poison).await.attempts, died);
+            assert_eq!(job(store, alone).await.losses, 1);
+            for id in [ids[0], ids[599]] {
+                let other = job(store, id).await;
+                assert_eq!((other.state, other.losses), (JobState::Queued, 0));
+                assert_eq!(other.lane.as_str(), "main");
+            }
+        }
+        let ended = job(store, poison).await;
+        assert_eq!(ended.failure.unwrap().class, FailureClass::Poison);
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_ends_in_any_other_way_clears_the_losses_and_leaves_the_suspects_lane() {
     for test in support::stores().await {
         let store = &test.store;
