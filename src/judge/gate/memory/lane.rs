@@ -81,15 +81,29 @@ struct Throttle {
     first: Duration,
     longest: Duration,
     next: Duration,
+    /// The least that the next pause lasts which a server names.
+    named: Duration,
     until: Option<Instant>,
 }
 
+/// The longest pause that comes of a named one which was too short.
+const LONGEST_NAMED: Duration = Duration::from_secs(8);
+
 impl Throttle {
-    /// A 429. Calls that were in flight together count once, or a burst would double the pause to its longest.
+    /// A 429, where they prevail. Calls that were in flight together count once, or a burst would double the pause to its
+    /// longest.
     fn throttled(&mut self, retry_after: Option<Duration>, now: Instant) {
+        let paused = self.until.is_some_and(|until| until > now);
         let pause = match retry_after {
-            Some(asked) => asked.clamp(Duration::from_secs(1), LONGEST),
-            None if self.until.is_some_and(|until| until > now) => return,
+            Some(asked) => {
+                let asked = asked.clamp(Duration::from_secs(1), LONGEST);
+                let pause = asked.max(self.named);
+                if !paused {
+                    self.named = (pause * 2).min(LONGEST_NAMED);
+                }
+                if paused { asked } else { pause }
+            }
+            None if paused => return,
             None => {
                 let pause = self.next;
                 self.next = (pause * 2).min(self.longest);
@@ -102,6 +116,7 @@ impl Throttle {
 
     fn succeeded(&mut self) {
         self.next = self.first;
+        self.named = Duration::ZERO;
     }
 
     fn remaining(&self, now: Instant) -> Option<Duration> {
@@ -126,6 +141,7 @@ impl Lane {
                 first: options.throttle_first,
                 longest: options.throttle_longest,
                 next: options.throttle_first,
+                named: Duration::ZERO,
                 until: None,
             },
             held: None,
@@ -234,6 +250,7 @@ impl Lane {
         match &end.outcome {
             CallOutcome::Alive => {
                 self.pace.hold(ticket, &end.rates, now);
+                self.pace.answered(ticket, now);
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
             }
@@ -243,8 +260,11 @@ impl Lane {
                 message,
             } => {
                 self.last_error = Some((message.clone(), now));
-                if *class == ErrorClass::Throttled {
-                    self.pace.throttled(ticket, now);
+                // One refusal among many answers delays its own call, and no other.
+                if *class == ErrorClass::Throttled
+                    && self.pace.throttled(ticket, *retry_after, now)
+                {
+                    self.throttle.throttled(*retry_after, now);
                 }
                 // A quota's own reset closes the lane, and whoever resumes that is obeyed at once.
                 if *class != ErrorClass::Exhausted {
@@ -264,10 +284,9 @@ impl Lane {
         now: Instant,
     ) {
         match class {
-            ErrorClass::Transient => self.breaker.failed(probe, now),
-            ErrorClass::Throttled => {
-                self.throttle.throttled(retry_after, now);
-                self.reachable(probe);
+            ErrorClass::Transient => {
+                let others_out = self.in_flight.saturating_sub(1);
+                self.breaker.failed(probe, others_out, now);
             }
             ErrorClass::Exhausted => {
                 self.reachable(probe);
@@ -277,7 +296,8 @@ impl Lane {
                 self.reachable(probe);
                 self.shut(judge, Closed::Misconfigured, None, now);
             }
-            ErrorClass::Capability
+            ErrorClass::Throttled
+            | ErrorClass::Capability
             | ErrorClass::TooLarge
             | ErrorClass::Truncated
             | ErrorClass::Refused

@@ -321,4 +321,6 @@ async fn take_slot(
 }
 
 #[cfg(test)]
+mod servers;
+#[cfg(test)]
 mod tests;

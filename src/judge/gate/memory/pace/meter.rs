@@ -23,10 +23,8 @@ const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
 /// A learned limit that no reply confirms for so long is forgotten: quotas are raised, and figures misread.
 const BELIEVED_FOR: Duration = Duration::from_secs(600);
 
-/// What a rate is counted by.
-const MINUTE: Duration = Duration::from_secs(60);
-/// What went out in less time than this is taken for the work of so long.
-const LEAST_TO_TELL: Duration = Duration::from_secs(2);
+/// What limits count by.
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 /// One quantity.
 #[derive(Debug)]
@@ -73,13 +71,6 @@ impl Meter {
     /// What went out within the last minute.
     pub(super) fn used(&self, now: Instant) -> u64 {
         self.window.sum(now)
-    }
-
-    /// How much a minute that is, by the time in which it went out: a lane that has just begun isn't taken for a slow one.
-    pub(super) fn rate_lately(&self, now: Instant) -> f64 {
-        let used = self.used(now) as f64;
-        let age = self.window.age(now).clamp(LEAST_TO_TELL, MINUTE);
-        used * MINUTE.as_secs_f64() / age.as_secs_f64()
     }
 
     /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
@@ -204,7 +195,7 @@ fn whole(limit: f64) -> u64 {
 
 /// What went out lately, by tenths of a second: at most some 1,200 of them, however much it was.
 #[derive(Debug, Default)]
-struct Window {
+pub(super) struct Window {
     grains: VecDeque<Grain>,
 }
 
@@ -229,21 +220,21 @@ impl Window {
             .fold(0, |sum, grain| sum.saturating_add(grain.amount))
     }
 
-    /// How long ago the first of it went out.
-    fn age(&self, now: Instant) -> Duration {
-        let mut counted = self.grains.iter().filter(|grain| grain.ends() > now);
-        counted.next().map_or(Duration::ZERO, |first| {
-            now.saturating_duration_since(first.from)
-        })
+    /// What went out within `span`, to a grain.
+    pub(super) fn sum_within(&self, span: Duration, now: Instant) -> u64 {
+        let newest_first = self.grains.iter().rev();
+        newest_first
+            .take_while(|grain| grain.from + span > now)
+            .fold(0, |sum, grain| sum.saturating_add(grain.amount))
     }
 
-    fn forget(&mut self, now: Instant) {
+    pub(super) fn forget(&mut self, now: Instant) {
         while self.grains.front().is_some_and(|grain| grain.ends() <= now) {
             self.grains.pop_front();
         }
     }
 
-    fn add(&mut self, at: Instant, amount: u64) {
+    pub(super) fn add(&mut self, at: Instant, amount: u64) {
         match self.grains.back_mut() {
             Some(last) if at < last.from + GRAIN => {
                 last.amount = last.amount.saturating_add(amount);

@@ -4,16 +4,16 @@
 //! estimate, and what the model typically answers; the usage that its reply reports puts that right. It never waits, and it
 //! never decides what a refused call does.
 
+mod ceiling;
 mod meter;
-mod shrink;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::judge::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
-use meter::{Meter, Spread, between};
-use shrink::Shrink;
+use ceiling::{Answered, Ceiling, SECONDS};
+use meter::{MINUTE, Meter, Spread, Window, between};
 
 /// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
@@ -33,7 +33,10 @@ pub(super) struct Pace {
     tokens: Meter,
     input: Meter,
     output: Meter,
-    shrink: Shrink,
+    /// What the 429s tell of a limit that nobody states.
+    ceiling: Ceiling,
+    /// What was answered lately.
+    answered: Window,
     /// A reply said that nothing is left until then.
     held_until: Option<Instant>,
     /// The latest call whose reply was heard, so that an older one's news isn't taken for today's.
@@ -76,7 +79,8 @@ impl Pace {
             tokens: Meter::new(limits.tokens_per_minute),
             input: Meter::new(None),
             output: Meter::new(None),
-            shrink: Shrink::default(),
+            ceiling: Ceiling::default(),
+            answered: Window::default(),
             held_until: None,
             heard: 0,
             taken: 0,
@@ -186,10 +190,25 @@ impl Pace {
         self.earliest(share, now) > self.earliest(usual, now)
     }
 
-    /// A call met a 429.
-    pub(super) fn throttled(&mut self, ticket: Ticket, now: Instant) {
-        let (limit, lately) = (self.requests.limit(now), self.requests.rate_lately(now));
-        self.shrink.throttled(ticket.at, limit, lately, now);
+    /// A call was answered.
+    pub(super) fn answered(&mut self, ticket: Ticket, now: Instant) {
+        self.answered.forget(now);
+        self.answered.add(now, 1);
+        self.ceiling.answered(ticket.at, now);
+    }
+
+    /// A call met a 429; answers whether the lane should pause.
+    pub(super) fn throttled(
+        &mut self,
+        ticket: Ticket,
+        retry_after: Option<Duration>,
+        now: Instant,
+    ) -> bool {
+        let answered = Answered {
+            minute: self.answered.sum_within(MINUTE, now),
+            seconds: self.answered.sum_within(SECONDS, now),
+        };
+        self.ceiling.refused(ticket.at, retry_after, answered, now)
     }
 
     /// How many calls of the usual size may leave within `span`; `None`: nothing limits them.
@@ -242,7 +261,7 @@ impl Pace {
             .iter()
             .all(|meter| meter.limit(now).is_none() || meter.is_empty(now));
         nothing_out
-            && self.shrink.rate(now).is_none()
+            && self.ceiling.rate(now).is_none()
             && self.held_until.is_none_or(|held| held <= now)
     }
 
@@ -256,7 +275,7 @@ impl Pace {
             tokens: plain(&self.tokens),
             input_tokens: plain(&self.input),
             output_tokens: plain(&self.output),
-            shrunk_for: self.shrink.ends_in(now),
+            shrunk_for: self.ceiling.ends_in(now),
             held_for: self
                 .held_until
                 .filter(|held| *held > now)
@@ -304,13 +323,13 @@ impl Pace {
     /// Requests a minute: the limit, or what a 429 left of it.
     fn request_rate(&self, now: Instant) -> Option<f64> {
         let limit = self.requests.limit(now).map(|limit| limit as f64);
-        let rates = limit.into_iter().chain(self.shrink.rate(now));
+        let rates = limit.into_iter().chain(self.ceiling.rate(now));
         rates.min_by(f64::total_cmp)
     }
 
     /// A server that has said 429 is asked evenly, whatever the limit is known by.
     fn request_spread(&self, now: Instant) -> Spread {
-        match self.shrink.rate(now) {
+        match self.ceiling.rate(now) {
             Some(_) => Spread::Always,
             None => Spread::WhenScarce,
         }
