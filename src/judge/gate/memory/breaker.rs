@@ -96,6 +96,16 @@ impl Breaker {
         }
     }
 
+    /// Takes in how it stands for all workers; `until`: how long it stays open.
+    pub(super) fn adopt(&mut self, state: BreakerState, failures: u32, until: Instant) {
+        self.failures = failures;
+        self.state = match state {
+            BreakerState::Closed => State::Closed,
+            BreakerState::Open => State::Open { until },
+            BreakerState::HalfOpen => State::HalfOpen,
+        };
+    }
+
     pub(super) fn state(&self) -> BreakerState {
         match self.state {
             State::Closed => BreakerState::Closed,

@@ -34,6 +34,8 @@ pub(super) struct Meter {
     window: Window,
     /// When the next is due, evenly spread.
     next: Option<Instant>,
+    /// Among how many workers the limits are divided.
+    pub(super) divisor: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,7 @@ impl Meter {
             learned: None,
             window: Window::default(),
             next: None,
+            divisor: 1,
         }
     }
 
@@ -65,7 +68,27 @@ impl Meter {
     /// The limit that holds: the lower of the configured and the learned one.
     pub(super) fn limit(&self, now: Instant) -> Option<u64> {
         let learned = self.learned(now);
-        self.configured.into_iter().chain(learned).min()
+        let limit = self.configured.into_iter().chain(learned).min()?;
+        Some((limit / self.divisor).max(1))
+    }
+
+    /// Takes in what another worker's replies said.
+    pub(super) fn adopt(&mut self, learned: Option<u64>, now: Instant) {
+        self.learned = learned.map(|limit| Learned { limit, heard: now });
+    }
+
+    /// When the next may go out by a rate alone.
+    pub(super) fn due(&self, amount: u64, rate: f64, now: Instant) -> Instant {
+        let early = early(amount, rate);
+        self.next.map_or(now, |next| next.checked_sub(early).unwrap_or(next).max(now))
+    }
+
+    /// What went out since then, or within the last minute.
+    pub(super) fn went_out(&self, since: Option<Instant>) -> impl Iterator<Item = (Instant, i64)> {
+        let counted = self.window.grains.iter();
+        counted
+            .filter(move |grain| since.is_none_or(|since| grain.from >= since))
+            .map(|grain| (grain.from, i64::try_from(grain.amount).unwrap_or(i64::MAX)))
     }
 
     /// What went out within the last minute.
@@ -79,11 +102,7 @@ impl Meter {
         let fits = self
             .limit(now)
             .map_or(now, |limit| self.window.fits_at(amount, limit, now));
-        let early = if between(amount, rate) < GRAIN {
-            EARLY_WHEN_FAST
-        } else {
-            EARLY
-        };
+        let early = early(amount, rate);
         match self.next {
             Some(next) if self.spreads(rate, spread, now) => {
                 fits.max(next.checked_sub(early).unwrap_or(next))
@@ -187,6 +206,14 @@ pub(super) enum Spread {
 /// How long `amount` takes of a minute's `limit`; never more than all of it, so that no call waits for ever behind a huge one.
 pub(super) fn between(amount: u64, limit: f64) -> Duration {
     Duration::from_secs_f64(SPREAD * (amount as f64 / limit).min(1.0))
+}
+
+fn early(amount: u64, rate: f64) -> Duration {
+    if between(amount, rate) < GRAIN {
+        EARLY_WHEN_FAST
+    } else {
+        EARLY
+    }
 }
 
 fn whole(limit: f64) -> u64 {

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::shared::Rule;
+use crate::judge::gate::redis::SharedState;
 use crate::judge::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
 use ceiling::{Answered, Ceiling, SECONDS};
 use meter::{MINUTE, Meter, Spread, Window, between};
@@ -28,7 +30,7 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(100);
 
 /// The pace of one judge.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(in crate::judge::gate) struct Pace {
     requests: Meter,
     tokens: Meter,
     input: Meter,
@@ -46,6 +48,10 @@ pub(super) struct Pace {
     typical_answer: Option<u64>,
     /// What prompts are estimated at before they go out.
     typical_estimate: Option<u64>,
+    /// Who lets calls go.
+    rule: Rule,
+    /// When the next call is due, by what all workers let go.
+    next_of_all: Option<Instant>,
 }
 
 /// A call's share of the pace.
@@ -53,7 +59,25 @@ pub(super) struct Pace {
 pub(in crate::judge) struct Ticket {
     number: u64,
     at: Instant,
+    /// When it left by Redis' clock, ms, where all workers let it go.
+    there: Option<i64>,
     share: Share,
+}
+
+impl Ticket {
+    /// What it put down: requests, tokens of prompts, tokens of answers.
+    pub(super) fn departure(&self) -> [i64; 3] {
+        [1, signed(self.share.input), signed(self.share.output)]
+    }
+
+    /// When it left, here and by Redis' clock.
+    pub(super) fn left_at(&self) -> (Instant, Option<i64>) {
+        (self.at, self.there)
+    }
+}
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
 /// How much of each quantity one call takes.
@@ -73,8 +97,8 @@ pub(super) struct Startable {
 }
 
 impl Pace {
-    pub(super) fn new(limits: PaceLimits) -> Self {
-        Self {
+    pub(super) fn new(limits: PaceLimits, rule: Rule) -> Self {
+        let mut pace = Self {
             requests: Meter::new(limits.requests_per_minute),
             tokens: Meter::new(limits.tokens_per_minute),
             input: Meter::new(None),
@@ -87,7 +111,79 @@ impl Pace {
             typical_prompt: None,
             typical_answer: None,
             typical_estimate: None,
+            rule,
+            next_of_all: None,
+        };
+        pace.follow(rule);
+        pace
+    }
+
+    /// Takes another rule.
+    pub(super) fn follow(&mut self, rule: Rule) {
+        self.rule = rule;
+        self.next_of_all = None;
+        let meters = [
+            &mut self.requests,
+            &mut self.tokens,
+            &mut self.input,
+            &mut self.output,
+        ];
+        for meter in meters {
+            meter.divisor = rule.divisor();
         }
+    }
+
+    /// Takes in how the pace stands for all workers.
+    pub(super) fn adopt(&mut self, state: &SharedState, now: Instant) {
+        let meters = [
+            &mut self.requests,
+            &mut self.tokens,
+            &mut self.input,
+            &mut self.output,
+        ];
+        for (meter, learned) in meters.into_iter().zip(state.learned) {
+            meter.adopt(learned, now);
+        }
+        self.next_of_all = Some(now + state.next_in);
+        let held = now + state.held_for;
+        self.held_until = self.held_until.max((held > now).then_some(held));
+    }
+
+    /// The others say that the next call is due after this.
+    pub(in crate::judge::gate) fn due_in(&mut self, wait: Duration, now: Instant) {
+        self.next_of_all = Some(now + wait);
+    }
+
+    /// Whether something limits what goes out.
+    pub(super) fn is_limited(&self, now: Instant) -> bool {
+        let limited = |meter: &&Meter| meter.limit(now).is_some();
+        self.held(now).is_some()
+            || [&self.requests, &self.tokens, &self.input, &self.output]
+                .iter()
+                .any(limited)
+    }
+
+    /// Until when nothing goes out because nothing is left.
+    pub(super) fn held(&self, now: Instant) -> Option<Instant> {
+        self.held_until.filter(|held| *held > now)
+    }
+
+    /// What a call takes of prompts' and answers' tokens.
+    pub(super) fn amounts(&self, load: Load) -> (u64, u64) {
+        let share = self.share(load);
+        (share.input, share.output)
+    }
+
+    /// What went out since then, or within the last minute: requests, tokens of prompts, tokens of answers.
+    pub(super) fn went_out(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
+        let requests = self.requests.went_out(since);
+        let input = self.input.went_out(since);
+        let output = self.output.went_out(since);
+        requests
+            .map(|(at, amount)| (at, [amount, 0, 0]))
+            .chain(input.map(|(at, amount)| (at, [0, amount, 0])))
+            .chain(output.map(|(at, amount)| (at, [0, 0, amount])))
+            .collect()
     }
 
     /// Whether a call's tokens matter: only then are they worth an estimate.
@@ -99,7 +195,15 @@ impl Pace {
 
     /// How long a call must wait; `None`: it may leave now.
     pub(super) fn wait(&self, load: Load, now: Instant) -> Option<Duration> {
-        let earliest = self.earliest(self.share(load), now);
+        let share = self.share(load);
+        let earliest = match self.rule {
+            Rule::Alone | Rule::Part { .. } => self.earliest(share, now),
+            // The limits are asked for elsewhere; what 429s tell stays each worker's own.
+            Rule::Together => self
+                .ceiling
+                .rate(now)
+                .map_or(now, |rate| self.requests.due(1, rate, now)),
+        };
         (earliest > now).then(|| earliest - now)
     }
 
@@ -114,6 +218,11 @@ impl Pace {
         if let Some(wait) = self.wait(load, now) {
             return Err(wait);
         }
+        Ok(self.leave(load, None, now))
+    }
+
+    /// A call leaves now. `there`: when, by Redis' clock, where all workers let it go.
+    pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> Ticket {
         let share = self.share(load);
         let rate = self.request_rate(now);
         let spread = self.request_spread(now);
@@ -130,15 +239,16 @@ impl Pace {
             self.typical_estimate = Some(typical(self.typical_estimate, share.input));
         }
         self.taken += 1;
-        Ok(Ticket {
+        Ticket {
             number: self.taken,
             at: now,
+            there,
             share,
-        })
+        }
     }
 
-    /// A call's reply said what it used.
-    pub(super) fn settle(&mut self, ticket: Ticket, used: TokensUsed, now: Instant) {
+    /// A call's reply said what it used; answers how much more of each quantity that is than was put down.
+    pub(super) fn settle(&mut self, ticket: Ticket, used: TokensUsed, now: Instant) -> [i64; 3] {
         let (before, at) = (ticket.share, ticket.at);
         let sum = |input: u64, output: u64| input.saturating_add(output);
         let (reserved, really) = (
@@ -150,6 +260,11 @@ impl Pace {
         self.output.correct(at, before.output, used.output, now);
         self.typical_prompt = Some(typical(self.typical_prompt, used.input));
         self.typical_answer = Some(typical(self.typical_answer, used.output));
+        [
+            0,
+            signed(used.input).saturating_sub(signed(before.input)),
+            signed(used.output).saturating_sub(signed(before.output)),
+        ]
     }
 
     /// A reply said what the limits are.
@@ -284,7 +399,7 @@ impl Pace {
     }
 
     fn earliest(&self, share: Share, now: Instant) -> Instant {
-        let held = self.held_until.unwrap_or(now).max(now);
+        let held = self.held_until.max(self.next_of_all).unwrap_or(now).max(now);
         self.limited(share, now)
             .map(|limited| {
                 limited

@@ -8,10 +8,11 @@ use crate::judge::gate::{LimitReport, Span};
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn limits(requests: Option<u64>, tokens: Option<u64>) -> Pace {
-    Pace::new(PaceLimits {
+    let limits = PaceLimits {
         requests_per_minute: requests,
         tokens_per_minute: tokens,
-    })
+    };
+    Pace::new(limits, Rule::Alone)
 }
 
 fn secs(seconds: f64) -> Duration {
