@@ -26,7 +26,7 @@ use self::health::ProcessHealth;
 use self::history::FromHistory;
 use self::metrics::MeteredCalls;
 use self::open::{
-    gate_options, judge_check, migrate, open_events, open_queue, process_name, retry_options,
+    judge_check, migrate, open_events, open_gate, open_queue, process_name, retry_options,
     spending_caps,
 };
 use self::terms::FileTerms;
@@ -40,7 +40,6 @@ use crate::history::imports::{Imports, Whose};
 use crate::history::on_demand::OnDemand;
 use crate::job::Lane;
 use crate::judge::gate::Gate;
-use crate::judge::gate::memory::MemoryGate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
@@ -135,8 +134,9 @@ impl App {
             store.release_keys().await.map_err(broken)?;
         }
         let queue = open_queue(&settings, &mode, clock.clone()).await?;
-        let gate: Arc<dyn Gate> =
-            Arc::new(MemoryGate::new(gate_options(&settings, &files.providers)));
+        let stop_pushing = CancellationToken::new();
+        let (gate, keep_in_step) =
+            open_gate(&settings, &mode, &files.providers, stop_pushing.clone())?;
         let judges = Arc::new(Judges::wired(
             &files.providers,
             JudgeWiring {
@@ -192,7 +192,7 @@ impl App {
             stream,
             bad_reload: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
-                tokio::join!(push, announce, following);
+                tokio::join!(push, announce, following, keep_in_step);
             }))),
             stop_pushing,
             _data_dir: data_dir,

@@ -56,4 +56,5 @@ pub mod clock;
 pub mod config;
 pub mod lifecycle;
 pub mod outbound;
+pub mod redis_client;
 pub mod telemetry;

@@ -69,7 +69,10 @@ impl RedisClient {
     }
 
     fn connection(&self) -> Result<ConnectionManager, RedisError> {
-        let mut known = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = &*known {
             return Ok(connection.clone());
         }

@@ -267,6 +267,8 @@ pub trait Gate: Send + Sync {
     fn open(&self, judge: &str);
     /// How many workers live, by the store: among so many the figures are divided while no worker hears of the others.
     fn live_workers(&self, count: u32);
+    /// Judges whose lanes are closed until somebody opens them, by [`Gate::close`] or by a closure that was taken.
+    fn held(&self) -> Vec<String>;
     /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
     fn take_closures(&self) -> Vec<Closure>;
     /// What it knows of each judge it has seen.

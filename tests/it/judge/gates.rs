@@ -298,7 +298,11 @@ async fn one_probe_goes_out_in_the_whole_cluster() {
     }
     drop(probe);
     eventually(LONG, "another one may probe", || async {
-        processes[1].enter(SHORT).await.ok().filter(|probe| probe.probe)
+        processes[1]
+            .enter(SHORT)
+            .await
+            .ok()
+            .filter(|probe| probe.probe)
     })
     .await;
 }
@@ -424,7 +428,9 @@ async fn what_a_reply_says_of_its_limits_holds_for_all() {
     processes[2].meet(&alive()).await;
     let learned = processes[2].gate.snapshot()[0].pace.requests.learned;
     assert_eq!(learned, Some(60));
-    processes[1].meet(&failed(ErrorClass::Throttled, Some(30))).await;
+    processes[1]
+        .meet(&failed(ErrorClass::Throttled, Some(30)))
+        .await;
     eventually(LONG, "a Retry-After is heard of", || async {
         let refusal = processes[2].gate.closed(JUDGE)?;
         (refusal.why == Closed::Throttled).then_some(())

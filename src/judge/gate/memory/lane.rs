@@ -305,8 +305,7 @@ impl Lane {
             } => {
                 self.last_error = Some((message.clone(), now));
                 // One refusal among many answers delays its own call, and no other.
-                if *class == ErrorClass::Throttled
-                    && self.pace.throttled(ticket, *retry_after, now)
+                if *class == ErrorClass::Throttled && self.pace.throttled(ticket, *retry_after, now)
                 {
                     self.throttle.throttled(*retry_after, now);
                 }
@@ -347,7 +346,8 @@ impl Lane {
             (None, false) => {}
         }
         self.shared.learned(&end.rates);
-        self.shared.paused(self.throttle.until.filter(|until| *until > now));
+        self.shared
+            .paused(self.throttle.until.filter(|until| *until > now));
         self.shared.held(self.pace.held(now));
     }
 
@@ -414,6 +414,11 @@ impl Lane {
             why,
             until: reopens_in.map(|wait| now + wait.min(LONGEST)),
         });
+    }
+
+    /// Whether it is closed until somebody opens it, and nobody must be told of that any more.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.is_some() && self.closures.is_empty()
     }
 
     pub(super) fn release(&mut self) {

@@ -206,7 +206,11 @@ impl MemoryGate {
             .collect()
     }
 
-    pub(super) fn with_lane<T>(&self, judge: &str, then: impl FnOnce(&mut Lane, Instant) -> T) -> T {
+    pub(super) fn with_lane<T>(
+        &self,
+        judge: &str,
+        then: impl FnOnce(&mut Lane, Instant) -> T,
+    ) -> T {
         let mut lanes = lock(&self.lanes);
         // Read under the lock: a lane's time never runs backwards.
         let now = Instant::now();
@@ -419,6 +423,14 @@ impl Gate for MemoryGate {
     }
 
     fn live_workers(&self, _: u32) {}
+
+    fn held(&self) -> Vec<String> {
+        lock(&self.lanes)
+            .iter()
+            .filter(|(_, lane)| lane.is_held())
+            .map(|(judge, _)| judge.clone())
+            .collect()
+    }
 
     fn take_closures(&self) -> Vec<Closure> {
         lock(&self.lanes)

@@ -128,10 +128,7 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
                         failed(ErrorClass::Throttled, wait),
                         wait.unwrap_or(Duration::from_secs(10)),
                     ),
-                    Answer::Broken => (
-                        failed(ErrorClass::Transient, None),
-                        Duration::from_secs(1),
-                    ),
+                    Answer::Broken => (failed(ErrorClass::Transient, None), Duration::from_secs(1)),
                 };
                 gate.report(JUDGE, permit, &outcome.into());
                 {

@@ -280,7 +280,12 @@ impl Lane {
     }
 
     /// Takes in how the lane stands; the answer to what was sent at `sent`.
-    pub(in crate::judge::gate) fn adopt(&mut self, state: &SharedState, sent: Instant, now: Instant) {
+    pub(in crate::judge::gate) fn adopt(
+        &mut self,
+        state: &SharedState,
+        sent: Instant,
+        now: Instant,
+    ) {
         let half = now.saturating_duration_since(sent) / 2;
         if self.shared.clock.is_some_and(|(_, ms)| ms > state.now_ms) {
             return;
@@ -400,7 +405,9 @@ impl Lane {
         if place == Place::New && self.waiting > 0 {
             return Err(Denied::Later(self.behind_the_line(load, now)));
         }
-        self.pace.wait(load, now).map_or(Ok(()), |wait| Err(Denied::Later(wait)))
+        self.pace
+            .wait(load, now)
+            .map_or(Ok(()), |wait| Err(Denied::Later(wait)))
     }
 
     /// What a call is refused with which the others let not go.

@@ -23,7 +23,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::memory::{Admitted, Asked, Denied, GateOptions, Leave, MemoryGate, Message, Place, Rule};
+use super::memory::{
+    Admitted, Asked, Denied, GateOptions, Leave, MemoryGate, Message, Place, Rule,
+};
 use super::{CallEnd, Closed, Closure, Gate, GateSnapshot, Load, Permit, Refusal, Room};
 use crate::redis_client::RedisClient;
 pub(in crate::judge::gate) use scripts::SharedState;
@@ -109,7 +111,9 @@ impl RedisGate {
         // A worker that leaves in good order keeps nothing for the length of a lease.
         let leaving = async {
             for judge in self.local.judges() {
-                let message = self.local.with_lane(&judge, |lane, now| lane.last_message(now));
+                let message = self
+                    .local
+                    .with_lane(&judge, |lane, now| lane.last_message(now));
                 self.say(&judge, message, Duration::ZERO).await;
             }
         };
@@ -155,7 +159,9 @@ impl RedisGate {
         if self.link.client.command::<i64>(&key, &ping).await.is_ok() {
             self.link.away.store(false, Ordering::Relaxed);
             self.local.follow(Rule::Together);
-            tracing::info!("Redis is back: the judges' breakers, paces and caps hold for all workers together again");
+            tracing::info!(
+                "Redis is back: the judges' breakers, paces and caps hold for all workers together again"
+            );
         } else {
             self.local.follow(self.part());
         }
@@ -232,7 +238,9 @@ impl RedisGate {
             }
             Verdict::Later(wait) => {
                 gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
-                Err(Asking::Denied(Denied::Later(wait.saturating_sub(HORIZON / 2))))
+                Err(Asking::Denied(Denied::Later(
+                    wait.saturating_sub(HORIZON / 2),
+                )))
             }
             Verdict::Closed => Err(Asking::Denied(
                 gate.with_lane(judge, |lane, now| lane.refused(now)),
@@ -339,6 +347,10 @@ impl Gate for RedisGate {
 
     fn live_workers(&self, count: u32) {
         self.link.workers.store(count.max(1), Ordering::Relaxed);
+    }
+
+    fn held(&self) -> Vec<String> {
+        self.local.held()
     }
 
     fn take_closures(&self) -> Vec<Closure> {

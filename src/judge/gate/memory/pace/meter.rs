@@ -80,7 +80,8 @@ impl Meter {
     /// When the next may go out by a rate alone.
     pub(super) fn due(&self, amount: u64, rate: f64, now: Instant) -> Instant {
         let early = early(amount, rate);
-        self.next.map_or(now, |next| next.checked_sub(early).unwrap_or(next).max(now))
+        self.next
+            .map_or(now, |next| next.checked_sub(early).unwrap_or(next).max(now))
     }
 
     /// What went out since then, or within the last minute.

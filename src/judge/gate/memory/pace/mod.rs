@@ -399,7 +399,11 @@ impl Pace {
     }
 
     fn earliest(&self, share: Share, now: Instant) -> Instant {
-        let held = self.held_until.max(self.next_of_all).unwrap_or(now).max(now);
+        let held = self
+            .held_until
+            .max(self.next_of_all)
+            .unwrap_or(now)
+            .max(now);
         self.limited(share, now)
             .map(|limited| {
                 limited
