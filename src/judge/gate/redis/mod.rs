@@ -153,10 +153,11 @@ impl RedisGate {
 
     /// Asks whether the server is back; it is told what it missed from then on.
     async fn try_again(&self) {
-        let mut ping = redis::cmd("EXISTS");
-        let key = format!("{}}}:state", self.link.prefix);
-        ping.arg(&key);
-        if self.link.client.command::<i64>(&key, &ping).await.is_ok() {
+        // A write: one that is full, or no longer the primary, answers reads.
+        let key = format!("{}}}:back", self.link.prefix);
+        let mut write = redis::cmd("SET");
+        write.arg(&key).arg(1).arg("PX").arg(whole(RETRY));
+        if self.link.client.command::<()>(&key, &write).await.is_ok() {
             self.link.away.store(false, Ordering::Relaxed);
             self.local.follow(Rule::Together);
             tracing::info!(
