@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use super::GateOptions;
 use super::breaker::{Admission, Breaker};
+use super::outbox::Shared;
 use super::pace::{Pace, Ticket};
-use super::shared::{Rule, Shared, part_of};
+use super::shared::{Rule, part_of};
 use super::slots::Slots;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::{

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod lane;
+mod outbox;
 mod pace;
 mod shared;
 mod slots;
@@ -18,8 +19,9 @@ use super::{
     CallEnd, Closed, Closure, Gate, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room,
 };
 pub(super) use lane::{Admitted, Denied, Lane, Place};
+pub(super) use outbox::Message;
 pub(in crate::judge) use pace::Ticket;
-pub(super) use shared::{Asked, Message, Rule};
+pub(super) use shared::{Asked, Rule};
 
 /// Judges of one entry that takes any model are named by whoever asks; idle lanes beyond this many are forgotten.
 const MOST_LANES: usize = 1024;
