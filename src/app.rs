@@ -134,7 +134,6 @@ impl App {
             store.release_keys().await.map_err(broken)?;
         }
         let queue = open_queue(&settings, &mode, clock.clone()).await?;
-        let stop_pushing = CancellationToken::new();
         let (gate, keep_in_step) =
             open_gate(&settings, &mode, &files.providers, stop_pushing.clone())?;
         let judges = Arc::new(Judges::wired(

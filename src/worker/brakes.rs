@@ -395,14 +395,14 @@ mod tests {
         let gate = exhausted().await;
         assert_eq!(gate.take_closures().len(), 1);
         // It was written and released since: the store has none.
-        assert!(close_and_open(&gate, &[], Utc::now()).is_empty());
+        assert!(close_and_open(&gate, &[], DateTime::UNIX_EPOCH).is_empty());
         assert_eq!(gate.closed(JUDGE), None);
     }
 
     #[tokio::test]
     async fn a_closure_that_nobody_wrote_yet_stays() {
         let gate = exhausted().await;
-        close_and_open(&gate, &[], Utc::now());
+        close_and_open(&gate, &[], DateTime::UNIX_EPOCH);
         assert!(gate.closed(JUDGE).is_some());
     }
 
@@ -414,16 +414,16 @@ mod tests {
             reason: WaitReason::Paused,
             message: String::new(),
             set_by: "somebody".to_owned(),
-            since: Utc::now(),
+            since: DateTime::UNIX_EPOCH,
             until: None,
         };
-        let closed = close_and_open(&gate, &[brake], Utc::now());
+        let closed = close_and_open(&gate, &[brake], DateTime::UNIX_EPOCH);
         assert_eq!(closed, BTreeSet::from([JUDGE.to_owned()]));
         assert_eq!(
             gate.closed(JUDGE).map(|refusal| refusal.why),
             Some(Closed::Paused)
         );
-        close_and_open(&gate, &[], Utc::now());
+        close_and_open(&gate, &[], DateTime::UNIX_EPOCH);
         assert_eq!(gate.closed(JUDGE), None);
     }
 }

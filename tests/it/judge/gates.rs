@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gavel::judge::ErrorClass;
 use gavel::judge::gate::memory::{GateOptions, MemoryGate};
@@ -14,6 +14,7 @@ use gavel::judge::gate::{
 };
 use gavel::redis_client::RedisClient;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
