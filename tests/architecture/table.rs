@@ -48,6 +48,7 @@ const JUDGE_ROWS: May = Only(
         "gate::GateSnapshot",
         "gate::MeterSnapshot",
         "gate::PaceSnapshot",
+        "gate::Sharing",
     ],
 );
 
@@ -82,7 +83,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("events"),
         ],
     ),
-    ("judge", &[]),
+    ("judge", &[All("redis_client")]),
     ("score", &[QUESTION, KIND]),
     ("store", &[All("job"), All("score"), JUDGE_ROWS]),
     ("history", &[All("store"), All("job"), SESSION]),
@@ -109,6 +110,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("job"),
             All("judge"),
             All("queue"),
+            All("redis_client"),
             All("report"),
             All("score"),
             All("store"),
@@ -136,6 +138,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("config", &[All("job")]),
     ("lifecycle", &[]),
     ("outbound", &[]),
+    ("redis_client", &[]),
     ("telemetry", &[]),
 ];
 
@@ -164,7 +167,10 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     ),
     (&["sqlx"], &["store"]),
     (&["apalis", "apalis_core"], &["queue", "worker"]),
-    (&["redis"], &["queue", "judge/gate", "events"]),
+    (
+        &["redis"],
+        &["redis_client", "queue", "judge/gate", "events"],
+    ),
     (
         &["reqwest"],
         &[
