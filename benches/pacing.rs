@@ -1,9 +1,10 @@
 //! A judge with a limit a minute: how close to it the calls come, and whether they ever pass it, as the judge sees them.
 //!
 //! `cargo bench --bench pacing`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
-//! made there, and the database is dropped at the end). An API and a worker, each a process of its own. Prints a table and
-//! writes `benches/figures/pacing.json`. `GAVEL_BENCH_PER_MINUTE` (default 60), `GAVEL_BENCH_JOBS` (default 100) and
-//! `GAVEL_BENCH_SLOTS` (default 16) name other figures; at the default it takes 100 s.
+//! made there, and the database is dropped at the end). An API and workers, each a process of its own. Prints a table and
+//! writes `benches/figures/pacing.json`. `GAVEL_BENCH_PER_MINUTE` (default 300), `GAVEL_BENCH_JOBS` (default 900),
+//! `GAVEL_BENCH_SLOTS` (default 16) and `GAVEL_BENCH_WORKERS` (default 3) name other figures; at the default it takes three
+//! minutes. Where there are several workers, one is killed and one is added when a half is done.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,9 +20,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::{HeldJudge, SetUp, client, concurrently};
 
-const PER_MINUTE: usize = 60;
-const JOBS: usize = 100;
+const PER_MINUTE: usize = 300;
+const JOBS: usize = 900;
 const SLOTS: usize = 16;
+const WORKERS: usize = 3;
 /// Clients that post at once, and characters of conversation of a session.
 const CLIENTS: usize = 16;
 const CHARACTERS: usize = 2_000;
@@ -45,6 +47,7 @@ async fn measure() {
     let per_minute = variable("GAVEL_BENCH_PER_MINUTE", PER_MINUTE);
     let jobs = variable("GAVEL_BENCH_JOBS", JOBS).max(2);
     let slots = variable("GAVEL_BENCH_SLOTS", SLOTS);
+    let workers = variable("GAVEL_BENCH_WORKERS", WORKERS).max(1);
     let mut set_up = SetUp::new(&servers).await;
     let judge = HeldJudge::start().await;
     judge.release();
@@ -57,20 +60,40 @@ async fn measure() {
         async move { assert_eq!(client.post(url).send().await.unwrap().status(), 202) }
     })
     .await;
-    let _worker = set_up.worker(slots).await;
+    let mut running = Vec::new();
+    for _ in 0..workers {
+        running.push(set_up.worker(slots).await);
+    }
+    if workers > 1 {
+        let half = MINUTE.mul_f64(jobs as f64 / per_minute as f64 / 2.0);
+        tokio::time::sleep(half).await;
+        // Killed without a word.
+        drop(running.remove(0));
+        running.push(set_up.worker(slots).await);
+    }
     let longest = MINUTE.mul_f64(jobs as f64 / per_minute as f64 * 2.0) + MINUTE;
     set_up.until_finished_within(longest).await;
     let mut times: Vec<Instant> = judge.calls().into_iter().map(|(_, at)| at).collect();
     times.sort();
-    assert_eq!(times.len(), jobs, "each job is asked for once");
+    // What the killed worker had in hand is asked for again.
+    let again = if workers > 1 { slots * 2 } else { 0 };
+    assert!(
+        (jobs..=jobs + again).contains(&times.len()),
+        "each job is asked for once"
+    );
     let waiting = set_up
         .number("select count(*) from scoring_jobs where claim_no > 1")
         .await;
     set_up.remove().await;
-    report(&times, per_minute, slots, waiting);
+    report(&times, per_minute, (workers, slots), waiting);
 }
 
-fn report(times: &[Instant], per_minute: usize, slots: usize, claimed_again: i64) {
+fn report(
+    times: &[Instant],
+    per_minute: usize,
+    (workers, slots): (usize, usize),
+    claimed_again: i64,
+) {
     let most = most_in_a_minute(times);
     let took = *times.last().unwrap() - times[0];
     // The first call ends no interval.
@@ -78,7 +101,7 @@ fn report(times: &[Instant], per_minute: usize, slots: usize, claimed_again: i64
     let verdict = |holds: bool| if holds { "holds" } else { "MISSED" };
     let jobs = times.len();
     println!(
-        "{jobs} jobs at {per_minute} requests a minute, {slots} slots, {:.1} s",
+        "{jobs} calls at {per_minute} requests a minute, {workers} workers of {slots} slots, {:.1} s",
         took.as_secs_f64()
     );
     println!(
@@ -91,7 +114,7 @@ fn report(times: &[Instant], per_minute: usize, slots: usize, claimed_again: i64
     );
     println!("jobs that were claimed more than once  {claimed_again:>8}");
     write(&json!({
-        "jobs": jobs, "per_minute": per_minute, "slots": slots, "took_s": took.as_secs_f64(),
+        "jobs": jobs, "per_minute": per_minute, "workers": workers, "slots": slots, "took_s": took.as_secs_f64(),
         "most_in_any_60_s": most, "used_percent": used, "claimed_again": claimed_again,
         "holds": most <= per_minute && used >= LEAST_USED,
         "profile": if cfg!(debug_assertions) { "debug" } else { "release" },

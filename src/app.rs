@@ -26,7 +26,7 @@ use self::health::ProcessHealth;
 use self::history::FromHistory;
 use self::metrics::MeteredCalls;
 use self::open::{
-    gate_options, judge_check, migrate, open_events, open_queue, open_redis, process_name,
+    judge_check, migrate, open_events, open_gate, open_queue, open_redis, process_name,
     retry_options, spending_caps,
 };
 use self::terms::FileTerms;
@@ -40,7 +40,6 @@ use crate::history::imports::{Imports, Whose};
 use crate::history::on_demand::OnDemand;
 use crate::job::Lane;
 use crate::judge::gate::Gate;
-use crate::judge::gate::memory::MemoryGate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
 use crate::redis_client::RedisClient;
@@ -142,8 +141,12 @@ impl App {
         }
         let redis = open_redis(&settings, &mode)?;
         let queue = open_queue(&settings, redis.as_ref(), clock.clone())?;
-        let gate: Arc<dyn Gate> =
-            Arc::new(MemoryGate::new(gate_options(&settings, &files.providers)));
+        let (gate, keep_in_step) = open_gate(
+            &settings,
+            redis.as_ref(),
+            &files.providers,
+            stop_pushing.clone(),
+        );
         let judges = Arc::new(Judges::wired(
             &files.providers,
             JudgeWiring {
@@ -200,7 +203,7 @@ impl App {
             stream,
             bad_reload: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
-                tokio::join!(push, announce, following);
+                tokio::join!(push, announce, following, keep_in_step);
             }))),
             stop_pushing,
             _data_dir: data_dir,

@@ -80,7 +80,7 @@ pub(super) struct GateView {
     pub(super) last_error: Option<String>,
     /// When it came.
     pub(super) last_error_at: Option<DateTime<Utc>>,
-    /// How fast the worker may ask it. Each worker process counts its own calls alone.
+    /// How fast it may be asked.
     pub(super) pace: Option<PaceView>,
     /// When the worker said so.
     pub(super) updated_at: DateTime<Utc>,

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::store::{MeterRow, PaceRow};
 
-/// How fast one worker process may ask a judge. The figures are of that process alone: with three workers, an entry's
-/// `requests_per_minute` is a third of the quota.
+/// How fast a judge may be asked, as one worker process sees it. Where `together` is true the limits hold for all workers;
+/// what a minute used is each worker's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct PaceView {
     /// Requests.
@@ -21,6 +21,10 @@ pub(super) struct PaceView {
     pub(super) shrunk_until: Option<DateTime<Utc>>,
     /// Until when nothing is asked because a reply said that nothing is left of a limit; null: something is.
     pub(super) held_until: Option<DateTime<Utc>>,
+    /// Whether the limits hold for all workers together.
+    pub(super) together: bool,
+    /// Redis is away, and each worker keeps to its part of the limits: among how many they are divided. Null: they aren't.
+    pub(super) part_of: Option<u32>,
 }
 
 /// One quantity that is limited by the minute.
@@ -56,6 +60,8 @@ impl From<PaceRow> for PaceView {
             output_tokens: row.output_tokens.into(),
             shrunk_until: row.shrunk_until,
             held_until: row.held_until,
+            together: row.together,
+            part_of: row.part_of,
         }
     }
 }

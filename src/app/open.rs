@@ -4,13 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
 use super::{AppError, Migrations, Mode};
 use crate::api::{SpendingCap, SpendingCaps};
 use crate::clock::Clock;
 use crate::config::{Settings, redacted_url};
 use crate::enqueue::{JudgeCheck, JudgeProblem};
 use crate::events::{Feed, RedisEvents};
-use crate::judge::gate::memory::GateOptions;
+use crate::judge::gate::Gate;
+use crate::judge::gate::memory::{GateOptions, MemoryGate};
+use crate::judge::gate::redis::RedisGate;
 use crate::judge::{Cap, Caps, Providers, RetryOptions};
 use crate::queue::Queue;
 use crate::queue::memory::MemoryQueue;
@@ -121,7 +127,27 @@ pub(super) fn open_events(
     }
 }
 
-pub(super) fn gate_options(settings: &Settings, providers: &Providers) -> GateOptions {
+/// The gate, and what keeps it in step with those of other processes until `stop`.
+pub(super) fn open_gate(
+    settings: &Settings,
+    redis: Option<&RedisClient>,
+    providers: &Providers,
+    stop: CancellationToken,
+) -> (Arc<dyn Gate>, BoxFuture<'static, ()>) {
+    let options = gate_options(settings, providers);
+    match redis {
+        None => (
+            Arc::new(MemoryGate::new(options)),
+            std::future::ready(()).boxed(),
+        ),
+        Some(client) => {
+            let (gate, keeping) = RedisGate::new(client, &settings.redis.queue, options, stop);
+            (gate, keeping.boxed())
+        }
+    }
+}
+
+fn gate_options(settings: &Settings, providers: &Providers) -> GateOptions {
     GateOptions {
         failures_to_open: settings.judge.breaker_failures,
         cool_down: Duration::from_secs_f64(settings.judge.breaker_cooldown_s),

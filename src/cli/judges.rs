@@ -182,6 +182,9 @@ fn pace(gates: &[Value]) -> String {
             .filter_map(|gate| gate.pointer(pointer)?.as_u64());
         figures.reduce(u64::saturating_add)
     };
+    let together = gates
+        .iter()
+        .any(|gate| gate.pointer("/pace/together") == Some(&Value::Bool(true)));
     let meters = [
         ("requests", "requests"),
         ("tokens", "tokens"),
@@ -191,7 +194,15 @@ fn pace(gates: &[Value]) -> String {
     let mut parts: Vec<String> = meters
         .into_iter()
         .filter_map(|(meter, name)| {
-            let limit = sum(&format!("/pace/{meter}/limit"))?;
+            let limit = format!("/pace/{meter}/limit");
+            // One limit for all of them, or each its own.
+            let limit = match together {
+                true => gates
+                    .iter()
+                    .filter_map(|gate| gate.pointer(&limit)?.as_u64())
+                    .max()?,
+                false => sum(&limit)?,
+            };
             let used = sum(&format!("/pace/{meter}/used_last_minute")).unwrap_or(0);
             Some(format!("{used} of {limit} {name}/min"))
         })
@@ -206,6 +217,14 @@ fn pace(gates: &[Value]) -> String {
             .max();
         parts.extend(until.map(|until| format!("{why} until {until}")));
     }
+    let workers = gates
+        .iter()
+        .filter_map(|gate| gate.pointer("/pace/part_of")?.as_u64());
+    parts.extend(
+        workers
+            .max()
+            .map(|workers| format!("Redis is away: a part of {workers} each")),
+    );
     parts.join("; ")
 }
 
@@ -245,6 +264,10 @@ mod tests {
         };
         let expected = "41 of 60 requests/min; slowed by 429s until 2026-01-01T00:02:30Z";
         assert_eq!(pace(&[gate(29), gate(12)]), expected);
+        let mut shared = gate(12);
+        shared["pace"]["together"] = json!(true);
+        let expected = "24 of 30 requests/min; slowed by 429s until 2026-01-01T00:02:30Z";
+        assert_eq!(pace(&[shared.clone(), shared]), expected);
         assert_eq!(pace(&[json!({ "pace": null })]), "");
     }
 }

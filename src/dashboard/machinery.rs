@@ -112,12 +112,18 @@ pub(super) struct Gate {
     pub(super) pace: Option<Pace>,
 }
 
-/// How fast one worker may ask a judge.
+/// How fast a judge may be asked, as one worker sees it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Pace {
     pub(super) requests: Meter,
     pub(super) tokens: Meter,
     pub(super) shrunk_until: Option<DateTime<Utc>>,
+    /// Whether the limits hold for all workers together.
+    #[serde(default)]
+    pub(super) together: bool,
+    /// Among how many workers the limits are divided while Redis is away.
+    #[serde(default)]
+    pub(super) part_of: Option<u32>,
 }
 
 /// One quantity that is limited by the minute.

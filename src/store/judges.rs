@@ -11,7 +11,7 @@ use super::db::{Conn, twice};
 use super::sql::{Arg, Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::WaitReason;
-use crate::judge::gate::{Closed, GateSnapshot, MeterSnapshot, PaceSnapshot};
+use crate::judge::gate::{Closed, GateSnapshot, MeterSnapshot, PaceSnapshot, Sharing};
 
 /// What one process's gate knows of one judge.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +56,10 @@ pub struct PaceRow {
     pub shrunk_until: Option<DateTime<Utc>>,
     /// Until when nothing goes out because a reply said that nothing is left.
     pub held_until: Option<DateTime<Utc>>,
+    /// Whether the limits hold for all workers together.
+    pub together: bool,
+    /// Redis is away, and the limits are this worker's part, by so many workers.
+    pub part_of: Option<u32>,
 }
 
 /// One quantity that is limited by the minute.
@@ -84,7 +88,8 @@ impl From<MeterSnapshot> for MeterRow {
 }
 
 impl PaceRow {
-    fn of(pace: &PaceSnapshot, now: DateTime<Utc>) -> Self {
+    fn of(known: &GateSnapshot, now: DateTime<Utc>) -> Self {
+        let pace: &PaceSnapshot = &known.pace;
         Self {
             requests: pace.requests.into(),
             tokens: pace.tokens.into(),
@@ -92,6 +97,11 @@ impl PaceRow {
             output_tokens: pace.output_tokens.into(),
             shrunk_until: pace.shrunk_for.and_then(|wait| after(now, wait)),
             held_until: pace.held_for.and_then(|wait| after(now, wait)),
+            together: known.sharing == Sharing::Together,
+            part_of: match known.sharing {
+                Sharing::Part { workers } => Some(workers),
+                Sharing::Alone | Sharing::Together => None,
+            },
         }
     }
 
@@ -111,6 +121,8 @@ impl PaceRow {
             "output_tokens": meter(&self.output_tokens),
             "shrunk_until": self.shrunk_until,
             "held_until": self.held_until,
+            "together": self.together,
+            "part_of": self.part_of,
         })
     }
 }
@@ -181,7 +193,7 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
                 known.in_flight.into(),
                 error.map(|error| error.message.as_str()).into(),
                 error.and_then(|error| before(now, error.ago)).into(),
-                PaceRow::of(&known.pace, now).json().into(),
+                PaceRow::of(known, now).json().into(),
                 now.into(),
             ]
         })

@@ -24,6 +24,8 @@ use crate::store::{Brake, BrakeTarget, Store, StoreError};
 
 /// How often the two are compared.
 const PERIOD: Duration = Duration::from_millis(500);
+/// How often the live workers are counted.
+const COUNTED_EVERY: Duration = Duration::from_secs(2);
 
 /// What is closed until somebody opens it, as this worker last read it.
 pub(super) struct Brakes {
@@ -45,6 +47,8 @@ pub(super) struct Brakes {
     shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
     /// How long readers of the store believe what was written.
     shown_for: Duration,
+    /// When the live workers were last counted.
+    counted: Mutex<Option<Instant>>,
     events: Announcer,
 }
 
@@ -69,6 +73,7 @@ impl Brakes {
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
             shown_for: parts.queue.lease(),
+            counted: Mutex::default(),
             events: parts.events.clone(),
         }
     }
@@ -104,7 +109,21 @@ impl Brakes {
         let brakes = self.keep_caps(self.store.brakes(now).await?, now).await?;
         *lock(&self.next_lapse) = brakes.iter().filter_map(|brake| brake.until).min();
         self.apply(&brakes, now);
+        self.count_workers().await?;
         self.show(now).await
+    }
+
+    /// Tells the gate among how many workers a judge's figures are divided while they can't share them.
+    async fn count_workers(&self) -> Result<(), StoreError> {
+        if lock(&self.counted).is_some_and(|at| at.elapsed() < COUNTED_EVERY) {
+            return Ok(());
+        }
+        let workers = self.store.workers(self.shown_for).await?;
+        let alive = workers.iter().filter(|worker| worker.alive).count();
+        self.gate
+            .live_workers(u32::try_from(alive).unwrap_or(u32::MAX));
+        *lock(&self.counted) = Some(Instant::now());
+        Ok(())
     }
 
     /// Before the lanes open: a wait behind a brake doesn't count, also when the brake ends by itself.
@@ -232,24 +251,10 @@ impl Brakes {
     }
 
     fn apply(&self, brakes: &[Brake], now: DateTime<Utc>) {
-        let mut paused = false;
-        let mut closed = BTreeSet::new();
-        for brake in brakes {
-            match &brake.target {
-                BrakeTarget::Queue => paused = true,
-                BrakeTarget::Judge(judge) => {
-                    let reopens_in = brake.until.and_then(|until| (until - now).to_std().ok());
-                    self.gate.close(judge, closed_by(brake.reason), reopens_in);
-                    closed.insert(judge.clone());
-                }
-            }
-        }
-        let mut braked = self.braked();
-        for judge in braked.difference(&closed) {
-            tracing::info!(%judge, "a judge's lane is open again");
-            self.gate.open(judge);
-        }
-        *braked = closed;
+        *self.braked() = close_and_open(&*self.gate, brakes, now);
+        let paused = brakes
+            .iter()
+            .any(|brake| brake.target == BrakeTarget::Queue);
         if self.queue_paused.swap(paused, Ordering::Relaxed) != paused {
             tracing::info!(paused, "the queue's pause changed");
         }
@@ -262,6 +267,31 @@ impl Brakes {
     fn unwritten(&self) -> MutexGuard<'_, Vec<Closure>> {
         lock(&self.unwritten)
     }
+}
+
+/// Closes the lanes that the store says are closed, and opens every other that is held; answers which are closed.
+///
+/// What the gate holds is compared, not what was read before: a brake that this gate's own closure set may be released
+/// before anybody read it.
+fn close_and_open(gate: &dyn Gate, brakes: &[Brake], now: DateTime<Utc>) -> BTreeSet<String> {
+    let mut closed = BTreeSet::new();
+    for brake in brakes {
+        match &brake.target {
+            BrakeTarget::Queue => {}
+            BrakeTarget::Judge(judge) => {
+                let reopens_in = brake.until.and_then(|until| (until - now).to_std().ok());
+                gate.close(judge, closed_by(brake.reason), reopens_in);
+                closed.insert(judge.clone());
+            }
+        }
+    }
+    for judge in gate.held() {
+        if !closed.contains(&judge) {
+            tracing::info!(%judge, "a judge's lane is open again");
+            gate.open(&judge);
+        }
+    }
+    closed
 }
 
 /// What listeners are told when a brake is gone.
@@ -332,5 +362,68 @@ fn closed_by(reason: WaitReason) -> Closed {
         WaitReason::Misconfigured => Closed::Misconfigured,
         WaitReason::Budget => Closed::Budget,
         WaitReason::Paused | WaitReason::Storage | WaitReason::Fallback => Closed::Paused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::ErrorClass;
+    use crate::judge::gate::memory::{GateOptions, MemoryGate};
+    use crate::judge::gate::{CallOutcome, Load};
+
+    const JUDGE: &str = "openai-default";
+
+    /// A gate that met a used-up quota.
+    async fn exhausted() -> MemoryGate {
+        let gate = MemoryGate::new(GateOptions::default());
+        let permit = gate
+            .enter(JUDGE, Duration::ZERO, &Load::default)
+            .await
+            .unwrap();
+        let outcome = CallOutcome::Failed {
+            class: ErrorClass::Exhausted,
+            retry_after: None,
+            message: "nothing is left".to_owned(),
+        };
+        gate.report(JUDGE, permit, &outcome.into());
+        gate
+    }
+
+    #[tokio::test]
+    async fn a_brake_that_is_released_before_it_was_read_leaves_no_lane_closed() {
+        let gate = exhausted().await;
+        assert_eq!(gate.take_closures().len(), 1);
+        // It was written and released since: the store has none.
+        assert!(close_and_open(&gate, &[], DateTime::UNIX_EPOCH).is_empty());
+        assert_eq!(gate.closed(JUDGE), None);
+    }
+
+    #[tokio::test]
+    async fn a_closure_that_nobody_wrote_yet_stays() {
+        let gate = exhausted().await;
+        close_and_open(&gate, &[], DateTime::UNIX_EPOCH);
+        assert!(gate.closed(JUDGE).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_the_store_closes_is_closed_and_what_it_no_longer_closes_is_open() {
+        let gate = MemoryGate::new(GateOptions::default());
+        let brake = Brake {
+            target: BrakeTarget::Judge(JUDGE.to_owned()),
+            reason: WaitReason::Paused,
+            message: String::new(),
+            set_by: "somebody".to_owned(),
+            since: DateTime::UNIX_EPOCH,
+            until: None,
+        };
+        let closed = close_and_open(&gate, &[brake], DateTime::UNIX_EPOCH);
+        assert_eq!(closed, BTreeSet::from([JUDGE.to_owned()]));
+        assert_eq!(
+            gate.closed(JUDGE).map(|refusal| refusal.why),
+            Some(Closed::Paused)
+        );
+        close_and_open(&gate, &[], DateTime::UNIX_EPOCH);
+        assert_eq!(gate.closed(JUDGE), None);
     }
 }

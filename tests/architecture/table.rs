@@ -48,6 +48,7 @@ const JUDGE_ROWS: May = Only(
         "gate::GateSnapshot",
         "gate::MeterSnapshot",
         "gate::PaceSnapshot",
+        "gate::Sharing",
     ],
 );
 

@@ -161,11 +161,19 @@ impl JobRow {
     }
 }
 
-/// What the last minute used of what a minute may, over the workers: each keeps its own share of a judge's limits.
+/// What the last minute used of what a minute may, over the workers.
 fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
     let of = |meter: fn(&Pace) -> &Meter, what: &str| {
         let used: i64 = paces.clone().map(|p| meter(p).used_last_minute).sum();
-        let limit: Option<i64> = paces.clone().map(|p| meter(p).limit).sum();
+        // One limit for all of them, or each its own.
+        let limits = |together| {
+            let of = paces.clone().filter(move |p| p.together == together);
+            of.map(move |p| meter(p).limit)
+        };
+        let limit = match limits(true).next() {
+            Some(_) => limits(true).flatten().max(),
+            None => limits(false).sum(),
+        };
         match limit {
             Some(limit) => format!(
                 "{} of {}",
@@ -180,9 +188,14 @@ fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
     }
     let (requests, tokens) = (of(|p| &p.requests, "request"), of(|p| &p.tokens, "token"));
     let mut text = format!("{requests}, {tokens} a minute");
-    if let Some(until) = paces.filter_map(|p| p.shrunk_until).max() {
+    if let Some(until) = paces.clone().filter_map(|p| p.shrunk_until).max() {
         let at = until.format("%H:%M:%S UTC");
         text.push_str(&format!("; slower until {at}, since it said 429"));
+    }
+    if let Some(workers) = paces.filter_map(|p| p.part_of).max() {
+        text.push_str(&format!(
+            "; Redis is away, so each of {workers} workers keeps to its part"
+        ));
     }
     text
 }
@@ -311,6 +324,17 @@ mod tests {
             one(json!(30), 8, Value::Null),
         ];
         assert_eq!(paces(&two), "20 of 60 requests, 2,000 tokens a minute");
+        let mut shared = two.clone();
+        for pace in &mut shared {
+            pace["together"] = json!(true);
+        }
+        assert_eq!(paces(&shared), "20 of 30 requests, 2,000 tokens a minute");
+        let mut alone = two.clone();
+        alone[0]["part_of"] = json!(2);
+        assert_eq!(
+            paces(&alone),
+            "20 of 60 requests, 2,000 tokens a minute; Redis is away, so each of 2 workers keeps to its part"
+        );
         let unlimited = [one(Value::Null, 1, Value::Null)];
         assert_eq!(paces(&unlimited), "1 request, 100 tokens a minute");
         let shrunk = [one(json!(30), 3, json!("2026-11-22T12:00:30Z"))];

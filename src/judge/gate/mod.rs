@@ -1,6 +1,6 @@
 //! Whether a call may go out now: breaker, pauses, pace, concurrency. One gate serves all judges of a process.
 //!
-//! The in-process form is [`memory`]; a form that replicas share comes behind the same trait. Durations count from now,
+//! The in-process form is [`memory`]; the form that all workers share is [`redis`], behind the same trait. Durations count from now,
 //! so that a gate needs no wall clock and its tests run on paused time.
 
 use std::time::Duration;
@@ -11,6 +11,7 @@ use super::error::ErrorClass;
 
 pub mod memory;
 mod rates;
+pub mod redis;
 
 pub(in crate::judge) use memory::Ticket;
 pub use rates::{LimitReport, RateReport, Span};
@@ -185,6 +186,20 @@ impl BreakerState {
     }
 }
 
+/// For whom a gate's figures hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// For this process, which is the only one.
+    Alone,
+    /// For all workers together.
+    Together,
+    /// For this process, by its part: Redis is away, and each worker takes its share.
+    Part {
+        /// Among how many the figures are divided.
+        workers: u32,
+    },
+}
+
 /// What a gate knows of one judge, for the judges page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateSnapshot {
@@ -198,6 +213,8 @@ pub struct GateSnapshot {
     pub closed: Option<Refusal>,
     /// Calls in flight.
     pub in_flight: u32,
+    /// For whom the figures hold.
+    pub sharing: Sharing,
     /// The pace.
     pub pace: PaceSnapshot,
     /// The last error; kept while calls succeed again.
@@ -248,6 +265,10 @@ pub trait Gate: Send + Sync {
     fn close(&self, judge: &str, why: Closed, reopens_in: Option<Duration>);
     /// Takes back what [`Gate::close`] did, and nothing else: the breaker, a throttling and the pace stay.
     fn open(&self, judge: &str);
+    /// How many workers live, by the store: among so many the figures are divided while no worker hears of the others.
+    fn live_workers(&self, count: u32);
+    /// Judges whose lanes are closed until somebody opens them, by [`Gate::close`] or by a closure that was taken.
+    fn held(&self) -> Vec<String>;
     /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
     fn take_closures(&self) -> Vec<Closure>;
     /// What it knows of each judge it has seen.

@@ -186,6 +186,7 @@ async fn every_wait_has_a_reason() {
             failures_in_row: 5,
             closed,
             in_flight: 0,
+            sharing: gavel::judge::gate::Sharing::Alone,
             pace: gavel::judge::gate::PaceSnapshot::default(),
             last_error: said("it answered 503"),
         };

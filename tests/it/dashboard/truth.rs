@@ -25,6 +25,7 @@ impl Server {
             failures_in_row,
             closed: None,
             in_flight: 0,
+            sharing: gavel::judge::gate::Sharing::Alone,
             pace: PaceSnapshot::default(),
             last_error: Some(LastError {
                 message: "Connection refused".to_owned(),

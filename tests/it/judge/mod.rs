@@ -3,6 +3,7 @@
 mod calls;
 mod economy;
 mod examples;
+mod gates;
 mod memory;
 mod patience;
 mod providers;

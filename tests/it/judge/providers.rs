@@ -419,12 +419,12 @@ async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
 }
 
 #[tokio::test]
-async fn a_429_of_any_family_shrinks_the_pace() {
+async fn a_429_of_any_family_that_is_all_there_is_closes_the_lane() {
     for family in FAMILIES {
         let stage = stage(family, vec![refuses(family, Refusal::Throttled)]).await;
         stage.ask().await;
-        let pace = stage.gate.snapshot()[0].pace;
-        assert_eq!(pace.requests.limit, Some(60), "{}", family.name());
-        assert!(pace.shrunk_for.is_some(), "{}", family.name());
+        let closed = stage.gate.snapshot()[0].closed.clone();
+        let why = closed.map(|refusal| refusal.why);
+        assert_eq!(why, Some(Closed::Throttled), "{}", family.name());
     }
 }

@@ -178,6 +178,7 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
         failures_in_row: 5,
         closed,
         in_flight: 2,
+        sharing: gavel::judge::gate::Sharing::Alone,
         pace: PaceSnapshot {
             requests: MeterSnapshot {
                 limit: Some(30),

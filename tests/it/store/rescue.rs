@@ -358,6 +358,7 @@ async fn only_waiting_counts_towards_the_longest_wait() {
             closed: None,
             failures_in_row: 5,
             in_flight: 0,
+            sharing: gavel::judge::gate::Sharing::Alone,
             pace: PaceSnapshot::default(),
             last_error: Some(LastError {
                 message: "it answered 503".to_owned(),

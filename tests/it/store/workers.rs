@@ -136,6 +136,7 @@ async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
             failures_in_row: 0,
             closed: None,
             in_flight: 0,
+            sharing: gavel::judge::gate::Sharing::Alone,
             pace: gavel::judge::gate::PaceSnapshot::default(),
             last_error: None,
         };

@@ -73,13 +73,16 @@ impl Breaker {
         }
     }
 
-    /// A transient failure.
-    pub(super) fn failed(&mut self, probe: bool, now: Instant) {
+    /// A transient failure, while so many others are out.
+    ///
+    /// Where a hundred calls are out at once, five failures next to one another are chance: the row counts once it is as
+    /// long as what is still out, any of which may succeed.
+    pub(super) fn failed(&mut self, probe: bool, others_out: u32, now: Instant) {
         if !probe && self.state != State::Closed {
             return;
         }
         self.failures = self.failures.saturating_add(1);
-        if probe || self.failures >= self.threshold {
+        if probe || self.failures >= self.threshold.max(others_out) {
             self.state = State::Open {
                 until: now + self.cool_down,
             };
@@ -91,6 +94,16 @@ impl Breaker {
         if self.state == State::HalfOpen {
             self.state = State::Open { until: now };
         }
+    }
+
+    /// Takes in how it stands for all workers; `until`: how long it stays open.
+    pub(super) fn adopt(&mut self, state: BreakerState, failures: u32, until: Instant) {
+        self.failures = failures;
+        self.state = match state {
+            BreakerState::Closed => State::Closed,
+            BreakerState::Open => State::Open { until },
+            BreakerState::HalfOpen => State::HalfOpen,
+        };
     }
 
     pub(super) fn state(&self) -> BreakerState {
@@ -117,7 +130,7 @@ mod tests {
     fn opened() -> Breaker {
         let mut breaker = Breaker::new(5, COOL_DOWN);
         for _ in 0..5 {
-            breaker.failed(false, Instant::now());
+            breaker.failed(false, 0, Instant::now());
         }
         breaker
     }
@@ -126,20 +139,30 @@ mod tests {
     async fn five_failures_in_a_row_open_it_and_a_success_resets_the_row() {
         let mut breaker = Breaker::new(5, COOL_DOWN);
         for _ in 0..4 {
-            breaker.failed(false, Instant::now());
+            breaker.failed(false, 0, Instant::now());
         }
         breaker.succeeded(false);
         for _ in 0..4 {
-            breaker.failed(false, Instant::now());
+            breaker.failed(false, 0, Instant::now());
         }
         assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
-        breaker.failed(false, Instant::now());
+        breaker.failed(false, 0, Instant::now());
         assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
         advance(Duration::from_secs(29)).await;
         assert_eq!(
             breaker.admit(Instant::now()),
             Admission::Refuse(Duration::from_secs(1))
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_row_counts_once_it_is_as_long_as_what_is_still_out() {
+        let mut breaker = Breaker::new(5, COOL_DOWN);
+        for out in (48..96).rev() {
+            assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
+            breaker.failed(false, out, Instant::now());
+        }
+        assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
     }
 
     #[tokio::test(start_paused = true)]
@@ -162,7 +185,7 @@ mod tests {
         let mut breaker = opened();
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
-        breaker.failed(true, Instant::now());
+        breaker.failed(true, 0, Instant::now());
         assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
         assert_eq!(breaker.failures_in_row(), 6);
     }
@@ -182,7 +205,7 @@ mod tests {
         breaker.succeeded(false);
         assert_eq!(breaker.state(), BreakerState::Open);
         advance(Duration::from_secs(20)).await;
-        breaker.failed(false, Instant::now());
+        breaker.failed(false, 0, Instant::now());
         assert_eq!(
             breaker.admit(Instant::now()),
             Admission::Refuse(Duration::from_secs(10))

@@ -8,7 +8,10 @@ use tokio::time::Instant;
 
 use super::GateOptions;
 use super::breaker::{Admission, Breaker};
+use super::outbox::Shared;
 use super::pace::{Pace, Ticket};
+use super::shared::{Rule, part_of};
+use super::slots::Slots;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::{
     CallEnd, CallOutcome, Closed, Closure, GateSnapshot, LastError, Load, PaceLimits, Refusal, Room,
@@ -23,19 +26,20 @@ const SOON: Duration = Duration::from_millis(500);
 
 /// One judge's lane.
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) slots: Option<Arc<Semaphore>>,
-    cap: u32,
-    in_flight: u32,
+pub(in crate::judge::gate) struct Lane {
+    pub(super) slots: Option<Slots>,
+    pub(super) in_flight: u32,
+    pub(super) rule: Rule,
+    pub(super) shared: Shared,
     /// Whoever is first in it takes the next call that the pace lets go.
     pub(super) line: Arc<Semaphore>,
     /// How many stand in it, the first included.
     pub(super) waiting: u32,
     /// Whether one of them is a large call that stays there longer than its patience.
     pub(super) one_stays: bool,
-    pace: Pace,
-    breaker: Breaker,
-    throttle: Throttle,
+    pub(in crate::judge::gate) pace: Pace,
+    pub(super) breaker: Breaker,
+    pub(super) throttle: Throttle,
     held: Option<Held>,
     last_error: Option<(String, Instant)>,
     /// Known closures that nobody has taken yet; at most one of each reason.
@@ -44,16 +48,16 @@ pub(super) struct Lane {
 
 /// A call that was let pass.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Admitted {
+pub(in crate::judge::gate) struct Admitted {
     /// Whether it is the breaker's probe.
-    pub(super) probe: bool,
+    pub(in crate::judge::gate) probe: bool,
     /// Its share of the pace.
-    pub(super) ticket: Ticket,
+    pub(in crate::judge::gate) ticket: Ticket,
 }
 
 /// A call that was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Denied {
+pub(in crate::judge::gate) enum Denied {
     /// The lane is closed.
     Closed(Refusal),
     /// Its pace lets it go after so long.
@@ -62,7 +66,7 @@ pub(super) enum Denied {
 
 /// Who asks to be let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::judge::gate) enum Place {
     /// Somebody new: whoever waits goes first.
     New,
     /// The first in line.
@@ -77,19 +81,33 @@ struct Held {
 
 /// The pause that 429s ask for.
 #[derive(Debug)]
-struct Throttle {
+pub(super) struct Throttle {
     first: Duration,
     longest: Duration,
     next: Duration,
+    /// The least that the next pause lasts which a server names.
+    named: Duration,
     until: Option<Instant>,
 }
 
+/// The longest pause that comes of a named one which was too short.
+const LONGEST_NAMED: Duration = Duration::from_secs(8);
+
 impl Throttle {
-    /// A 429. Calls that were in flight together count once, or a burst would double the pause to its longest.
+    /// A 429, where they prevail. Calls that were in flight together count once, or a burst would double the pause to its
+    /// longest.
     fn throttled(&mut self, retry_after: Option<Duration>, now: Instant) {
+        let paused = self.until.is_some_and(|until| until > now);
         let pause = match retry_after {
-            Some(asked) => asked.clamp(Duration::from_secs(1), LONGEST),
-            None if self.until.is_some_and(|until| until > now) => return,
+            Some(asked) => {
+                let asked = asked.clamp(Duration::from_secs(1), LONGEST);
+                let pause = asked.max(self.named);
+                if !paused {
+                    self.named = (pause * 2).min(LONGEST_NAMED);
+                }
+                if paused { asked } else { pause }
+            }
+            None if paused => return,
             None => {
                 let pause = self.next;
                 self.next = (pause * 2).min(self.longest);
@@ -100,8 +118,14 @@ impl Throttle {
         self.until = Some(self.until.map_or(until, |known| known.max(until)));
     }
 
+    /// Another worker's calls met as much.
+    pub(super) fn adopt(&mut self, until: Instant) {
+        self.until = self.until.max(Some(until));
+    }
+
     fn succeeded(&mut self) {
         self.next = self.first;
+        self.named = Duration::ZERO;
     }
 
     fn remaining(&self, now: Instant) -> Option<Duration> {
@@ -112,20 +136,32 @@ impl Throttle {
 }
 
 impl Lane {
-    pub(super) fn new(options: &GateOptions, cap: u32, limits: PaceLimits) -> Self {
+    pub(super) fn new(
+        options: &GateOptions,
+        cap: usize,
+        limits: PaceLimits,
+        rule: Rule,
+        now: Instant,
+    ) -> Self {
+        let in_hand = match rule {
+            Rule::Alone | Rule::Part { .. } => part_of(cap, rule),
+            Rule::Together => 0,
+        };
         Self {
-            slots: (cap > 0).then(|| Arc::new(Semaphore::new(cap as usize))),
-            cap,
+            slots: (cap > 0).then(|| Slots::new(cap, in_hand, now)),
             in_flight: 0,
+            rule,
+            shared: Shared::default(),
             line: Arc::new(Semaphore::new(1)),
             waiting: 0,
             one_stays: false,
-            pace: Pace::new(limits),
+            pace: Pace::new(limits, rule),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
             throttle: Throttle {
                 first: options.throttle_first,
                 longest: options.throttle_longest,
                 next: options.throttle_first,
+                named: Duration::ZERO,
                 until: None,
             },
             held: None,
@@ -165,7 +201,7 @@ impl Lane {
     }
 
     /// Lets one call pass, or says why not, or for how long not.
-    pub(super) fn admit(
+    pub(in crate::judge::gate) fn admit(
         &mut self,
         load: Load,
         place: Place,
@@ -175,11 +211,12 @@ impl Lane {
             return Err(Denied::Closed(refusal));
         }
         if place == Place::New && self.waiting > 0 {
-            let first = self.pace.wait(load, now).unwrap_or_default();
-            let line = self.pace.step(load, now).saturating_mul(self.waiting);
-            return Err(Denied::Later(first.saturating_add(line)));
+            return Err(Denied::Later(self.behind_the_line(load, now)));
         }
         let ticket = self.pace.take(load, now).map_err(Denied::Later)?;
+        if self.rule == Rule::Together {
+            self.shared.departed(now, None, ticket.departure());
+        }
         self.in_flight += 1;
         Ok(Admitted {
             probe: self.breaker.admit(now) == Admission::Probe,
@@ -187,13 +224,25 @@ impl Lane {
         })
     }
 
+    /// About when somebody new would leave, behind those who wait.
+    pub(super) fn behind_the_line(&self, load: Load, now: Instant) -> Duration {
+        let first = self.pace.wait(load, now).unwrap_or_default();
+        let line = self.pace.step(load, now).saturating_mul(self.waiting);
+        first.saturating_add(line)
+    }
+
     /// Whether a call may stay in line beyond its `patience`: one that smaller ones would overtake for ever, and one at a
     /// time.
-    pub(super) fn may_stay(&self, load: Load, patience: Duration, now: Instant) -> bool {
-        let too_long = |wait: Duration| wait > patience;
+    pub(super) fn may_stay(
+        &self,
+        load: Load,
+        wait: Duration,
+        patience: Duration,
+        now: Instant,
+    ) -> bool {
         !patience.is_zero()
             && !self.one_stays
-            && self.pace.wait(load, now).is_some_and(too_long)
+            && wait > patience
             && self.pace.is_overtaken(load, now)
     }
 
@@ -205,12 +254,19 @@ impl Lane {
         let (starts, more_in) = match self.pace.startable(SOON, now) {
             // Whoever is made ready now would stand behind it.
             _ if self.one_stays => (Some(0), Some(SOON)),
-            Some(startable) => (Some(startable.calls), Some(startable.more_in)),
+            Some(startable) => {
+                // Those in line are ready already.
+                let calls = match self.rule {
+                    Rule::Together => startable.calls.saturating_sub(self.waiting as usize),
+                    Rule::Alone | Rule::Part { .. } => startable.calls,
+                };
+                (Some(calls), Some(startable.more_in))
+            }
             None => (None, None),
         };
         Ok(Room {
             in_flight: self.in_flight as usize,
-            cap: (self.cap > 0).then_some(self.cap as usize),
+            cap: self.most_at_once(now),
             starts,
             more_in,
         })
@@ -219,7 +275,8 @@ impl Lane {
     /// A permit was dropped; `probe`: it was the probe, and nobody reported.
     pub(super) fn left(&mut self, probe: bool, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        if probe {
+        self.shared.probes = self.shared.probes.saturating_sub(u32::from(probe));
+        if probe && self.rule != Rule::Together {
             self.breaker.give_back(now);
         }
     }
@@ -228,12 +285,17 @@ impl Lane {
     pub(super) fn report(&mut self, judge: &str, call: Admitted, end: &CallEnd, now: Instant) {
         let Admitted { probe, ticket } = call;
         if let Some(used) = end.used {
-            self.pace.settle(ticket, used, now);
+            let shift = self.pace.settle(ticket, used, now);
+            if self.rule == Rule::Together {
+                let (at, there) = ticket.left_at();
+                self.shared.departed(at, there, shift);
+            }
         }
         self.pace.heard(&end.rates, now);
         match &end.outcome {
             CallOutcome::Alive => {
                 self.pace.hold(ticket, &end.rates, now);
+                self.pace.answered(ticket, now);
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
             }
@@ -243,8 +305,10 @@ impl Lane {
                 message,
             } => {
                 self.last_error = Some((message.clone(), now));
-                if *class == ErrorClass::Throttled {
-                    self.pace.throttled(ticket, now);
+                // One refusal among many answers delays its own call, and no other.
+                if *class == ErrorClass::Throttled && self.pace.throttled(ticket, *retry_after, now)
+                {
+                    self.throttle.throttled(*retry_after, now);
                 }
                 // A quota's own reset closes the lane, and whoever resumes that is obeyed at once.
                 if *class != ErrorClass::Exhausted {
@@ -253,6 +317,39 @@ impl Lane {
                 self.failed(judge, probe, *class, *retry_after, now);
             }
         }
+        if self.rule == Rule::Together {
+            self.tell(probe, end, now);
+        }
+    }
+
+    /// Notes for the other workers what a call's end means to them.
+    fn tell(&mut self, probe: bool, end: &CallEnd, now: Instant) {
+        let failed = match &end.outcome {
+            CallOutcome::Alive => Some(false),
+            CallOutcome::Failed { class, .. } => match class {
+                ErrorClass::Transient => Some(true),
+                ErrorClass::Throttled
+                | ErrorClass::Exhausted
+                | ErrorClass::Misconfigured
+                | ErrorClass::Capability
+                | ErrorClass::TooLarge
+                | ErrorClass::Truncated
+                | ErrorClass::Refused
+                | ErrorClass::Rejected
+                | ErrorClass::Unparsable => None,
+            },
+        };
+        match (failed, probe) {
+            (Some(false), false) => self.shared.outcome('a'),
+            (Some(true), false) => self.shared.outcome('f'),
+            (Some(true), true) => self.shared.outcome('F'),
+            (Some(false) | None, true) => self.shared.outcome('A'),
+            (None, false) => {}
+        }
+        self.shared.learned(&end.rates);
+        self.shared
+            .paused(self.throttle.until.filter(|until| *until > now));
+        self.shared.held(self.pace.held(now));
     }
 
     fn failed(
@@ -264,10 +361,9 @@ impl Lane {
         now: Instant,
     ) {
         match class {
-            ErrorClass::Transient => self.breaker.failed(probe, now),
-            ErrorClass::Throttled => {
-                self.throttle.throttled(retry_after, now);
-                self.reachable(probe);
+            ErrorClass::Transient => {
+                let others_out = self.in_flight.saturating_sub(1);
+                self.breaker.failed(probe, others_out, now);
             }
             ErrorClass::Exhausted => {
                 self.reachable(probe);
@@ -277,7 +373,8 @@ impl Lane {
                 self.reachable(probe);
                 self.shut(judge, Closed::Misconfigured, None, now);
             }
-            ErrorClass::Capability
+            ErrorClass::Throttled
+            | ErrorClass::Capability
             | ErrorClass::TooLarge
             | ErrorClass::Truncated
             | ErrorClass::Refused
@@ -320,6 +417,11 @@ impl Lane {
         });
     }
 
+    /// Whether it is closed until somebody opens it, and nobody must be told of that any more.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.is_some() && self.closures.is_empty()
+    }
+
     pub(super) fn release(&mut self) {
         self.held = None;
     }
@@ -354,6 +456,7 @@ impl Lane {
             failures_in_row: self.breaker.failures_in_row(),
             closed: self.closed(now).or_else(|| self.paced(now)),
             in_flight: self.in_flight,
+            sharing: self.sharing(),
             pace: self.pace.snapshot(now),
             last_error: self.last_error.as_ref().map(|(message, at)| LastError {
                 message: message.clone(),

@@ -2,7 +2,10 @@
 
 mod breaker;
 mod lane;
+mod outbox;
 mod pace;
+mod shared;
+mod slots;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +18,10 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     CallEnd, Closed, Closure, Gate, GateSnapshot, Load, PaceLimits, Permit, Refusal, Room,
 };
-use lane::{Admitted, Denied, Lane, Place};
+pub(super) use lane::{Admitted, Denied, Lane, Place};
+pub(super) use outbox::Message;
 pub(in crate::judge) use pace::Ticket;
+pub(super) use shared::{Asked, Rule};
 
 /// Judges of one entry that takes any model are named by whoever asks; idle lanes beyond this many are forgotten.
 const MOST_LANES: usize = 1024;
@@ -72,6 +77,41 @@ impl Default for GateOptions {
 pub struct MemoryGate {
     options: GateOptions,
     lanes: Lanes,
+    /// What new lanes go by.
+    rule: Mutex<Rule>,
+}
+
+/// Who lets a call leave: this process, or all workers together.
+#[async_trait]
+pub(super) trait Leave: Send + Sync {
+    /// Lets one call pass, or says why not, or for how long not.
+    async fn leave(
+        &self,
+        gate: &MemoryGate,
+        judge: &str,
+        load: Load,
+        place: Place,
+    ) -> Result<Admitted, Denied>;
+    /// A call waits for a slot.
+    fn wants_slot(&self);
+}
+
+/// This process.
+struct Here;
+
+#[async_trait]
+impl Leave for Here {
+    async fn leave(
+        &self,
+        gate: &MemoryGate,
+        judge: &str,
+        load: Load,
+        place: Place,
+    ) -> Result<Admitted, Denied> {
+        gate.with_lane(judge, |lane, now| lane.admit(load, place, now))
+    }
+
+    fn wants_slot(&self) {}
 }
 
 type Lanes = Arc<Mutex<BTreeMap<String, Lane>>>;
@@ -81,13 +121,17 @@ struct Hold {
     judge: String,
     lanes: Lanes,
     probe: bool,
-    _slot: Option<OwnedSemaphorePermit>,
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(lane) = lock(&self.lanes).get_mut(&self.judge) {
             lane.left(self.probe, Instant::now());
+            // Where another process is short of slots, it goes there rather than to the next in line here.
+            if let Some(slot) = self.slot.take_if(|_| lane.has_a_slot_too_many()) {
+                slot.forget();
+            }
         }
     }
 }
@@ -109,16 +153,66 @@ impl Drop for Waiting {
     }
 }
 
+/// A call that waits for a slot.
+struct InNeed<'a> {
+    gate: &'a MemoryGate,
+    judge: &'a str,
+}
+
+impl Drop for InNeed<'_> {
+    fn drop(&mut self) {
+        let slots = |lane: &mut Lane| lane.slots.as_mut().map(|slots| slots.waiting -= 1);
+        lock(&self.gate.lanes).get_mut(self.judge).and_then(slots);
+    }
+}
+
 impl MemoryGate {
     /// A gate that knows nothing yet: every lane is open.
     pub fn new(options: GateOptions) -> Self {
+        Self::by(options, Rule::Alone)
+    }
+
+    pub(super) fn by(options: GateOptions, rule: Rule) -> Self {
         Self {
             options,
             lanes: Lanes::default(),
+            rule: Mutex::new(rule),
         }
     }
 
-    fn with_lane<T>(&self, judge: &str, then: impl FnOnce(&mut Lane, Instant) -> T) -> T {
+    pub(super) fn options(&self) -> &GateOptions {
+        &self.options
+    }
+
+    /// Goes by another rule from now on.
+    pub(super) fn follow(&self, rule: Rule) {
+        let mut lanes = lock(&self.lanes);
+        *self.rule.lock().unwrap_or_else(PoisonError::into_inner) = rule;
+        for lane in lanes.values_mut() {
+            lane.follow(rule);
+        }
+    }
+
+    /// The judges that it knows.
+    pub(super) fn judges(&self) -> Vec<String> {
+        lock(&self.lanes).keys().cloned().collect()
+    }
+
+    /// What each lane has to say to the other workers now.
+    pub(super) fn messages(&self) -> Vec<(String, Message)> {
+        let mut lanes = lock(&self.lanes);
+        let now = Instant::now();
+        lanes
+            .iter_mut()
+            .filter_map(|(judge, lane)| Some((judge.clone(), lane.message(now)?)))
+            .collect()
+    }
+
+    pub(super) fn with_lane<T>(
+        &self,
+        judge: &str,
+        then: impl FnOnce(&mut Lane, Instant) -> T,
+    ) -> T {
         let mut lanes = lock(&self.lanes);
         // Read under the lock: a lane's time never runs backwards.
         let now = Instant::now();
@@ -127,16 +221,22 @@ impl MemoryGate {
         }
         let lane = lanes
             .entry(judge.to_owned())
-            .or_insert_with(|| Lane::new(&self.options, self.cap(judge), self.limits(judge)));
+            .or_insert_with(|| self.lane(judge, now));
         then(lane, now)
     }
 
-    fn cap(&self, judge: &str) -> u32 {
+    fn lane(&self, judge: &str, now: Instant) -> Lane {
+        let rule = *self.rule.lock().unwrap_or_else(PoisonError::into_inner);
+        let cap = self.cap(judge) as usize;
+        Lane::new(&self.options, cap, self.limits(judge), rule, now)
+    }
+
+    pub(super) fn cap(&self, judge: &str) -> u32 {
         self.of(&self.options.max_concurrency, judge)
             .unwrap_or(self.options.default_concurrency)
     }
 
-    fn limits(&self, judge: &str) -> PaceLimits {
+    pub(super) fn limits(&self, judge: &str) -> PaceLimits {
         self.of(&self.options.paces, judge).unwrap_or_default()
     }
 
@@ -157,11 +257,12 @@ impl MemoryGate {
         load: Load,
         wait: Duration,
         deadline: Instant,
+        leave: &dyn Leave,
     ) -> Result<Admitted, Refusal> {
         let in_line = self.with_lane(judge, |lane, now| {
             let stays = now + wait > deadline;
             let left = deadline.saturating_duration_since(now);
-            if stays && !lane.may_stay(load, left, now) {
+            if stays && !lane.may_stay(load, wait, left, now) {
                 return None;
             }
             lane.one_stays |= stays;
@@ -184,8 +285,7 @@ impl MemoryGate {
             return Err(paced(wait));
         };
         loop {
-            let wait = match self.with_lane(judge, |lane, now| lane.admit(load, Place::First, now))
-            {
+            let wait = match leave.leave(self, judge, load, Place::First).await {
                 Ok(admitted) => return Ok(admitted),
                 Err(Denied::Closed(refusal)) => return Err(refusal),
                 Err(Denied::Later(wait)) => wait,
@@ -195,6 +295,77 @@ impl MemoryGate {
                 return Err(paced(wait));
             }
             tokio::time::sleep_until(now + wait.min(LONGEST_LOOK)).await;
+        }
+    }
+}
+
+impl MemoryGate {
+    /// As [`Gate::enter`], where `leave` lets calls go.
+    pub(super) async fn enter_by(
+        &self,
+        judge: &str,
+        patience: Duration,
+        load: &(dyn Fn() -> Load + Send + Sync),
+        leave: &dyn Leave,
+    ) -> Result<Permit, Refusal> {
+        let begun = Instant::now();
+        // Asked before the slot: a closed lane answers at once, however long the line is.
+        let slots = self.with_lane(judge, |lane, now| match lane.closed(now) {
+            Some(refusal) => Err(refusal),
+            None => Ok(lane.slots.as_ref().map(|slots| slots.semaphore.clone())),
+        })?;
+        let slot = match slots {
+            Some(slots) => {
+                let deadline = begun + patience.max(LEAST_PATIENCE);
+                Some(self.take_slot(judge, slots, deadline, leave).await?)
+            }
+            None => None,
+        };
+        let load = match self.with_lane(judge, |lane, now| lane.counts_tokens(now)) {
+            true => load(),
+            false => Load::default(),
+        };
+        let admitted = match leave.leave(self, judge, load, Place::New).await {
+            Ok(admitted) => admitted,
+            Err(Denied::Closed(refusal)) => return Err(refusal),
+            Err(Denied::Later(wait)) => {
+                self.stand_in_line(judge, load, wait, begun + patience, leave)
+                    .await?
+            }
+        };
+        Ok(Permit {
+            probe: admitted.probe,
+            ticket: admitted.ticket,
+            _on_drop: Some(Box::new(Hold {
+                judge: judge.to_owned(),
+                lanes: Arc::clone(&self.lanes),
+                probe: admitted.probe,
+                slot,
+            })),
+        })
+    }
+
+    async fn take_slot(
+        &self,
+        judge: &str,
+        slots: Arc<Semaphore>,
+        deadline: Instant,
+        leave: &dyn Leave,
+    ) -> Result<OwnedSemaphorePermit, Refusal> {
+        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+            return Ok(slot);
+        }
+        self.with_lane(judge, |lane, _| {
+            lane.slots.as_mut().map(|slots| slots.waiting += 1)
+        });
+        let _in_need = InNeed { gate: self, judge };
+        leave.wants_slot();
+        match timeout_at(deadline, slots.acquire_owned()).await {
+            Ok(Ok(slot)) => Ok(slot),
+            Ok(Err(_)) | Err(_) => Err(Refusal {
+                why: Closed::Busy,
+                retry_in: Some(SLOTS_TAKEN),
+            }),
         }
     }
 }
@@ -214,39 +385,7 @@ impl Gate for MemoryGate {
         patience: Duration,
         load: &(dyn Fn() -> Load + Send + Sync),
     ) -> Result<Permit, Refusal> {
-        let begun = Instant::now();
-        // Asked before the slot: a closed lane answers at once, however long the line is.
-        let (slots, counts_tokens) = self.with_lane(judge, |lane, now| match lane.closed(now) {
-            Some(refusal) => Err(refusal),
-            None => Ok((lane.slots.clone(), lane.counts_tokens(now))),
-        })?;
-        let slot = match slots {
-            Some(slots) => Some(take_slot(slots, begun + patience.max(LEAST_PATIENCE)).await?),
-            None => None,
-        };
-        let load = if counts_tokens {
-            load()
-        } else {
-            Load::default()
-        };
-        let admitted = match self.with_lane(judge, |lane, now| lane.admit(load, Place::New, now)) {
-            Ok(admitted) => admitted,
-            Err(Denied::Closed(refusal)) => return Err(refusal),
-            Err(Denied::Later(wait)) => {
-                self.stand_in_line(judge, load, wait, begun + patience)
-                    .await?
-            }
-        };
-        Ok(Permit {
-            probe: admitted.probe,
-            ticket: admitted.ticket,
-            _on_drop: Some(Box::new(Hold {
-                judge: judge.to_owned(),
-                lanes: Arc::clone(&self.lanes),
-                probe: admitted.probe,
-                _slot: slot,
-            })),
-        })
+        self.enter_by(judge, patience, load, &Here).await
     }
 
     fn report(&self, judge: &str, permit: Permit, end: &CallEnd) {
@@ -264,7 +403,7 @@ impl Gate for MemoryGate {
         match lock(&self.lanes).get_mut(judge) {
             Some(lane) => lane.room(now),
             // Asking makes no lane: the snapshot shows judges that were called, or closed.
-            None => Lane::new(&self.options, self.cap(judge), self.limits(judge)).room(now),
+            None => self.lane(judge, now).room(now),
         }
     }
 
@@ -283,6 +422,16 @@ impl Gate for MemoryGate {
         if let Some(lane) = lock(&self.lanes).get_mut(judge) {
             lane.release();
         }
+    }
+
+    fn live_workers(&self, _: u32) {}
+
+    fn held(&self) -> Vec<String> {
+        lock(&self.lanes)
+            .iter()
+            .filter(|(_, lane)| lane.is_held())
+            .map(|(judge, _)| judge.clone())
+            .collect()
     }
 
     fn take_closures(&self) -> Vec<Closure> {
@@ -306,19 +455,7 @@ fn lock(lanes: &Lanes) -> MutexGuard<'_, BTreeMap<String, Lane>> {
     lanes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn take_slot(
-    slots: Arc<Semaphore>,
-    deadline: Instant,
-) -> Result<OwnedSemaphorePermit, Refusal> {
-    let taken = Refusal {
-        why: Closed::Busy,
-        retry_in: Some(SLOTS_TAKEN),
-    };
-    match timeout_at(deadline, slots.acquire_owned()).await {
-        Ok(Ok(slot)) => Ok(slot),
-        Ok(Err(_)) | Err(_) => Err(taken),
-    }
-}
-
+#[cfg(test)]
+mod servers;
 #[cfg(test)]
 mod tests;

@@ -23,10 +23,8 @@ const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
 /// A learned limit that no reply confirms for so long is forgotten: quotas are raised, and figures misread.
 const BELIEVED_FOR: Duration = Duration::from_secs(600);
 
-/// What a rate is counted by.
-const MINUTE: Duration = Duration::from_secs(60);
-/// What went out in less time than this is taken for the work of so long.
-const LEAST_TO_TELL: Duration = Duration::from_secs(2);
+/// What limits count by.
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 /// One quantity.
 #[derive(Debug)]
@@ -36,6 +34,8 @@ pub(super) struct Meter {
     window: Window,
     /// When the next is due, evenly spread.
     next: Option<Instant>,
+    /// Among how many workers the limits are divided.
+    pub(super) divisor: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +51,7 @@ impl Meter {
             learned: None,
             window: Window::default(),
             next: None,
+            divisor: 1,
         }
     }
 
@@ -67,19 +68,33 @@ impl Meter {
     /// The limit that holds: the lower of the configured and the learned one.
     pub(super) fn limit(&self, now: Instant) -> Option<u64> {
         let learned = self.learned(now);
-        self.configured.into_iter().chain(learned).min()
+        let limit = self.configured.into_iter().chain(learned).min()?;
+        Some((limit / self.divisor).max(1))
+    }
+
+    /// Takes in what another worker's replies said.
+    pub(super) fn adopt(&mut self, learned: Option<u64>, now: Instant) {
+        self.learned = learned.map(|limit| Learned { limit, heard: now });
+    }
+
+    /// When the next may go out by a rate alone.
+    pub(super) fn due(&self, amount: u64, rate: f64, now: Instant) -> Instant {
+        let early = early(amount, rate);
+        self.next
+            .map_or(now, |next| next.checked_sub(early).unwrap_or(next).max(now))
+    }
+
+    /// What went out since then, or within the last minute.
+    pub(super) fn went_out(&self, since: Option<Instant>) -> impl Iterator<Item = (Instant, i64)> {
+        let counted = self.window.grains.iter();
+        counted
+            .filter(move |grain| since.is_none_or(|since| grain.from >= since))
+            .map(|grain| (grain.from, i64::try_from(grain.amount).unwrap_or(i64::MAX)))
     }
 
     /// What went out within the last minute.
     pub(super) fn used(&self, now: Instant) -> u64 {
         self.window.sum(now)
-    }
-
-    /// How much a minute that is, by the time in which it went out: a lane that has just begun isn't taken for a slow one.
-    pub(super) fn rate_lately(&self, now: Instant) -> f64 {
-        let used = self.used(now) as f64;
-        let age = self.window.age(now).clamp(LEAST_TO_TELL, MINUTE);
-        used * MINUTE.as_secs_f64() / age.as_secs_f64()
     }
 
     /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
@@ -88,11 +103,7 @@ impl Meter {
         let fits = self
             .limit(now)
             .map_or(now, |limit| self.window.fits_at(amount, limit, now));
-        let early = if between(amount, rate) < GRAIN {
-            EARLY_WHEN_FAST
-        } else {
-            EARLY
-        };
+        let early = early(amount, rate);
         match self.next {
             Some(next) if self.spreads(rate, spread, now) => {
                 fits.max(next.checked_sub(early).unwrap_or(next))
@@ -198,13 +209,21 @@ pub(super) fn between(amount: u64, limit: f64) -> Duration {
     Duration::from_secs_f64(SPREAD * (amount as f64 / limit).min(1.0))
 }
 
+fn early(amount: u64, rate: f64) -> Duration {
+    if between(amount, rate) < GRAIN {
+        EARLY_WHEN_FAST
+    } else {
+        EARLY
+    }
+}
+
 fn whole(limit: f64) -> u64 {
     (limit as u64).max(1)
 }
 
 /// What went out lately, by tenths of a second: at most some 1,200 of them, however much it was.
 #[derive(Debug, Default)]
-struct Window {
+pub(super) struct Window {
     grains: VecDeque<Grain>,
 }
 
@@ -229,21 +248,21 @@ impl Window {
             .fold(0, |sum, grain| sum.saturating_add(grain.amount))
     }
 
-    /// How long ago the first of it went out.
-    fn age(&self, now: Instant) -> Duration {
-        let mut counted = self.grains.iter().filter(|grain| grain.ends() > now);
-        counted.next().map_or(Duration::ZERO, |first| {
-            now.saturating_duration_since(first.from)
-        })
+    /// What went out within `span`, to a grain.
+    pub(super) fn sum_within(&self, span: Duration, now: Instant) -> u64 {
+        let newest_first = self.grains.iter().rev();
+        newest_first
+            .take_while(|grain| grain.from + span > now)
+            .fold(0, |sum, grain| sum.saturating_add(grain.amount))
     }
 
-    fn forget(&mut self, now: Instant) {
+    pub(super) fn forget(&mut self, now: Instant) {
         while self.grains.front().is_some_and(|grain| grain.ends() <= now) {
             self.grains.pop_front();
         }
     }
 
-    fn add(&mut self, at: Instant, amount: u64) {
+    pub(super) fn add(&mut self, at: Instant, amount: u64) {
         match self.grains.back_mut() {
             Some(last) if at < last.from + GRAIN => {
                 last.amount = last.amount.saturating_add(amount);

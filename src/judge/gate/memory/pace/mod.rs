@@ -4,16 +4,18 @@
 //! estimate, and what the model typically answers; the usage that its reply reports puts that right. It never waits, and it
 //! never decides what a refused call does.
 
+mod ceiling;
 mod meter;
-mod shrink;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::shared::Rule;
+use crate::judge::gate::redis::SharedState;
 use crate::judge::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
-use meter::{Meter, Spread, between};
-use shrink::Shrink;
+use ceiling::{Answered, Ceiling, SECONDS};
+use meter::{MINUTE, Meter, Spread, Window, between};
 
 /// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
@@ -28,12 +30,15 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(100);
 
 /// The pace of one judge.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(in crate::judge::gate) struct Pace {
     requests: Meter,
     tokens: Meter,
     input: Meter,
     output: Meter,
-    shrink: Shrink,
+    /// What the 429s tell of a limit that nobody states.
+    ceiling: Ceiling,
+    /// What was answered lately.
+    answered: Window,
     /// A reply said that nothing is left until then.
     held_until: Option<Instant>,
     /// The latest call whose reply was heard, so that an older one's news isn't taken for today's.
@@ -43,6 +48,10 @@ pub(super) struct Pace {
     typical_answer: Option<u64>,
     /// What prompts are estimated at before they go out.
     typical_estimate: Option<u64>,
+    /// Who lets calls go.
+    rule: Rule,
+    /// When the next call is due, by what all workers let go.
+    next_of_all: Option<Instant>,
 }
 
 /// A call's share of the pace.
@@ -50,7 +59,25 @@ pub(super) struct Pace {
 pub(in crate::judge) struct Ticket {
     number: u64,
     at: Instant,
+    /// When it left by Redis' clock, ms, where all workers let it go.
+    there: Option<i64>,
     share: Share,
+}
+
+impl Ticket {
+    /// What it put down: requests, tokens of prompts, tokens of answers.
+    pub(super) fn departure(&self) -> [i64; 3] {
+        [1, signed(self.share.input), signed(self.share.output)]
+    }
+
+    /// When it left, here and by Redis' clock.
+    pub(super) fn left_at(&self) -> (Instant, Option<i64>) {
+        (self.at, self.there)
+    }
+}
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
 /// How much of each quantity one call takes.
@@ -70,20 +97,93 @@ pub(super) struct Startable {
 }
 
 impl Pace {
-    pub(super) fn new(limits: PaceLimits) -> Self {
-        Self {
+    pub(super) fn new(limits: PaceLimits, rule: Rule) -> Self {
+        let mut pace = Self {
             requests: Meter::new(limits.requests_per_minute),
             tokens: Meter::new(limits.tokens_per_minute),
             input: Meter::new(None),
             output: Meter::new(None),
-            shrink: Shrink::default(),
+            ceiling: Ceiling::default(),
+            answered: Window::default(),
             held_until: None,
             heard: 0,
             taken: 0,
             typical_prompt: None,
             typical_answer: None,
             typical_estimate: None,
+            rule,
+            next_of_all: None,
+        };
+        pace.follow(rule);
+        pace
+    }
+
+    /// Takes another rule.
+    pub(super) fn follow(&mut self, rule: Rule) {
+        self.rule = rule;
+        self.next_of_all = None;
+        let meters = [
+            &mut self.requests,
+            &mut self.tokens,
+            &mut self.input,
+            &mut self.output,
+        ];
+        for meter in meters {
+            meter.divisor = rule.divisor();
         }
+    }
+
+    /// Takes in how the pace stands for all workers.
+    pub(super) fn adopt(&mut self, state: &SharedState, now: Instant) {
+        let meters = [
+            &mut self.requests,
+            &mut self.tokens,
+            &mut self.input,
+            &mut self.output,
+        ];
+        for (meter, learned) in meters.into_iter().zip(state.learned) {
+            meter.adopt(learned, now);
+        }
+        self.next_of_all = Some(now + state.next_in);
+        let held = now + state.held_for;
+        self.held_until = self.held_until.max((held > now).then_some(held));
+    }
+
+    /// The others say that the next call is due after this.
+    pub(in crate::judge::gate) fn due_in(&mut self, wait: Duration, now: Instant) {
+        self.next_of_all = Some(now + wait);
+    }
+
+    /// Whether something limits what goes out.
+    pub(super) fn is_limited(&self, now: Instant) -> bool {
+        let limited = |meter: &&Meter| meter.limit(now).is_some();
+        self.held(now).is_some()
+            || [&self.requests, &self.tokens, &self.input, &self.output]
+                .iter()
+                .any(limited)
+    }
+
+    /// Until when nothing goes out because nothing is left.
+    pub(super) fn held(&self, now: Instant) -> Option<Instant> {
+        self.held_until.filter(|held| *held > now)
+    }
+
+    /// What a call takes of prompts' and answers' tokens.
+    pub(super) fn amounts(&self, load: Load) -> (u64, u64) {
+        let share = self.share(load);
+        (share.input, share.output)
+    }
+
+    /// What went out since then, or within the last minute: requests, tokens of prompts, tokens of answers.
+    pub(super) fn went_out(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
+        let requests = self.requests.went_out(since);
+        let input = self.input.went_out(since);
+        let output = self.output.went_out(since);
+        requests
+            .map(|(at, amount)| (at, [amount, 0, 0]))
+            .chain(input.map(|(at, amount)| (at, [0, amount, 0])))
+            .chain(output.map(|(at, amount)| (at, [0, 0, amount])))
+            .collect()
     }
 
     /// Whether a call's tokens matter: only then are they worth an estimate.
@@ -95,7 +195,15 @@ impl Pace {
 
     /// How long a call must wait; `None`: it may leave now.
     pub(super) fn wait(&self, load: Load, now: Instant) -> Option<Duration> {
-        let earliest = self.earliest(self.share(load), now);
+        let share = self.share(load);
+        let earliest = match self.rule {
+            Rule::Alone | Rule::Part { .. } => self.earliest(share, now),
+            // The limits are asked for elsewhere; what 429s tell stays each worker's own.
+            Rule::Together => self
+                .ceiling
+                .rate(now)
+                .map_or(now, |rate| self.requests.due(1, rate, now)),
+        };
         (earliest > now).then(|| earliest - now)
     }
 
@@ -110,6 +218,11 @@ impl Pace {
         if let Some(wait) = self.wait(load, now) {
             return Err(wait);
         }
+        Ok(self.leave(load, None, now))
+    }
+
+    /// A call leaves now. `there`: when, by Redis' clock, where all workers let it go.
+    pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> Ticket {
         let share = self.share(load);
         let rate = self.request_rate(now);
         let spread = self.request_spread(now);
@@ -126,15 +239,16 @@ impl Pace {
             self.typical_estimate = Some(typical(self.typical_estimate, share.input));
         }
         self.taken += 1;
-        Ok(Ticket {
+        Ticket {
             number: self.taken,
             at: now,
+            there,
             share,
-        })
+        }
     }
 
-    /// A call's reply said what it used.
-    pub(super) fn settle(&mut self, ticket: Ticket, used: TokensUsed, now: Instant) {
+    /// A call's reply said what it used; answers how much more of each quantity that is than was put down.
+    pub(super) fn settle(&mut self, ticket: Ticket, used: TokensUsed, now: Instant) -> [i64; 3] {
         let (before, at) = (ticket.share, ticket.at);
         let sum = |input: u64, output: u64| input.saturating_add(output);
         let (reserved, really) = (
@@ -146,6 +260,11 @@ impl Pace {
         self.output.correct(at, before.output, used.output, now);
         self.typical_prompt = Some(typical(self.typical_prompt, used.input));
         self.typical_answer = Some(typical(self.typical_answer, used.output));
+        [
+            0,
+            signed(used.input).saturating_sub(signed(before.input)),
+            signed(used.output).saturating_sub(signed(before.output)),
+        ]
     }
 
     /// A reply said what the limits are.
@@ -186,10 +305,25 @@ impl Pace {
         self.earliest(share, now) > self.earliest(usual, now)
     }
 
-    /// A call met a 429.
-    pub(super) fn throttled(&mut self, ticket: Ticket, now: Instant) {
-        let (limit, lately) = (self.requests.limit(now), self.requests.rate_lately(now));
-        self.shrink.throttled(ticket.at, limit, lately, now);
+    /// A call was answered.
+    pub(super) fn answered(&mut self, ticket: Ticket, now: Instant) {
+        self.answered.forget(now);
+        self.answered.add(now, 1);
+        self.ceiling.answered(ticket.at, now);
+    }
+
+    /// A call met a 429; answers whether the lane should pause.
+    pub(super) fn throttled(
+        &mut self,
+        ticket: Ticket,
+        retry_after: Option<Duration>,
+        now: Instant,
+    ) -> bool {
+        let answered = Answered {
+            minute: self.answered.sum_within(MINUTE, now),
+            seconds: self.answered.sum_within(SECONDS, now),
+        };
+        self.ceiling.refused(ticket.at, retry_after, answered, now)
     }
 
     /// How many calls of the usual size may leave within `span`; `None`: nothing limits them.
@@ -242,7 +376,7 @@ impl Pace {
             .iter()
             .all(|meter| meter.limit(now).is_none() || meter.is_empty(now));
         nothing_out
-            && self.shrink.rate(now).is_none()
+            && self.ceiling.rate(now).is_none()
             && self.held_until.is_none_or(|held| held <= now)
     }
 
@@ -256,7 +390,7 @@ impl Pace {
             tokens: plain(&self.tokens),
             input_tokens: plain(&self.input),
             output_tokens: plain(&self.output),
-            shrunk_for: self.shrink.ends_in(now),
+            shrunk_for: self.ceiling.ends_in(now),
             held_for: self
                 .held_until
                 .filter(|held| *held > now)
@@ -265,7 +399,11 @@ impl Pace {
     }
 
     fn earliest(&self, share: Share, now: Instant) -> Instant {
-        let held = self.held_until.unwrap_or(now).max(now);
+        let held = self
+            .held_until
+            .max(self.next_of_all)
+            .unwrap_or(now)
+            .max(now);
         self.limited(share, now)
             .map(|limited| {
                 limited
@@ -304,13 +442,13 @@ impl Pace {
     /// Requests a minute: the limit, or what a 429 left of it.
     fn request_rate(&self, now: Instant) -> Option<f64> {
         let limit = self.requests.limit(now).map(|limit| limit as f64);
-        let rates = limit.into_iter().chain(self.shrink.rate(now));
+        let rates = limit.into_iter().chain(self.ceiling.rate(now));
         rates.min_by(f64::total_cmp)
     }
 
     /// A server that has said 429 is asked evenly, whatever the limit is known by.
     fn request_spread(&self, now: Instant) -> Spread {
-        match self.shrink.rate(now) {
+        match self.ceiling.rate(now) {
             Some(_) => Spread::Always,
             None => Spread::WhenScarce,
         }

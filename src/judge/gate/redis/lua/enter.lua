@@ -1,0 +1,60 @@
+-- Lets one call leave now or within `horizon` ms, or says for how long not. ARGV 11-13: tokens of prompt and answer, horizon.
+-- Answers the state, then: verdict (0 passes, 1 passes as the probe, 2 later, 3 closed), wait in ms, when it leaves.
+local input, output, horizon = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+local amounts = { r = 1, t = input + output, i = input, o = output }
+
+-- A member that only asks keeps what it has.
+local known = redis.call('HGET', members_key, member)
+local kept = known and string.match(known, '^%d+(:%d+:%d+:%d+)$') or ':0:0:0'
+redis.call('HSET', members_key, member, string.format('%.0f', now + lease_ms) .. kept)
+
+-- When `amount` more is no more than the limit; a call that is larger than it waits to be alone.
+local function fits_at(meter, amount, limit)
+  local sum = get('sum' .. meter)
+  if sum == 0 or sum + amount <= limit then return now end
+  local names, first = {}, get('head' .. meter)
+  for grain = first, math.floor((now + horizon) / GRAIN) do names[#names + 1] = string.format('%.0f', grain) end
+  for at, found in ipairs(redis.call('HMGET', grains_key(meter), unpack(names))) do
+    if found then
+      sum = sum - tonumber(found)
+      if sum <= 0 or sum + amount <= limit then return (first + at) * GRAIN + WINDOW end
+    end
+  end
+  return now
+end
+
+local function decide()
+  if state.breaker == 'h' or (state.breaker == 'o' and get('until') > now) or get('throttled') > now then return 3, 0 end
+  local at = math.max(now, get('held'))
+  for _, meter in ipairs(METERS) do
+    local limit = limit_of(meter)
+    if limit then
+      at = math.max(at, fits_at(meter, amounts[meter], limit))
+      if spreads(meter, limit) then at = math.max(at, get('next' .. meter)) end
+    end
+  end
+  at = math.ceil(at)
+  if at - now > horizon then return 2, at end
+  for _, meter in ipairs(METERS) do
+    local limit = limit_of(meter)
+    if limit then
+      local due = spreads(meter, limit) and math.max(get('next' .. meter), at) or at
+      set('next' .. meter, math.ceil(due + between(amounts[meter], limit)))
+    end
+    count(meter, at, amounts[meter])
+  end
+  if state.breaker == 'o' then
+    set('breaker', 'h')
+    set('prober', member)
+    return 1, at
+  end
+  return 0, at
+end
+
+local verdict, at = decide()
+save()
+local said = answer(0, 0, 0)
+said[#said + 1] = verdict
+said[#said + 1] = math.max(0, at - now)
+said[#said + 1] = at
+return said

@@ -1,0 +1,147 @@
+-- One judge's lane as all workers share it. KEYS[1]: the prefix, `{gavel:<queue>:gate:<judge>}`. Times are Redis' own.
+-- ARGV 1-10: member, cap of calls (0: none), lease in ms, failures that open the breaker, its cool-down in ms, requests and
+-- tokens a minute as configured (0: none), calls out, slots in hand, slots wanted.
+local base = KEYS[1]
+local state_key, members_key = base .. ':state', base .. ':members'
+local member, cap, lease_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local threshold, cool_down = tonumber(ARGV[4]), tonumber(ARGV[5])
+local configured = { r = tonumber(ARGV[6]), t = tonumber(ARGV[7]), i = 0, o = 0 }
+local out, have, want = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local METERS = { 'r', 't', 'i', 'o' }
+-- What was forgotten for an hour is forgotten.
+local KEPT_MS = 3600000
+-- As the gate in memory: a minute's limit is spread over 61.5 s, and no 61.2 s see more than it; 0.1 s are one grain.
+local SPREAD, WINDOW, GRAIN, BELIEVED = 61500, 61200, 100, 600000
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local state, changed = {}, {}
+do
+  local fields = redis.call('HGETALL', state_key)
+  for at = 1, #fields, 2 do state[fields[at]] = fields[at + 1] end
+end
+
+local function get(field) return tonumber(state[field] or '0') end
+
+local function set(field, value)
+  local text = type(value) == 'number' and string.format('%.0f', value) or value
+  if state[field] ~= text then
+    state[field] = text
+    changed[field] = text
+  end
+end
+
+if not state.born then set('born', now) end
+if not state.breaker then set('breaker', 'c') end
+
+-- Members: expires, slots, calls out, slots wanted. One that said nothing for a lease is gone, and its probe with it.
+local others_have, others_out, members = 0, 0, 1
+local others = {}
+do
+  local fields = redis.call('HGETALL', members_key)
+  for at = 1, #fields, 2 do
+    local expires, has, is_out, wants = string.match(fields[at + 1], '^(%d+):(%d+):(%d+):(%d+)$')
+    if tonumber(expires) <= now then
+      redis.call('HDEL', members_key, fields[at])
+      if state.breaker == 'h' and state.prober == fields[at] then
+        set('breaker', 'o')
+        set('until', now)
+      end
+    elseif fields[at] ~= member then
+      others[#others + 1] = { name = fields[at], has = tonumber(has), wants = tonumber(wants) }
+      others_have, others_out = others_have + tonumber(has), others_out + tonumber(is_out)
+      members = members + 1
+    end
+  end
+end
+
+local function grains_key(meter) return base .. ':' .. meter end
+
+-- Lets what is older than the window go.
+local function forget(meter)
+  local head, cutoff = get('head' .. meter), math.floor((now - WINDOW) / GRAIN) - 1
+  if get('sum' .. meter) == 0 or head > cutoff then
+    if head < cutoff then set('head' .. meter, cutoff) end
+    return
+  end
+  if cutoff - head > 1000 then
+    redis.call('DEL', grains_key(meter))
+    set('sum' .. meter, 0)
+  else
+    local gone, names = 0, {}
+    for grain = head, cutoff do names[#names + 1] = string.format('%.0f', grain) end
+    for _, amount in ipairs(redis.call('HMGET', grains_key(meter), unpack(names))) do
+      if amount then gone = gone + tonumber(amount) end
+    end
+    redis.call('HDEL', grains_key(meter), unpack(names))
+    set('sum' .. meter, math.max(0, get('sum' .. meter) - gone))
+  end
+  set('head' .. meter, cutoff + 1)
+end
+
+for _, meter in ipairs(METERS) do forget(meter) end
+
+-- `amount` went out at `at`; less than nothing where a call took less than was put down for it.
+local function count(meter, at, amount)
+  local grain = math.floor(at / GRAIN)
+  if amount == 0 or grain < get('head' .. meter) then return end
+  local name = string.format('%.0f', grain)
+  local before = tonumber(redis.call('HGET', grains_key(meter), name) or '0')
+  local after = math.max(0, before + amount)
+  redis.call('HSET', grains_key(meter), name, string.format('%.0f', after))
+  set('sum' .. meter, get('sum' .. meter) + after - before)
+end
+
+local function learned(meter)
+  if now - get('heard' .. meter) < BELIEVED then return get('learned' .. meter) end
+  return 0
+end
+
+-- The limit that holds; nil for none.
+local function limit_of(meter)
+  local stated, said = configured[meter], learned(meter)
+  if stated > 0 and said > 0 then return math.min(stated, said) end
+  if stated > 0 then return stated end
+  if said > 0 then return said end
+  return nil
+end
+
+local function between(amount, limit) return SPREAD * math.min(1, amount / limit) end
+
+local function spreads(meter, limit) return configured[meter] > 0 or get('sum' .. meter) * 2 >= limit end
+
+local function save()
+  local fields = {}
+  for field, value in pairs(changed) do
+    fields[#fields + 1] = field
+    fields[#fields + 1] = value
+  end
+  if #fields > 0 then redis.call('HSET', state_key, unpack(fields)) end
+  redis.call('PEXPIRE', state_key, KEPT_MS)
+  for _, meter in ipairs(METERS) do
+    if get('sum' .. meter) > 0 then redis.call('PEXPIRE', grains_key(meter), KEPT_MS) end
+  end
+  redis.call('PEXPIRE', members_key, KEPT_MS)
+end
+
+local function left(field) return math.max(0, math.ceil(get(field) - now)) end
+
+-- When the next call is due by the spacing, from now.
+local function next_left()
+  local wait = 0
+  for _, meter in ipairs(METERS) do
+    local limit = limit_of(meter)
+    if limit and spreads(meter, limit) then wait = math.max(wait, left('next' .. meter)) end
+  end
+  return wait
+end
+
+-- What every script answers.
+local function answer(slots, allowed, free)
+  local breaker = state.breaker == 'c' and 0 or state.breaker == 'o' and 1 or 2
+  return {
+    now, get('born'), breaker, get('failures'), left('until'), left('throttled'), left('held'), next_left(),
+    learned('r'), learned('t'), learned('i'), learned('o'), slots, allowed, free, members
+  }
+end

@@ -1,0 +1,509 @@
+//! The gate's rules: on the one of a process, on one of Redis, and on three processes that share one.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gavel::judge::ErrorClass;
+use gavel::judge::gate::memory::{GateOptions, MemoryGate};
+use gavel::judge::gate::redis::RedisGate;
+use gavel::judge::gate::{
+    BreakerState, CallEnd, CallOutcome, Closed, Gate, LimitReport, Load, PaceLimits, Permit,
+    RateReport, Refusal, Sharing, Span, TokensUsed,
+};
+use gavel::redis_client::RedisClient;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::support::redis_server;
+use crate::support::wait::eventually;
+
+const JUDGE: &str = "openai-default";
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(50);
+
+/// A process with its gate.
+struct Process {
+    gate: Arc<dyn Gate>,
+    stop: CancellationToken,
+    keeping: Option<JoinHandle<()>>,
+}
+
+impl Process {
+    fn memory(options: GateOptions) -> Self {
+        Self {
+            gate: Arc::new(MemoryGate::new(options)),
+            stop: CancellationToken::new(),
+            keeping: None,
+        }
+    }
+
+    fn redis(url: &str, queue: &str, options: GateOptions) -> Self {
+        let stop = CancellationToken::new();
+        let client = RedisClient::new(url).unwrap();
+        let (gate, keeping) = RedisGate::new(&client, queue, options, stop.clone());
+        Self {
+            gate,
+            stop,
+            keeping: Some(tokio::spawn(keeping)),
+        }
+    }
+
+    async fn enter(&self, patience: Duration) -> Result<Permit, Refusal> {
+        self.gate.enter(JUDGE, patience, &Load::default).await
+    }
+
+    fn report(&self, permit: Permit, end: &CallEnd) {
+        self.gate.report(JUDGE, permit, end);
+    }
+
+    async fn meet(&self, end: &CallEnd) {
+        let permit = self.enter(SHORT).await.unwrap();
+        self.report(permit, end);
+        self.settled().await;
+    }
+
+    /// What was reported has been heard of.
+    async fn settled(&self) {
+        if self.keeping.is_some() {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+    }
+
+    fn breaker(&self) -> BreakerState {
+        self.gate.snapshot()[0].breaker
+    }
+
+    /// It dies without a word.
+    fn die(&mut self) {
+        if let Some(keeping) = self.keeping.take() {
+            keeping.abort();
+        }
+    }
+
+    async fn leave(mut self) {
+        self.stop.cancel();
+        if let Some(keeping) = self.keeping.take() {
+            keeping.await.unwrap();
+        }
+    }
+}
+
+fn queue() -> String {
+    format!("test-{}", Uuid::now_v7().simple())
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever runs the tests is told what they leave out"
+)]
+fn server() -> Option<String> {
+    let url = redis_server();
+    if url.is_none() {
+        eprintln!("REDIS_URL names no Redis: the gate that workers share is not tested");
+    }
+    url
+}
+
+/// Runs a rule on every gate there is.
+async fn on_both(options: GateOptions, rule: impl AsyncFn(&Process)) {
+    rule(&Process::memory(options.clone())).await;
+    if let Some(url) = server() {
+        let process = Process::redis(&url, &queue(), options);
+        rule(&process).await;
+        process.leave().await;
+    }
+}
+
+fn three(url: &str, options: &GateOptions) -> [Process; 3] {
+    let queue = queue();
+    [(); 3].map(|()| Process::redis(url, &queue, options.clone()))
+}
+
+fn cooling(cool_down: Duration) -> GateOptions {
+    GateOptions {
+        cool_down,
+        ..GateOptions::default()
+    }
+}
+
+fn capped(cap: u32) -> GateOptions {
+    GateOptions {
+        max_concurrency: BTreeMap::from([(JUDGE.to_owned(), cap)]),
+        ..GateOptions::default()
+    }
+}
+
+fn paced(requests: Option<u64>, tokens: Option<u64>) -> GateOptions {
+    let limits = PaceLimits {
+        requests_per_minute: requests,
+        tokens_per_minute: tokens,
+    };
+    GateOptions {
+        paces: BTreeMap::from([(JUDGE.to_owned(), limits)]),
+        ..GateOptions::default()
+    }
+}
+
+fn alive() -> CallEnd {
+    CallOutcome::Alive.into()
+}
+
+fn failed(class: ErrorClass, retry_after: Option<u64>) -> CallEnd {
+    let outcome = CallOutcome::Failed {
+        class,
+        retry_after: retry_after.map(Duration::from_secs),
+        message: "it said no".to_owned(),
+    };
+    outcome.into()
+}
+
+fn broken() -> CallEnd {
+    failed(ErrorClass::Transient, None)
+}
+
+fn why(refused: Result<Permit, Refusal>) -> Option<Closed> {
+    refused.err().map(|refusal| refusal.why)
+}
+
+#[tokio::test]
+async fn five_failures_in_a_row_open_the_breaker_and_one_probe_decides() {
+    let cool_down = Duration::from_millis(500);
+    on_both(cooling(cool_down), async |process| {
+        for _ in 0..4 {
+            process.meet(&broken()).await;
+        }
+        process.meet(&alive()).await;
+        for _ in 0..4 {
+            process.meet(&broken()).await;
+        }
+        assert_eq!(process.gate.closed(JUDGE), None);
+        process.meet(&broken()).await;
+        assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+        tokio::time::sleep(cool_down).await;
+        let probe = process.enter(SHORT).await.unwrap();
+        assert!(probe.probe);
+        assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+        // One whose call was dropped leaves the probe to the next.
+        drop(probe);
+        let probe = eventually(LONG, "another call is the probe", || async {
+            process.enter(SHORT).await.ok()
+        })
+        .await;
+        assert!(probe.probe);
+        process.report(probe, &alive());
+        process.settled().await;
+        let next = process.enter(SHORT).await.unwrap();
+        assert!(!next.probe);
+        process.report(next, &alive());
+        assert_eq!(process.breaker(), BreakerState::Closed);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pause_closes_the_lane_and_a_resume_opens_it() {
+    on_both(GateOptions::default(), async |process| {
+        process.gate.close(JUDGE, Closed::Paused, None);
+        assert_eq!(why(process.enter(SHORT).await), Some(Closed::Paused));
+        assert!(process.gate.room(JUDGE).is_err());
+        process.gate.open(JUDGE);
+        process.meet(&alive()).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_retry_after_closes_the_lane_where_429s_prevail() {
+    on_both(GateOptions::default(), async |process| {
+        process.meet(&failed(ErrorClass::Throttled, Some(30))).await;
+        assert_eq!(why(process.enter(SHORT).await), Some(Closed::Throttled));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_minutes_tokens_are_put_right_by_what_was_used() {
+    on_both(paced(None, Some(1_000)), async |process| {
+        let load = || Load {
+            prompt_tokens: 900,
+            most_answer_tokens: 0,
+        };
+        let permit = process.gate.enter(JUDGE, SHORT, &load).await.unwrap();
+        assert_eq!(
+            why(process.gate.enter(JUDGE, SHORT, &load).await),
+            Some(Closed::Paced)
+        );
+        let used = Some(TokensUsed {
+            input: 1,
+            output: 0,
+        });
+        process.report(permit, &CallEnd { used, ..alive() });
+        process.settled().await;
+        assert!(process.gate.enter(JUDGE, SHORT, &load).await.is_ok());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_leaves_while_a_reply_says_that_nothing_is_left() {
+    on_both(GateOptions::default(), async |process| {
+        let requests = LimitReport {
+            limit: Some(60),
+            remaining: Some(0),
+            resets_in: Some(Duration::from_secs(40)),
+            span: Span::Unsaid,
+        };
+        let rates = RateReport {
+            requests,
+            ..RateReport::default()
+        };
+        process.meet(&CallEnd { rates, ..alive() }).await;
+        assert_eq!(why(process.enter(SHORT).await), Some(Closed::Paced));
+        assert_eq!(process.gate.room(JUDGE).unwrap().starts, Some(0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_probe_goes_out_in_the_whole_cluster() {
+    let Some(url) = server() else { return };
+    let processes = three(&url, &cooling(Duration::from_millis(700)));
+    for at in 0..5 {
+        processes[at % 3].meet(&broken()).await;
+    }
+    let knows = |process: &Process| process.gate.closed(JUDGE).is_some();
+    eventually(LONG, "each knows that it is open", || async {
+        processes.iter().all(knows).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let mut asking = tokio::task::JoinSet::new();
+    for process in &processes {
+        for _ in 0..20 {
+            let gate = process.gate.clone();
+            asking.spawn(async move { gate.enter(JUDGE, SHORT, &Load::default).await });
+        }
+    }
+    let mut probes: Vec<Permit> = asking.join_all().await.into_iter().flatten().collect();
+    assert_eq!(probes.len(), 1);
+    let probe = probes.remove(0);
+    assert!(probe.probe);
+    // Longer than any look at the state: it stays the one while its call is out.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    for process in &processes {
+        assert_eq!(why(process.enter(SHORT).await), Some(Closed::BreakerOpen));
+    }
+    drop(probe);
+    eventually(LONG, "another one may probe", || async {
+        processes[1]
+            .enter(SHORT)
+            .await
+            .ok()
+            .filter(|probe| probe.probe)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn never_more_calls_are_out_than_the_cap_and_each_process_gets_some() {
+    let Some(url) = server() else { return };
+    for cap in [1, 7, 64] {
+        let processes = three(&url, &capped(cap));
+        let out = Arc::new(std::sync::Mutex::new((0_u32, 0_u32)));
+        let begun = Instant::now();
+        let mut calls = tokio::task::JoinSet::new();
+        for (number, process) in processes.iter().enumerate() {
+            for _ in 0..40 {
+                let (gate, out) = (process.gate.clone(), out.clone());
+                calls.spawn(async move {
+                    let mut made = 0_u32;
+                    while begun.elapsed() < Duration::from_secs(4) {
+                        let patience = Duration::from_secs(3);
+                        let Ok(permit) = gate.enter(JUDGE, patience, &Load::default).await else {
+                            continue;
+                        };
+                        {
+                            let mut out = out.lock().unwrap();
+                            out.0 += 1;
+                            out.1 = out.1.max(out.0);
+                        }
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                        out.lock().unwrap().0 -= 1;
+                        gate.report(JUDGE, permit, &CallOutcome::Alive.into());
+                        made += 1;
+                    }
+                    (number, made)
+                });
+            }
+        }
+        let made = calls.join_all().await;
+        let most = out.lock().unwrap().1;
+        assert!(most <= cap, "{most} of {cap}");
+        for number in 0..3 {
+            let of = made.iter().filter(|(process, _)| *process == number);
+            let sum: u32 = of.map(|(_, made)| made).sum();
+            assert!(sum > 0, "process {number} made none at {cap}: {made:?}");
+        }
+        if cap == 64 {
+            assert_eq!(most, cap, "all slots are used");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_dies_gives_its_slots_and_its_probe_back_within_a_lease() {
+    let Some(url) = server() else { return };
+    let mut processes = three(&url, &capped(2));
+    let first = processes[0].enter(LONG).await.unwrap();
+    let second = processes[0].enter(LONG).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(why(processes[1].enter(SHORT).await), Some(Closed::Busy));
+    processes[0].die();
+    let begun = Instant::now();
+    let third = processes[1].enter(LONG).await;
+    assert!(third.is_ok(), "{:?}", third.err());
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    drop((first, second));
+}
+
+#[tokio::test]
+async fn a_process_that_leaves_keeps_nothing() {
+    let Some(url) = server() else { return };
+    let [one, two, three] = three(&url, &capped(1));
+    drop(one.enter(LONG).await.unwrap());
+    one.leave().await;
+    let begun = Instant::now();
+    let slot = two.enter(LONG).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    drop(slot);
+    two.leave().await;
+    three.leave().await;
+}
+
+#[tokio::test]
+async fn three_processes_share_one_pace() {
+    let Some(url) = server() else { return };
+    // 100 ms apart.
+    let processes = three(&url, &paced(Some(615), None));
+    let begun = Instant::now();
+    let mut calls = tokio::task::JoinSet::new();
+    for process in &processes {
+        for _ in 0..10 {
+            let gate = process.gate.clone();
+            calls.spawn(async move {
+                let mut left = Vec::new();
+                while begun.elapsed() < Duration::from_secs(5) {
+                    if let Ok(permit) = gate.enter(JUDGE, LONG, &Load::default).await {
+                        left.push(begun.elapsed());
+                        gate.report(JUDGE, permit, &CallOutcome::Alive.into());
+                    }
+                }
+                left
+            });
+        }
+    }
+    let mut left: Vec<Duration> = calls.join_all().await.into_iter().flatten().collect();
+    left.retain(|at| *at < Duration::from_secs(5));
+    assert!((45..=52).contains(&left.len()), "{} in 5 s", left.len());
+}
+
+#[tokio::test]
+async fn what_a_reply_says_of_its_limits_holds_for_all() {
+    let Some(url) = server() else { return };
+    let processes = three(&url, &GateOptions::default());
+    let requests = LimitReport {
+        limit: Some(60),
+        remaining: Some(30),
+        resets_in: Some(Duration::from_secs(30)),
+        span: Span::Unsaid,
+    };
+    let rates = RateReport {
+        requests,
+        ..RateReport::default()
+    };
+    processes[0].meet(&CallEnd { rates, ..alive() }).await;
+    processes[2].meet(&alive()).await;
+    let learned = processes[2].gate.snapshot()[0].pace.requests.learned;
+    assert_eq!(learned, Some(60));
+    processes[1]
+        .meet(&failed(ErrorClass::Throttled, Some(30)))
+        .await;
+    eventually(LONG, "a Retry-After is heard of", || async {
+        let refusal = processes[2].gate.closed(JUDGE)?;
+        (refusal.why == Closed::Throttled).then_some(())
+    })
+    .await;
+}
+
+/// A Redis of this test alone.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(port: Option<u16>) -> Option<Self> {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = port.unwrap_or(free.local_addr().unwrap().port());
+        drop(free);
+        let child = Command::new("redis-server")
+            .args(["--save", "", "--bind", "127.0.0.1", "--port"])
+            .arg(port.to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .ok()?;
+        Some(Self { child, port })
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn while_redis_is_away_each_process_keeps_to_its_part_and_says_so() {
+    let Some(_) = server() else { return };
+    let Some(server) = Server::start(None) else {
+        return;
+    };
+    let port = server.port;
+    let processes = three(&server.url(), &capped(6));
+    eventually(LONG, "they share it", || async {
+        let _held = processes[0].enter(LONG).await.ok()?;
+        (processes[0].gate.snapshot()[0].sharing == Sharing::Together).then_some(())
+    })
+    .await;
+    for process in &processes {
+        process.gate.live_workers(3);
+    }
+    drop(server);
+    eventually(LONG, "each has its part", || async {
+        let _held = processes[0].enter(LONG).await.ok()?;
+        let sharing = processes[0].gate.snapshot()[0].sharing;
+        (sharing == Sharing::Part { workers: 3 }).then_some(())
+    })
+    .await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(processes[0].enter(LONG).await.unwrap());
+    }
+    assert_eq!(why(processes[0].enter(SHORT).await), Some(Closed::Busy));
+    let _server = Server::start(Some(port)).unwrap();
+    eventually(LONG, "they share it again", || async {
+        let _third = processes[0].enter(Duration::from_secs(2)).await.ok()?;
+        (processes[0].gate.snapshot()[0].sharing == Sharing::Together).then_some(())
+    })
+    .await;
+    drop(held);
+}
