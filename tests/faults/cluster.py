@@ -266,15 +266,14 @@ class Load:
 SQL_OPEN = "select job_id from scoring_jobs where finished_at is null"
 
 
-async def wait_for_end(rows, jobs, since, patience=PATIENCE):
+async def wait_for_end(rows, jobs, since, patience=None):
     """Waits until these jobs have ended. Answers the seconds from `since`, and which never ended."""
-    left, end = set(jobs), time.monotonic() + patience
+    left, end = set(jobs), time.monotonic() + (patience or PATIENCE)
     moment = time.monotonic()
     while left:
         try:
+            left &= {row[0] for row in await rows(SQL_OPEN)}
             moment = time.monotonic()
-            open_now = {row[0] for row in await rows(SQL_OPEN)}
-            left &= open_now
         except wire.Gone:
             pass
         if not left or time.monotonic() > end:

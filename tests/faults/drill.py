@@ -313,6 +313,8 @@ if __name__ == "__main__":
         sys.exit(2)
     # Pauses of the collector would be seen as latencies.
     gc.freeze()
+    if arguments.short:
+        cluster.PATIENCE = 45.0
     where, passed = servers.Place(arguments.keep), False
     try:
         passed = asyncio.run(main(arguments, where))

@@ -113,7 +113,7 @@ async def worker_stopped(c, run):
     run.notes.append(f"ended after {await c.workers[0].end(signal.SIGTERM):.1f} s")
 
 
-@fault("worker stopped for 8 s (SIGSTOP)", lasts=10, bound=7, short=True)
+@fault("worker stopped for 8 s (SIGSTOP)", lasts=10, bound=7)
 async def worker_asleep(c, run):
     await run.in_hand(c.workers[0])
     c.workers[0].signal(signal.SIGSTOP)
@@ -122,10 +122,10 @@ async def worker_asleep(c, run):
     c.workers[0].signal(signal.SIGCONT)
 
 
-@fault("API killed under POSTs", lasts=12, bound=7, short=True)
+@fault("API killed under POSTs", lasts=7, bound=7, short=True)
 async def api_killed(c, run):
     await run.loaded(0.1)
-    for _ in range(5):
+    for _ in range(3):
         c.api.signal(signal.SIGKILL)
         run.over()
         await c.api.restart()
@@ -231,7 +231,7 @@ async def postgres_stalled(c, run):
     run.over()
 
 
-@fault("connections to Postgres frozen", lasts=14, bound=10, short=True)
+@fault("connections to Postgres frozen", lasts=11, bound=10, short=True)
 async def postgres_frozen(c, run):
     await run.loaded()
     c.postgres.tell_proxy("freeze")
@@ -268,7 +268,7 @@ async def role_set(c, run, setting, value):
     run.over()
 
 
-@fault("sessions that stay read-only (demoted primary)", lasts=20, bound=10, short=True)
+@fault("sessions that stay read-only (demoted primary)", lasts=14, bound=10, short=True)
 async def postgres_demoted(c, run):
     await role_set(c, run, "default_transaction_read_only", "on")
 
