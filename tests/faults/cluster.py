@@ -156,9 +156,10 @@ class Cluster:
         for service in [self.api, *self.workers]:
             service.signal(signal.SIGCONT)
             await service.end()
-            service.start()
         await self.redis.ask("flushall")
-        await self.postgres.control.rows("truncate judges")
+        await self.postgres.control.rows("delete from judges")
+        for service in [self.api, *self.workers]:
+            service.start()
         await self.is_live()
 
 

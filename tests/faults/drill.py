@@ -81,16 +81,14 @@ def table(rows):
     return "\n".join(lines)
 
 
-async def judged(row, run, rows, judge, everything=False):
+async def judged(row, run, judge, everything=False):
     """Waits for the end of everything, and fills the row in."""
-    load = run.load
+    load, rows = run.load, run.rows
     if run.over_at is None:
         run.over()
-    # A few seconds of ordinary service belong to the observation.
-    waiting = asyncio.create_task(cluster.wait_for_end(rows, run.affected, run.over_at))
     await load.task
     ended = time.monotonic()
-    row.recovered, left = await waiting
+    row.recovered, left = await run.waiting
     row.rest, more = await cluster.wait_for_end(rows, load.accepted, max(ended, run.over_at))
     row.served = load.served_again(run.over_at)
     if left or more:
@@ -165,15 +163,17 @@ class Drill:
         """One fault under load."""
         c, row = self.cluster, Row(fault.name, fault.bound)
         row.may_fail = fault.may_fail
-        run = faults.Run(c, self.load(c.http, self.args.jobs, fault.lasts))
+        run = faults.Run(c, self.load(c.http, self.args.jobs, fault.lasts), c.postgres.control.rows)
         try:
             await fault.act(c, run)
         except wire.Gone as gone:
             run.notes.append(f"the fault ended early: {str(gone)[:100]}")
         if run.load.task is None:
             run.load.start()
-        await judged(row, run, c.postgres.control.rows, c.stub)
+        await judged(row, run, c.stub)
         try:
+            if run.afterwards:
+                await run.afterwards()
             await c.heal()
             trouble = row.lost or row.late()
         except RuntimeError as error:
@@ -189,7 +189,7 @@ class Drill:
         """A random fault every few seconds, and what is left when they have ended."""
         c, args = self.cluster, self.args
         row = Row(f"a random fault every {args.every:g} s for {args.seconds:g} s", None)
-        run = faults.Run(c, cluster.Load(c.http, args.jobs, args.jobs / args.seconds, c.chance))
+        run = faults.Run(c, cluster.Load(c.http, args.jobs, args.jobs / args.seconds, c.chance), c.postgres.control.rows)
         storm = faults.Storm(c, args.seed)
         run.load.start()
         end = time.monotonic() + args.seconds
@@ -201,7 +201,7 @@ class Drill:
         await storm.end()
         run.over()
         await c.heal()
-        await judged(row, run, c.postgres.control.rows, c.stub)
+        await judged(row, run, c.stub)
         row.notes.append("; ".join(f"{name} x {n}" for name, n in sorted(storm.count.items())))
         return row
 
@@ -233,9 +233,9 @@ class Drill:
         up = embedded.Embedded(self.place, self.args.binary, data_dir, self.args.seed)
         await up.stub.start()
         row = Row(name, bound)
-        run = faults.Run(up, self.load(up.http, min(self.args.jobs, 600), lasts))
+        run = faults.Run(up, self.load(up.http, min(self.args.jobs, 600), lasts), up.rows)
         await act(up, run)
-        await judged(row, run, up.rows, up.stub, everything=True)
+        await judged(row, run, up.stub, everything=True)
         await up.up.end()
         await up.stub.close_port()
         self.keep(row)

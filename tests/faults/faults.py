@@ -7,6 +7,7 @@ import time
 
 import servers
 import wire
+from cluster import wait_for_end
 
 FAULTS = []
 
@@ -39,11 +40,14 @@ def fault(name, **more):
 class Run:
     """One fault under load."""
 
-    def __init__(self, cluster, load):
-        self.cluster, self.load = cluster, load
+    def __init__(self, cluster, load, rows):
+        self.cluster, self.load, self.rows = cluster, load, rows
+        self.waiting = None
         self.over_at = None
         self.affected = []
         self.notes = []
+        # What puts everything back when the load has ended.
+        self.afterwards = None
 
     async def loaded(self, part=0.25):
         """Waits until so much of the load has been accepted."""
@@ -64,6 +68,9 @@ class Run:
         """From now on everything could be well again: what was accepted by now is what the fault met."""
         self.over_at = time.monotonic()
         self.affected = list(self.load.accepted)
+        if self.waiting:
+            self.waiting.cancel()
+        self.waiting = asyncio.create_task(wait_for_end(self.rows, self.affected, self.over_at))
 
 
 async def done(value):
@@ -118,7 +125,14 @@ async def worker_asleep(c, run):
     await run.in_hand(c.workers[0])
     c.workers[0].signal(signal.SIGSTOP)
     run.over()
-    await asyncio.sleep(8.0)
+    await asyncio.sleep(6.0)
+    found = await c.postgres.control.rows(
+        "select count(*) from pg_stat_activity where usename = 'gavel' and state like 'idle in transaction%' "
+        "and state_change < now() - interval '5 s'"
+    )
+    if found[0][0] != "0":
+        run.notes.append(f"it held {found[0][0]} transactions open")
+    await asyncio.sleep(2.0)
     c.workers[0].signal(signal.SIGCONT)
 
 
@@ -299,33 +313,37 @@ async def skewed(service, offset, run):
     """One host's clock is off for the whole of the load."""
     await service.restart(servers.clock(offset))
     await run.cluster.is_live(beats=False)
-    await run.loaded(0.5)
-    run.over()
+    run.afterwards = service.restart
+    await run.loaded(0.0)
     await run.load.task
-    await service.restart()
+    run.over()
+    stub, load = run.cluster.stub, run.load
+    waits = sorted(stub.first_call[load.sessions[key]] - at for key, at in load.posted_at.items() if load.sessions[key] in stub.first_call)
+    if waits:
+        run.notes.append(f"POST to call p50 {waits[len(waits) // 2] * 1000:.0f} ms, p99 {waits[len(waits) * 99 // 100] * 1000:.0f} ms")
 
 
-@fault("a worker's clock at +1 h", needs=faketime_missing)
+@fault("a worker's clock at +1 h", bound=3, needs=faketime_missing)
 async def worker_ahead(c, run):
     await skewed(c.workers[0], "+3600s", run)
 
 
-@fault("a worker's clock at -1 h", needs=faketime_missing)
+@fault("a worker's clock at -1 h", bound=3, needs=faketime_missing)
 async def worker_behind(c, run):
     await skewed(c.workers[0], "-3600s", run)
 
 
-@fault("the API's clock at -1 h", needs=faketime_missing)
+@fault("the API's clock at -1 h", bound=3, needs=faketime_missing)
 async def api_behind(c, run):
     await skewed(c.api, "-3600s", run)
 
 
-@fault("the API's clock at +20 ms", needs=faketime_missing)
+@fault("the API's clock at +20 ms", bound=3, needs=faketime_missing)
 async def api_ahead_a_little(c, run):
     await skewed(c.api, "+0.02s", run)
 
 
-@fault("the API's clock at +6 s", needs=faketime_missing)
+@fault("the API's clock at +6 s", bound=3, needs=faketime_missing)
 async def api_ahead(c, run):
     await skewed(c.api, "+6s", run)
 
@@ -353,9 +371,12 @@ async def database_steps(c, run):
     step("+0s")
     await asyncio.sleep(5.0)
     run.over()
-    await run.load.task
-    await c.postgres.stop(signal.SIGINT)
-    await c.postgres.again()
+
+    async def afterwards():
+        await c.postgres.stop(signal.SIGINT)
+        await c.postgres.again()
+
+    run.afterwards = afterwards
 
 
 # The judge. A breaker stays open for 30 s, so that work goes on at most so long after it is well.

@@ -82,9 +82,14 @@ class Postgres:
         self.port = port
         self.user = user
         self.reader = self.writer = None
+        self.turn = asyncio.Lock()
 
     async def rows(self, sql, timeout=10.0):
         """Runs statements and answers the rows of all of them as lists of texts; raises Gone."""
+        async with self.turn:
+            return await self._bounded(sql, timeout)
+
+    async def _bounded(self, sql, timeout):
         try:
             return await asyncio.wait_for(self._rows(sql), timeout)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
