@@ -200,7 +200,10 @@ class Drill:
             await asyncio.sleep(args.every)
         await storm.end()
         run.over()
-        await c.heal()
+        try:
+            await c.heal()
+        except RuntimeError as error:
+            run.notes.append(str(error))
         await judged(row, run, c.stub)
         row.notes.append("; ".join(f"{name} x {n}" for name, n in sorted(storm.count.items())))
         return row

@@ -24,8 +24,8 @@ def quantile(values, part):
 
 async def whole(c, load, patience=600.0):
     """Waits for the end of a load, and counts."""
-    began = time.monotonic()
     await load.task
+    began = time.monotonic()
     seconds, left = await cluster.wait_for_end(c.postgres.control.rows, load.accepted, began, patience)
     return seconds, left, await cluster.verdict(c.postgres.control.rows, load)
 

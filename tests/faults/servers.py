@@ -136,6 +136,9 @@ class Place:
         for path in list(self.mounts):
             self.unmount(path)
         if self.keep:
+            # The logs: what the databases hold is large, and nobody reads it.
+            for path in glob.glob(f"{self.folder}/postgres/data") + glob.glob(f"{self.folder}/data-*"):
+                shutil.rmtree(path, ignore_errors=True)
             print(f"kept: {self.folder}", flush=True)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
