@@ -196,6 +196,7 @@ class Load:
         # (start, end, what) of each try that failed
         self.refused = []
         self.given_up = 0
+        self.give_up = 0.0
         # Each PUT and POST that was answered well: (start, end)
         self.served = []
         self.chance = chance
@@ -209,6 +210,7 @@ class Load:
     async def run(self):
         """Sends everything, at the rate."""
         begin, tasks = time.monotonic(), set()
+        self.give_up = begin + self.jobs / self.rate + PATIENCE
         for number in range(self.jobs):
             await asyncio.sleep(max(0.0, begin + number / self.rate - time.monotonic()))
             await self.slots.acquire()
@@ -223,10 +225,9 @@ class Load:
         try:
             key, mark = str(uuid.UUID(int=self.chance.getrandbits(128), version=4)), f"{self.chance.getrandbits(64):016x}"
             self.sessions[key] = mark
-            give_up = time.monotonic() + PATIENCE
-            if await self.insist("PUT", f"/api/v1/sessions/{key}", session(mark), give_up) is None:
+            if await self.insist("PUT", f"/api/v1/sessions/{key}", session(mark)) is None:
                 return
-            answer = await self.insist("POST", f"/api/v1/scoring/sessions/{key}/score", None, give_up, key)
+            answer = await self.insist("POST", f"/api/v1/scoring/sessions/{key}/score", None, key)
             if answer and "job_id" in answer:
                 self.accepted[answer["job_id"]] = (key, time.monotonic())
             elif answer:
@@ -234,9 +235,9 @@ class Load:
         finally:
             self.slots.release()
 
-    async def insist(self, method, path, body, give_up, key=None):
-        """Tries until it is done; None when it never is."""
-        while time.monotonic() < give_up:
+    async def insist(self, method, path, body, key=None):
+        """Tries until it is done; None when it never is. All clients give up at one time, so that a load ends."""
+        while time.monotonic() < self.give_up:
             began = time.monotonic()
             try:
                 status, _, answer = await self.http.request(method, path, body)
