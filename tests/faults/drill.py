@@ -48,6 +48,8 @@ class Row:
         self.calls = self.recovered = self.served = self.rest = 0.0
         self.failed, self.refused, self.notes = "", "", []
         self.may_fail = False
+        # Jobs that hadn't ended, and clients that hadn't been served, when the drill's patience was over.
+        self.stuck = 0
 
     def late(self):
         """Whether it came back later than promised."""
@@ -56,7 +58,7 @@ class Row:
     def bad(self, bounds):
         """Whether the drill fails by it."""
         shouted = any(note.isupper() or "PROBES" in note or "NOTHING" in note for note in self.notes)
-        return bool(self.lost or self.twice or (bounds and (self.late() or shouted or (self.failed and not self.may_fail))))
+        return bool(self.lost or self.twice or self.stuck or (bounds and (self.late() or shouted or (self.failed and not self.may_fail))))
 
     def cells(self):
         """The texts of its columns."""
@@ -91,6 +93,7 @@ async def judged(row, run, judge, everything=False):
     row.recovered, left = await run.waiting
     row.rest, more = await cluster.wait_for_end(rows, load.accepted, max(ended, run.over_at))
     row.served = load.served_again(run.over_at)
+    row.stuck = len(left | more) + load.given_up
     if left or more:
         run.notes.append(f"{len(left | more)} jobs never ended")
     found = await cluster.verdict(rows, load, everything)
@@ -175,7 +178,7 @@ class Drill:
             if run.afterwards:
                 await run.afterwards()
             await c.heal()
-            trouble = row.lost or row.late()
+            trouble = row.lost or row.stuck or row.late()
         except RuntimeError as error:
             row.notes.append(str(error))
             trouble = True

@@ -272,24 +272,24 @@ async def postgres_read_only(c, run):
     run.over()
 
 
-async def role_set(c, run, setting, value):
+async def role_set(c, run, setting, value, seconds):
     """Sessions that begin meanwhile keep the setting until they are closed, as those to a demoted primary do."""
     await run.loaded()
     await c.postgres.control.rows(f"alter role gavel set {setting} = '{value}'")
     await c.postgres.cut_role()
-    await asyncio.sleep(8.0)
+    await asyncio.sleep(seconds)
     await c.postgres.control.rows(f"alter role gavel reset {setting}")
     run.over()
 
 
-@fault("sessions that stay read-only (demoted primary)", lasts=14, bound=10, short=True)
+@fault("sessions that stay read-only (demoted primary)", lasts=10, bound=10, short=True)
 async def postgres_demoted(c, run):
-    await role_set(c, run, "default_transaction_read_only", "on")
+    await role_set(c, run, "default_transaction_read_only", "on", 4.0)
 
 
 @fault("statement_timeout of 5 ms for 8 s", lasts=12, bound=10)
 async def postgres_hasty(c, run):
-    await role_set(c, run, "statement_timeout", "5ms")
+    await role_set(c, run, "statement_timeout", "5ms", 8.0)
     # Whoever takes such a setting back ends the sessions that still have it.
     await c.postgres.cut_role()
     run.over()
