@@ -83,7 +83,8 @@ async def pace(args, place, say):
     spare = c.workers.pop()
     await c.start()
     c.workers.append(spare)
-    load = cluster.Load(c.http, limit * (2 * minutes + 2), 100.0, c.chance)
+    # More than three that each count for themselves could ask.
+    load = cluster.Load(c.http, 3 * limit * (2 * minutes + 1), 100.0, c.chance)
     load.start()
     if not await servers.until(lambda: asyncio.sleep(0, bool(c.stub.calls)), 30):
         say("no call came")
