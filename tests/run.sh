@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [--quick] [--embedded] [arguments of the test runner]
 #
-#   --quick      the tests only: no format, lints, docs, dependency and deployment checks
+#   --quick      the tests only: no format, lints, docs, dependency and deployment checks, and no drill of faults
 #   --embedded   no servers: SQLite and the in-process queue only
 #
 # DATABASE_URL (postgres://..) and REDIS_URL name the servers to test on. What isn't named is started here: a private
@@ -39,6 +39,21 @@ step() {
     "$@" || failed+=("$name")
 }
 
+# A short form of the drill of faults, on servers of its own. The long form: README.md, "Working on gavel".
+drill() {
+    local status=0
+    if ! command -v python3 >/dev/null; then
+        say "faults: SKIPPED: THE DRILL OF FAULTS DOESN'T RUN: python3 is missing (Debian: apt install python3)"
+        return
+    fi
+    python3 tests/faults/drill.py --short --binary "${CARGO_TARGET_DIR:-target}/debug/gavel" || status=$?
+    if ((status == 2)); then
+        say "faults: SKIPPED: THE DRILL OF FAULTS DOESN'T RUN: see what is missing above"
+        return
+    fi
+    return "$status"
+}
+
 command -v cargo >/dev/null || {
     echo "run.sh: cargo is missing: install Rust 1.95 or newer, see https://rustup.rs"
     exit 2
@@ -72,6 +87,9 @@ if [[ $quick == no ]]; then
     step doctests cargo test --doc --locked --quiet
 fi
 step tests "${runner[@]}" ${runner_args[@]+"${runner_args[@]}"}
+if [[ $quick == no && $embedded == no ]]; then
+    step faults drill
+fi
 
 if ((${#failed[@]})); then
     echo "run.sh: FAILED in $((SECONDS - started)) s: ${failed[*]}"

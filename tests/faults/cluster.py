@@ -1,0 +1,332 @@
+"""The program under the drill as its operators run it: one API, three workers, a load, and the book of what was promised.
+
+The book is kept outside: which sessions were sent, which jobs were answered with 202. What became of them is read from
+the database by statements of the drill's own.
+"""
+
+import asyncio
+import collections
+import os
+import random
+import signal
+import subprocess
+import time
+import uuid
+
+import servers
+import stub
+import wire
+
+# Far above every bound: what takes longer counts as lost.
+PATIENCE = 90.0
+
+
+class Service:
+    """One process of gavel."""
+
+    def __init__(self, cluster, name, command, env):
+        self.cluster, self.name, self.command, self.env = cluster, name, command, env
+        self.process = None
+
+    def start(self, more=None, binary=None):
+        """Starts it, with further environment."""
+        env = self.cluster.env | self.env | {"DRILL_NAME": self.name} | (more or {})
+        command = [binary or self.cluster.binary, *self.command]
+        self.process = self.cluster.place.start(self.name, command, env=env)
+
+    def runs(self):
+        """Whether it runs."""
+        return self.process is not None and self.process.poll() is None
+
+    async def end(self, number=signal.SIGKILL, patience=60):
+        """Ends it by a signal, and answers how long that took."""
+        began = time.monotonic()
+        if self.runs():
+            self.process.send_signal(number)
+        try:
+            await asyncio.to_thread(self.process.wait, patience)
+        except subprocess.TimeoutExpired:
+            print(f"    {self.name} doesn't end within {patience} s after signal {number}: killed", flush=True)
+            self.process.kill()
+            await asyncio.to_thread(self.process.wait)
+        self.cluster.place.forget(self.process)
+        return time.monotonic() - began
+
+    async def restart(self, more=None):
+        """Kills it and starts it again."""
+        await self.end()
+        self.start(more)
+
+    def signal(self, number):
+        """Sends a signal."""
+        if self.runs():
+            self.process.send_signal(number)
+
+
+class Cluster:
+    """The servers, the judge, the API and its workers."""
+
+    def __init__(self, place, binary, seed, judge_lines=(), workers=3):
+        self.place, self.binary = place, binary
+        self.chance = random.Random(seed)
+        self.postgres = servers.PostgresServer(place)
+        self.redis = servers.RedisServer(place)
+        self.stub = stub.Stub(servers.free_port(), seed)
+        self.port = servers.free_port()
+        self.http = wire.Http(self.port)
+        self.judge_lines = judge_lines
+        self.env = {}
+        self.api = Service(self, "serve", ["serve"], {"GAVEL_BIND": f"127.0.0.1:{self.port}"})
+        self.workers = [Service(self, f"worker-{n + 1}", ["worker"], {}) for n in range(workers)]
+
+    def settings(self, more=None):
+        """The environment of every process, and the judges' file."""
+        lines = [
+            "judge:",
+            "  type: openai",
+            f"  base_url: http://127.0.0.1:{self.stub.port}/v1",
+            "  auth: none",
+            "  model: judge-1",
+            "  headers: { x-drill: \"${DRILL_NAME:-}\" }",
+            # The default for sessions is 180 s; a judge that hangs would make the drill as slow.
+            "  timeout_s: 10",
+            *[f"  {line}" for line in self.judge_lines],
+        ]
+        path = os.path.join(self.place.folder, "judges.yaml")
+        with open(path, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        self.env = {
+            "DATABASE_URL": self.postgres.url,
+            "REDIS_URL": self.redis.url,
+            "GAVEL_LLM_PROVIDERS": path,
+            "DEFAULT_LLM_PROVIDER": "judge",
+        } | (more or {})
+
+    async def start(self, more=None):
+        """Starts everything."""
+        await self.postgres.make()
+        await self.redis.again()
+        await self.stub.start()
+        self.settings(more)
+        self.migrate(self.binary)
+        self.api.start()
+        for worker in self.workers:
+            worker.start()
+        await self.is_live()
+
+    def migrate(self, binary):
+        """Runs the migrations of a binary."""
+        done = self.place.start("migrate", [binary, "migrate"], env=self.env)
+        if done.wait(120):
+            raise RuntimeError("gavel migrate failed: see migrate.log")
+        self.place.forget(done)
+
+    async def is_live(self, beats=True):
+        """Waits until the API answers and its workers have been heard. A skewed worker's beat may bear any time (`beats`)."""
+
+        async def live():
+            try:
+                status, _, _ = await self.http.request("GET", "/livez")
+                alive = await self.postgres.control.rows(
+                    "select count(*) from workers where state = 'running' and heartbeat_at > now() - interval '10 s'"
+                )
+                return status == 200 and (not beats or int(alive[0][0]) >= len([w for w in self.workers if w.runs()]))
+            except wire.Gone:
+                return False
+
+        well = await servers.until(live, 60)
+        if not beats:
+            await asyncio.sleep(2.0)
+        if not well:
+            raise RuntimeError("the API or its workers don't come up: see serve.log and worker-*.log")
+
+    async def heal(self):
+        """Everything runs again as at the start, whatever a fault left behind."""
+        self.postgres.tell_proxy("pass")
+        self.stub.say("good")
+        if self.stub.server is None:
+            await self.stub.start()
+        for service in [self.api, *self.workers]:
+            if not service.runs():
+                service.start()
+        await self.is_live()
+
+    async def reset(self):
+        """Kills and starts every process of gavel: a fault left them in a state that they don't leave."""
+        for service in [self.api, *self.workers]:
+            service.signal(signal.SIGCONT)
+            await service.end()
+        await self.redis.ask("flushall")
+        await self.postgres.control.rows("delete from judges")
+        for service in [self.api, *self.workers]:
+            service.start()
+        await self.is_live()
+
+
+def session(mark):
+    """A session whose evidence equals that of no other."""
+    return {
+        "status": "completed",
+        "alert_type": "PodCrashLooping",
+        "agent": "kubernetes",
+        "alert_data": {"namespace": "shop", "pod": f"drill-{mark}"},
+        "conversation": [
+            {"role": "user", "content": f"Pod drill-{mark} restarts again and again."},
+            {"role": "tool", "tool_name": "kubectl", "content": "Last State: Terminated, Reason: OOMKilled"},
+            {"role": "assistant", "content": "Killed for memory: limit 256Mi, working set 255Mi."},
+        ],
+        "final_analysis": "OOMKilled; raise the memory limit.",
+    }
+
+
+class Load:
+    """Sessions that are put and asked for at a steady rate, and the book of what was answered.
+
+    A client tries again until it has its 202, as clients do; every try that failed is counted with its time.
+    """
+
+    def __init__(self, http, jobs, rate, chance):
+        self.http, self.jobs, self.rate = http, jobs, rate
+        # session id -> mark; job id -> (session id, when the 202 came)
+        self.sessions = {}
+        self.accepted = {}
+        # Sessions whose POST was answered with a score: an earlier try, whose answer got lost, had made the job.
+        self.scored = set()
+        self.posted_at = {}
+        # (start, end, what) of each try that failed
+        self.refused = []
+        self.given_up = 0
+        self.give_up = 0.0
+        # Each PUT and POST that was answered well: (start, end)
+        self.served = []
+        self.chance = chance
+        self.slots = asyncio.Semaphore(64)
+        self.task = None
+
+    def start(self):
+        """Begins."""
+        self.task = asyncio.create_task(self.run())
+
+    async def run(self):
+        """Sends everything, at the rate."""
+        begin, tasks = time.monotonic(), set()
+        self.give_up = begin + self.jobs / self.rate + PATIENCE
+        for number in range(self.jobs):
+            await asyncio.sleep(max(0.0, begin + number / self.rate - time.monotonic()))
+            await self.slots.acquire()
+            task = asyncio.create_task(self.one())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def one(self):
+        """One client with one session."""
+        try:
+            key, mark = str(uuid.UUID(int=self.chance.getrandbits(128), version=4)), f"{self.chance.getrandbits(64):016x}"
+            self.sessions[key] = mark
+            if await self.insist("PUT", f"/api/v1/sessions/{key}", session(mark)) is None:
+                return
+            answer = await self.insist("POST", f"/api/v1/scoring/sessions/{key}/score", None, key)
+            if answer and "job_id" in answer:
+                self.accepted[answer["job_id"]] = (key, time.monotonic())
+            elif answer:
+                self.scored.add(key)
+        finally:
+            self.slots.release()
+
+    async def insist(self, method, path, body, key=None):
+        """Tries until it is done; None when it never is. All clients give up at one time, so that a load ends."""
+        while time.monotonic() < self.give_up:
+            began = time.monotonic()
+            try:
+                status, _, answer = await self.http.request(method, path, body)
+                if status < 300:
+                    self.served.append((began, time.monotonic()))
+                    if key:
+                        self.posted_at[key] = began
+                    return answer
+                kind = str(answer.get("type", "")).rsplit(":", 1)[-1] if isinstance(answer, dict) else ""
+                what = f"{status} {kind}"
+            except wire.Gone as error:
+                what = str(error)
+            self.refused.append((began, time.monotonic(), what))
+            await asyncio.sleep(0.2)
+        self.given_up += 1
+        return None
+
+    def served_again(self, since):
+        """Seconds from then until the last try that began later and failed had failed; 0 if none did."""
+        late = [end for begin, end, _ in self.refused if begin >= since]
+        return max(late, default=since) - since
+
+    def refusals(self):
+        """What was answered instead, counted."""
+        return collections.Counter(what for _, _, what in self.refused)
+
+
+SQL_OPEN = "select job_id from scoring_jobs where finished_at is null"
+
+
+async def wait_for_end(rows, jobs, since, patience=None):
+    """Waits until these jobs have ended. Answers the seconds from `since`, and which never ended."""
+    left, end = set(jobs), time.monotonic() + (patience or PATIENCE)
+    moment = time.monotonic()
+    while left:
+        try:
+            left &= {row[0] for row in await rows(SQL_OPEN)}
+            moment = time.monotonic()
+        except wire.Gone:
+            pass
+        if not left or time.monotonic() > end:
+            break
+        await asyncio.sleep(0.1 if len(left) < 500 else 0.3)
+    return max(0.0, moment - since), left
+
+
+class Verdict:
+    """What became of the sessions of a load, as the database has it."""
+
+    def __init__(self):
+        self.jobs = self.lost = self.twice = self.superseded = 0
+        self.failed = collections.Counter()
+        self.notes = []
+
+
+def quoted(ids):
+    """Ids as a list for a statement; none as one that nothing has."""
+    return ",".join(f"'{each}'" for each in ids) or "'00000000-0000-0000-0000-000000000000'"
+
+
+async def verdict(rows, load, everything=False):
+    """Counts what was lost, and what was scored twice. `everything`: of all rows rather than of the load's sessions."""
+    found, keys = Verdict(), list(load.sessions)
+    jobs, scores = {}, []
+    step = len(keys) + 1 if everything else 1000
+    for at in range(0, len(keys), step):
+        part = quoted(keys[at : at + step])
+        of_subject, of_session = ("", "") if everything else (f"where subject_id in ({part})", f"where session_id in ({part})")
+        for job, state, fault, subject in await rows(
+            f"select job_id, state, error_class, subject_id from scoring_jobs {of_subject}"
+        ):
+            jobs[job] = (state, fault, subject)
+        scores += await rows(f"select session_id, job_id, superseded_at from session_scores {of_session}")
+    by_job = collections.Counter(job for _, job, _ in scores)
+    by_session = collections.Counter(key for key, _, _ in scores)
+    found.jobs = len(load.accepted) + len(load.scored)
+    found.lost = sum(1 for key in load.scored if by_session[key] == 0)
+    found.failed = collections.Counter(fault for state, fault, _ in jobs.values() if state == "failed")
+    for job in load.accepted:
+        state = jobs.get(job, ("absent", None, None))[0]
+        if state not in ("succeeded", "failed") or (state == "succeeded" and by_job[job] == 0):
+            found.lost += 1
+    # Rows without a 202 must end as well: the client that asked didn't hear, but will look.
+    unheard = [job for job, (state, _, _) in jobs.items() if job not in load.accepted and state not in ("succeeded", "failed")]
+    if unheard:
+        found.notes.append(f"{len(unheard)} rows without a 202 never ended")
+        found.lost += len(unheard)
+    if load.given_up:
+        found.notes.append(f"{load.given_up} clients gave up")
+    found.twice = sum(1 for count in by_job.values() if count > 1) + sum(1 for count in by_session.values() if count > 1)
+    found.superseded = sum(1 for _, _, superseded in scores if superseded is not None)
+    return found

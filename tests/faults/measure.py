@@ -1,0 +1,206 @@
+"""Figures rather than faults: what skewed clocks, a shared pace, a rolling release and a noisy judge come to."""
+
+import asyncio
+import collections
+import math
+import signal
+import time
+
+import cluster
+import servers
+import wire
+
+
+async def run(args, place, say):
+    """Takes the figure that was asked for; whether it is as it must be."""
+    return await {"skew": skew, "pace": pace, "roll": roll, "degraded": degraded}[args.measure](args, place, say)
+
+
+def quantile(values, part):
+    """A quantile of some figures, the nearest rank."""
+    values = sorted(values)
+    return values[max(0, math.ceil(part * len(values)) - 1)] if values else float("nan")
+
+
+async def whole(c, load, patience=600.0):
+    """Waits for the end of a load, and counts."""
+    await load.task
+    began = time.monotonic()
+    seconds, left = await cluster.wait_for_end(c.postgres.control.rows, load.accepted, began, patience)
+    return seconds, left, await cluster.verdict(c.postgres.control.rows, load)
+
+
+async def skew(args, place, say):
+    """From POST to the judge's call, without and with skewed clocks, one after the other in several rounds."""
+    if not servers.faketime():
+        say("SKIPPED: SKEW: libfaketime is missing (Debian: apt install faketime)")
+        return False
+    c = cluster.Cluster(place, args.binary, args.seed)
+    c.stub.delay = 0.02
+    await c.start()
+    variants = [("no skew", None, ""), ("API +20 ms", c.api, "+0.02s"), ("API +6 s", c.api, "+6s"),
+                ("API -1 h", c.api, "-3600s"), ("worker +1 h", c.workers[0], "+3600s")]
+    found, jobs, bad = collections.defaultdict(list), 200, 0
+    for turn in range(3):
+        for name, service, offset in variants:
+            # All are started anew in every variant, so that they differ by the clock only.
+            for each in [c.api, *c.workers]:
+                await each.restart(servers.clock(offset) if each is service else None)
+            await c.is_live(beats=False)
+            load = cluster.Load(c.http, jobs, 20.0, c.chance)
+            load.start()
+            _, left, verdict = await whole(c, load)
+            bad += len(left) + verdict.lost + verdict.twice
+            times = [(c.stub.first_call[load.sessions[key]] - at) * 1000 for key, at in load.posted_at.items()
+                     if load.sessions[key] in c.stub.first_call]
+            # The first ones open connections.
+            found[name] += times[20:]
+            say(f"    round {turn + 1}, {name}: p50 {quantile(times[20:], 0.5):.1f} ms, p99 {quantile(times[20:], 0.99):.1f} ms")
+    plain = quantile(found["no skew"], 0.99)
+    print("\n| clocks | POSTs | p50 ms | p99 ms | p99 against no skew |\n| --- | --- | --- | --- | --- |")
+    for name, times in found.items():
+        p99 = quantile(times, 0.99)
+        print(f"| {name} | {len(times)} | {quantile(times, 0.5):.1f} | {p99:.1f} | {p99 - plain:+.1f} ms |")
+    within = all(quantile(times, 0.99) - plain <= 20.0 for times in found.values())
+    print(f"\nskew: {'passed' if within and not bad else 'FAILED'}: p99 within 20 ms of no skew; lost or twice: {bad}", flush=True)
+    return within and not bad
+
+
+def busiest(times, window=60.0):
+    """The most calls in any window."""
+    most, first = 0, 0
+    for last, at in enumerate(times):
+        while times[first] <= at - window:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+async def pace(args, place, say):
+    """300 requests a minute, as the judge counts them: three workers, then one of them killed and another one added."""
+    limit, minutes = 300, 2
+    c = cluster.Cluster(place, args.binary, args.seed, [f"requests_per_minute: {limit}"], workers=4)
+    spare = c.workers.pop()
+    await c.start()
+    c.workers.append(spare)
+    # More than three that each count for themselves could ask.
+    load = cluster.Load(c.http, 3 * limit * (2 * minutes + 1), 100.0, c.chance)
+    load.start()
+    if not await servers.until(lambda: asyncio.sleep(0, bool(c.stub.calls)), 30):
+        say("no call came")
+        return False
+    passed, lines = True, []
+    for name in ("three workers", "one killed, one added in the middle"):
+        began = time.monotonic()
+        if name != "three workers":
+            await asyncio.sleep(minutes * 30.0)
+            await c.workers[0].end()
+            spare.start()
+            await asyncio.sleep(minutes * 30.0)
+        else:
+            await asyncio.sleep(minutes * 60.0)
+        lasted = time.monotonic() - began
+        # Windows that began before this part count as well.
+        times = [at for at, _, _, _ in c.stub.calls if at >= began - 60.0]
+        used = sum(1 for at in times if at >= began) / (limit * lasted / 60.0)
+        most = busiest(times)
+        passed = passed and most <= limit and used >= 0.95
+        lines.append(f"| {name} | {lasted:.0f} | {most} | {used * 100:.1f} % |")
+        say(lines[-1])
+    print("\n| 300 a minute | seconds | most in any 60 s | used |\n| --- | --- | --- | --- |\n" + "\n".join(lines))
+    print(f"\npace: {'passed' if passed else 'FAILED'}: at most {limit} in any 60 s, at least 95 % used", flush=True)
+    load.task.cancel()
+    return passed
+
+
+class Balancer:
+    """What stands before several APIs: each request goes to the next one that is in service."""
+
+    def __init__(self, *ports):
+        self.behind = [wire.Http(port) for port in ports]
+        self.turn = 0
+
+    async def request(self, method, path, body=None, timeout=5.0):
+        """One request."""
+        self.turn += 1
+        return await self.behind[self.turn % len(self.behind)].request(method, path, body, timeout)
+
+    async def add(self, port):
+        """Takes one in, once it is ready."""
+        http = wire.Http(port)
+
+        async def ready():
+            try:
+                return (await http.request("GET", "/readyz"))[0] == 200
+            except wire.Gone:
+                return False
+
+        if not await servers.until(ready, 60):
+            raise RuntimeError("the new API isn't ready: see serve-new.log")
+        self.behind.append(http)
+
+    def remove(self, port):
+        """Takes one out."""
+        self.behind = [http for http in self.behind if http.port != port]
+
+
+async def roll(args, place, say):
+    """An old release, the new migration, both side by side, then the new release alone, under load."""
+    c = cluster.Cluster(place, args.old, args.seed)
+    await c.start()
+    front = Balancer(c.port)
+    load = cluster.Load(front, 40 * 75, 40.0, c.chance)
+    load.start()
+    await asyncio.sleep(8.0)
+    say("gavel migrate of the new release, while the old one runs")
+    c.migrate(args.binary)
+    await asyncio.sleep(8.0)
+    say("a new API and a new worker beside the old ones")
+    port = servers.free_port()
+    api = cluster.Service(c, "serve-new", ["serve"], {"GAVEL_BIND": f"127.0.0.1:{port}"})
+    fresh = [cluster.Service(c, f"worker-new-{n + 1}", ["worker"], {}) for n in range(3)]
+    api.start(binary=args.binary)
+    fresh[0].start(binary=args.binary)
+    await front.add(port)
+    await asyncio.sleep(15.0)
+    stops = {}
+    for old, new in zip(c.workers, [*fresh[1:], None]):
+        say(f"{old.name} stops")
+        stops[old.name] = await old.end(signal.SIGTERM)
+        if new:
+            new.start(binary=args.binary)
+        await asyncio.sleep(4.0)
+    front.remove(c.port)
+    await asyncio.sleep(1.0)
+    say("the old API stops")
+    stops["serve"] = await c.api.end(signal.SIGTERM)
+    seconds, left, found = await whole(c, load, 120.0)
+    for service in [api, *fresh]:
+        stops[service.name] = await service.end(signal.SIGTERM)
+    refused = load.refusals()
+    print(f"\njobs {found.jobs}, lost {found.lost}, twice {found.twice + found.superseded}, failed {dict(found.failed)}, "
+          f"refused {dict(refused)}, never ended {len(left)}, the last {seconds:.1f} s after the load")
+    print("stopped after: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in stops.items()))
+    passed = not (found.lost or found.twice or found.superseded or found.failed or refused or left or found.jobs == 0)
+    print(f"\nroll: {'passed' if passed else 'FAILED'}: no 5xx, nothing lost, nothing twice", flush=True)
+    return passed
+
+
+async def degraded(args, place, say):
+    """1,000 jobs, 96 slots, a judge of 100 ms that answers 15 % with 429 (Retry-After: 1) and 15 % with 500, at random."""
+    c = cluster.Cluster(place, args.binary, args.seed)
+    c.stub.delay = 0.1
+    await c.start({"GAVEL_WORKER_CONCURRENCY": "32"})
+    figures = {}
+    for mode in ("good", "noisy"):
+        c.stub.say(mode)
+        load = cluster.Load(c.http, 1000, 1000.0, c.chance)
+        began = time.monotonic()
+        load.start()
+        _, left, found = await whole(c, load, 600.0)
+        figures[mode] = time.monotonic() - began
+        calls, most = c.stub.calls_per_job(load.sessions.values())
+        say(f"{mode}: {figures[mode]:.1f} s, {calls:.2f} calls a job, at most {most}; lost {found.lost + len(left)}, "
+            f"twice {found.twice + found.superseded}, failed {dict(found.failed)}")
+    print(f"\ndegraded: 1,000 jobs in {figures['noisy']:.1f} s (without faults {figures['good']:.1f} s)", flush=True)
+    return not (left or found.lost or found.twice or found.superseded)

@@ -1,0 +1,283 @@
+"""The private servers and processes of the drill: started, stopped, frozen and killed by their ids, all on loopback.
+
+Whatever was started here is ended and removed by `Place.clean`, also after a failure or Ctrl-C.
+"""
+
+import asyncio
+import glob
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import wire
+
+ROOT = os.geteuid() == 0
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+
+
+def free_port():
+    """A loopback port that nobody listened on a moment ago. Below the range of outgoing connections."""
+    for _ in range(200):
+        port = 20000 + int.from_bytes(os.urandom(2), "big") % 12000
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                taken.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("no free port")
+
+
+def clock(offset):
+    """The environment under which a process sees the wall clock so far off. Its monotonic clock is left alone."""
+    return {
+        "LD_PRELOAD": faketime(),
+        "FAKETIME": offset,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_DONT_RESET": "1",
+    }
+
+
+def faketime():
+    """Where libfaketime is; empty where it is missing."""
+    found = [FAKETIME] + glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+    return next((path for path in found if os.path.exists(path)), "")
+
+
+async def until(check, seconds, every=0.1):
+    """Waits until the check is true; whether it became so in time."""
+    end = time.monotonic() + seconds
+    while True:
+        if await check():
+            return True
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(every)
+
+
+class Place:
+    """A folder, the processes that were started for it, and the mounts in it."""
+
+    def __init__(self, keep):
+        # Root hands a part of it to the user postgres, who may not reach a private TMPDIR.
+        self.folder = tempfile.mkdtemp(prefix="gavel-drill.", dir="/tmp" if ROOT else None)
+        os.chmod(self.folder, 0o711)
+        self.keep = keep
+        self.processes = []
+        self.mounts = []
+
+    def start(self, name, command, env=None, user=None, **more):
+        """Starts a process whose output goes to NAME.log."""
+        log = open(os.path.join(self.folder, f"{name}.log"), "ab")
+        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+        process = subprocess.Popen(
+            command,
+            cwd=more.pop("cwd", self.folder),
+            env=kept | (env or {}),
+            stdin=more.pop("stdin", subprocess.DEVNULL),
+            stdout=more.pop("stdout", log),
+            stderr=log,
+            user=user,
+            group=user and pwd.getpwnam(user).pw_gid,
+            extra_groups=[] if user else None,
+            # Ctrl-C is for the drill, which then ends them in order.
+            start_new_session=True,
+            **more,
+        )
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def forget(self, process):
+        """A process that has ended."""
+        if process in self.processes:
+            self.processes.remove(process)
+
+    def mount_memory(self, name, megabytes):
+        """A file system of that size; empty where that isn't allowed."""
+        path = os.path.join(self.folder, name)
+        os.makedirs(path)
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", path], capture_output=True)
+        if made.returncode:
+            return ""
+        self.mounts.append(path)
+        return path
+
+    def unmount(self, path):
+        """Takes it away again."""
+        for _ in range(20):
+            if subprocess.run(["umount", path], capture_output=True).returncode == 0:
+                self.mounts.remove(path)
+                return
+            time.sleep(0.2)
+
+    def clean(self):
+        """Ends every process, unmounts, and removes the folder."""
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                signal_tree(process.pid, signal.SIGCONT)
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                # A postmaster that is killed leaves its children; asked to stop at once (SIGQUIT) it takes them along.
+                process.send_signal(signal.SIGQUIT if "postgres" in str(process.args[0]) else signal.SIGKILL)
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for path in list(self.mounts):
+            self.unmount(path)
+        if self.keep:
+            # The logs: what the databases hold is large, and nobody reads it.
+            for path in glob.glob(f"{self.folder}/postgres/data") + glob.glob(f"{self.folder}/data-*"):
+                shutil.rmtree(path, ignore_errors=True)
+            print(f"kept: {self.folder}", flush=True)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def children(pid):
+    """The ids of its children."""
+    found = []
+    for task in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(task) as file:
+                found += [int(word) for word in file.read().split()]
+        except OSError:
+            pass
+    return found
+
+
+def signal_tree(pid, number):
+    """Signals a process and its children."""
+    for each in [pid, *children(pid)]:
+        try:
+            os.kill(each, number)
+        except ProcessLookupError:
+            pass
+
+
+def find(name, *folders):
+    """The first program of this name in these folders or in PATH."""
+    for folder in folders:
+        for path in sorted(glob.glob(os.path.join(folder, name)), reverse=True):
+            if os.access(path, os.X_OK):
+                return path
+    return shutil.which(name)
+
+
+class PostgresServer:
+    """A Postgres of the drill's own, and the proxy that gavel reaches it through."""
+
+    def __init__(self, place):
+        self.place = place
+        self.program = find("postgres", "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
+        self.initdb = self.program and os.path.join(os.path.dirname(self.program), "initdb")
+        self.user = "postgres" if ROOT else None
+        self.home = os.path.join(place.folder, "postgres")
+        self.port, self.proxy_port = free_port(), free_port()
+        self.process = self.proxy = None
+        # Its own role: what a fault sets on gavel's doesn't hold for it.
+        self.control = wire.Postgres(self.port, "drill")
+        self.url = f"postgres://gavel@127.0.0.1:{self.proxy_port}/postgres"
+
+    async def make(self):
+        """Makes the data folder, starts the server and the proxy."""
+        os.makedirs(self.home)
+        if self.user:
+            shutil.chown(self.home, self.user)
+        command = [self.initdb, "-D", f"{self.home}/data", "-U", "gavel", "-E", "UTF8", "--no-locale", "--auth=trust", "--no-sync"]
+        made = self.place.start("initdb", command, user=self.user, cwd=self.home)
+        if made.wait(60):
+            raise RuntimeError("initdb failed: see initdb.log")
+        self.place.forget(made)
+        await self.again()
+        await wire.Postgres(self.port, "gavel").rows("create role drill superuser login")
+        import sys
+
+        command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "proxy.py")]
+        self.proxy = self.place.start(
+            "proxy", [*command, str(self.proxy_port), str(self.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        await asyncio.to_thread(self.proxy.stdout.readline)
+
+    async def again(self, env=None):
+        """Starts the server on the data that is there."""
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "fsync=off", "autovacuum=on"]
+        command = [self.program, "-D", f"{self.home}/data", "-p", str(self.port)]
+        for setting in settings:
+            command += ["-c", setting]
+        self.process = self.place.start("postgres", command, env=env, user=self.user, cwd=self.home)
+        if not await until(self.answers, 60):
+            raise RuntimeError("Postgres doesn't answer: see postgres.log")
+
+    async def answers(self):
+        """Whether it takes statements."""
+        probe = wire.Postgres(self.port, "gavel")
+        try:
+            await probe.rows("select 1", timeout=2)
+            return True
+        except wire.Gone:
+            return False
+        finally:
+            probe.close()
+
+    async def stop(self, number):
+        """Stops it: SIGINT is a fast shutdown, SIGQUIT an immediate one."""
+        self.control.close()
+        self.process.send_signal(number)
+        await asyncio.to_thread(self.process.wait, 60)
+        self.place.forget(self.process)
+
+    def tell_proxy(self, word):
+        """Has the proxy misbehave, or behave again (`pass`)."""
+        self.proxy.stdin.write(word.encode() + b"\n")
+        self.proxy.stdin.flush()
+        self.proxy.stdout.readline()
+
+    async def cut_role(self):
+        """Ends the sessions of gavel's role."""
+        await self.control.rows("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'gavel'")
+
+
+class RedisServer:
+    """A Redis of the drill's own."""
+
+    def __init__(self, place):
+        self.place = place
+        self.program = find("redis-server") or find("valkey-server")
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.process = None
+
+    async def again(self):
+        """Starts it, empty."""
+        command = [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self.process = self.place.start("redis", command)
+        if not await until(self.answers, 20):
+            raise RuntimeError("Redis doesn't answer: see redis.log")
+
+    async def answers(self):
+        """Whether it answers."""
+        try:
+            return await self.ask("ping", timeout=1) == "+PONG"
+        except wire.Gone:
+            return False
+
+    async def ask(self, *words, timeout=5.0):
+        """One command."""
+        return await wire.redis(self.port, *words, timeout=timeout)
+
+    def kill(self):
+        """Kills it; what it held is lost."""
+        self.process.kill()
+        self.process.wait()
+        self.place.forget(self.process)
