@@ -22,10 +22,8 @@ pub(super) async fn open(
     stop: CancellationToken,
 ) -> Result<(Arc<dyn Clock>, impl Future<Output = ()> + Send + 'static), AppError> {
     let unread = |error: StoreError| AppError::Unreachable(error.to_string());
-    let database = match read(store).await.map_err(unread)? {
-        Some(first) => Some(Arc::new(DatabaseClock::new(first))),
-        None => None,
-    };
+    let first = read(store).await.map_err(unread)?;
+    let database = first.map(|first| Arc::new(DatabaseClock::new(first)));
     let clock: Arc<dyn Clock> = match &database {
         Some(clock) => clock.clone(),
         None => Arc::new(SystemClock),

@@ -146,6 +146,22 @@ fn said(message: &str) -> Option<LastError> {
     Some(LastError { message, ago })
 }
 
+fn gate(closed: Option<Refusal>) -> GateSnapshot {
+    GateSnapshot {
+        judge: "judge-a".to_owned(),
+        breaker: match closed {
+            Some(_) => BreakerState::Open,
+            None => BreakerState::Closed,
+        },
+        failures_in_row: 5,
+        closed,
+        in_flight: 0,
+        sharing: gavel::judge::gate::Sharing::Alone,
+        pace: gavel::judge::gate::PaceSnapshot::default(),
+        last_error: said("it answered 503"),
+    }
+}
+
 #[tokio::test]
 async fn every_wait_has_a_reason() {
     for db in stores().await {
@@ -176,20 +192,6 @@ async fn every_wait_has_a_reason() {
             json!({ "reason": "queued", "until": null, "position": 2 })
         );
 
-        let gate = |closed: Option<Refusal>| GateSnapshot {
-            judge: "judge-a".to_owned(),
-            breaker: if closed.is_some() {
-                BreakerState::Open
-            } else {
-                BreakerState::Closed
-            },
-            failures_in_row: 5,
-            closed,
-            in_flight: 0,
-            sharing: gavel::judge::gate::Sharing::Alone,
-            pace: gavel::judge::gate::PaceSnapshot::default(),
-            last_error: said("it answered 503"),
-        };
         let open = Refusal {
             why: Closed::BreakerOpen,
             retry_in: Some(Duration::from_secs(30)),

@@ -38,7 +38,7 @@ async fn heartbeat(store: &Store, worker: Uuid, state: WorkerState) {
         .heartbeat(
             &gavel::store::Heartbeat {
                 in_hand: 1,
-                state: state,
+                state,
                 ..support::beat(worker, "host")
             },
             support::BEAT,
