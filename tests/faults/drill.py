@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import gc
 import os
+import random
 import signal
 import sys
 import time
@@ -114,7 +115,7 @@ class Drill:
 
     def load(self, http, jobs, lasts):
         """A load that lasts longer than the fault."""
-        chance = self.cluster.chance if self.cluster else __import__("random").Random(self.args.seed)
+        chance = self.cluster.chance if self.cluster else random.Random(self.args.seed)
         return cluster.Load(http, jobs, min(self.args.rate, jobs / (lasts + 4.0)), chance)
 
     def keep(self, row):
@@ -151,7 +152,7 @@ class Drill:
             backlog = rescore.Backlog(c, self.args.rescore)
             await backlog.start(say)
         if self.args.mixed:
-            self.keep(await self.storm())
+            self.keep(await self.storm(backlog))
         else:
             for number, fault in enumerate(chosen):
                 say(f"{number + 1}/{len(chosen)} {fault.name}")
@@ -188,21 +189,27 @@ class Drill:
         c.stub.calls.clear()
         return row
 
-    async def storm(self):
+    async def storm(self, backlog):
         """A random fault every few seconds, and what is left when they have ended."""
         c, args = self.cluster, self.args
         row = Row(f"a random fault every {args.every:g} s for {args.seconds:g} s", None)
         run = faults.Run(c, cluster.Load(c.http, args.jobs, args.jobs / args.seconds, c.chance), c.postgres.control.rows)
         storm = faults.Storm(c, args.seed)
         run.load.start()
-        end = time.monotonic() + args.seconds
+        end, rescoring = time.monotonic() + args.seconds, None
         while time.monotonic() < end:
             name = storm.strike()
+            if backlog and (rescoring is None or rescoring.done()):
+                rescoring = asyncio.create_task(backlog.again())
             left = end - time.monotonic()
             say(f"    {name or 'everything is broken already'}; {len(run.load.accepted)} accepted, {left:.0f} s to go")
             await asyncio.sleep(args.every)
         await storm.end()
         run.over()
+        if rescoring:
+            await asyncio.wait([rescoring])
+            if rescoring.exception():
+                run.notes.append(str(rescoring.exception()))
         try:
             await c.heal()
         except RuntimeError as error:

@@ -90,7 +90,7 @@ async def full_disk(up, run, seconds):
     up.up.start()
     await up.is_live()
     await run.loaded(0.25)
-    filler, answers, ready = os.path.join(up.data_dir, "filler"), collections.Counter(), collections.Counter()
+    filler, ready = os.path.join(up.data_dir, "filler"), collections.Counter()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         # Again and again: what the database gives back is taken too.
@@ -103,16 +103,15 @@ async def full_disk(up, run, seconds):
                         file.write(b"x" * 512)
         except OSError:
             pass
-        for path, counts in (("/readyz", ready),):
-            try:
-                status, _, _ = await up.http.request("GET", path, timeout=2.0)
-                counts[status] += 1
-            except wire.Gone as gone:
-                counts[str(gone)] += 1
+        try:
+            status, _, _ = await up.http.request("GET", "/readyz", timeout=2.0)
+            ready[status] += 1
+        except wire.Gone as gone:
+            ready[str(gone)] += 1
         await asyncio.sleep(0.5)
-    answers = run.load.refusals()
+    refused = run.load.refusals()
     os.remove(filler)
     run.over()
     run.notes.append("full: readyz " + ", ".join(f"{what} x {n}" for what, n in ready.items()))
-    if not answers:
+    if not refused:
         run.notes.append("NOTHING WAS REFUSED WHILE IT WAS FULL")

@@ -40,9 +40,12 @@ class Backlog:
         """Starts a backlog; once, whatever becomes of the answer."""
         body = {"filter": {"ids": list(self.sessions)}, "force_rescore": True, "name": f"drill {len(self.batches)}"}
 
+        # A backlog whose answer got lost isn't made a second time.
+        key = f"Idempotency-Key: drill-{self.c.chance.getrandbits(64):016x}\r\n"
+
         async def asked():
             try:
-                status, _, answer = await self.c.http.request("POST", "/api/v1/rescore", body, 30.0)
+                status, _, answer = await self.c.http.request("POST", "/api/v1/rescore", body, 30.0, key)
             except wire.Gone:
                 return False
             if status < 300:
@@ -59,8 +62,12 @@ class Backlog:
 
     async def again(self):
         """Starts the next one if the last has ended."""
-        if await self.state() == "completed":
-            await self.begin()
+        try:
+            if await self.state() == "completed":
+                await self.begin()
+        except wire.Gone:
+            # Postgres is away: it is asked again after the next fault.
+            pass
 
     async def verdict(self, row_type):
         """Waits for the last one and counts: each backlog scores each session once."""
@@ -68,7 +75,10 @@ class Backlog:
         began = time.monotonic()
 
         async def ended():
-            return await self.state() == "completed"
+            try:
+                return await self.state() == "completed"
+            except wire.Gone:
+                return False
 
         if not await servers.until(ended, cluster.PATIENCE + self.size / 20, 0.5):
             row.notes.append(f"the last backlog is {await self.state()}")

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -201,8 +202,6 @@ class PostgresServer:
         self.place.forget(made)
         await self.again()
         await wire.Postgres(self.port, "gavel").rows("create role drill superuser login")
-        import sys
-
         command = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "proxy.py")]
         self.proxy = self.place.start(
             "proxy", [*command, str(self.proxy_port), str(self.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

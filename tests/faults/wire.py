@@ -16,16 +16,16 @@ class Http:
         self.port = port
         self.idle = []
 
-    async def request(self, method, path, body=None, timeout=5.0):
+    async def request(self, method, path, body=None, timeout=5.0, headers=""):
         """Answers (status, headers, parsed body), or raises Gone."""
         try:
-            return await asyncio.wait_for(self._request(method, path, body), timeout)
+            return await asyncio.wait_for(self._request(method, path, body, headers), timeout)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, ValueError, IndexError) as error:
             raise Gone(type(error).__name__) from error
 
-    async def _request(self, method, path, body):
+    async def _request(self, method, path, body, more):
         data = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nContent-Length: {len(data)}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nContent-Length: {len(data)}\r\n{more}"
         if data:
             head += "Content-Type: application/json\r\n"
         reader, writer = None, None
