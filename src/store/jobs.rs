@@ -75,7 +75,7 @@ impl Store {
             ),
             id.0
         );
-        one(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+        one(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
     /// Lists jobs, newest first. `limit` 1-500.
@@ -106,7 +106,7 @@ impl Store {
         const ATTEMPTED: &str = "explaining a list of jobs";
         let (prefix, column) = self.dialect().explain();
         let explain = list(filter, None, 50)?.with_prefix(prefix);
-        let rows = self.db.read(ATTEMPTED, &explain).await?;
+        let rows = self.db.read_long(ATTEMPTED, &explain).await?;
         rows.iter()
             .map(|row| row.get(column))
             .collect::<sqlx::Result<_>>()
@@ -131,7 +131,7 @@ impl Store {
             COUNTED,
             now - TimeDelta::hours(24)
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let counts = |row: &Row| {
             Ok::<_, sqlx::Error>(JobCounts {
                 queued: row.get("queued")?,
@@ -184,7 +184,7 @@ impl Store {
             }
         }
         statement.push(" limit $5) ahead_of_it");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let ahead: i64 = rows
             .first()
             .map_or(Ok(0), |row| row.get("ahead"))
@@ -312,7 +312,7 @@ impl Store {
             id.0,
             now
         );
-        Ok(!self.db.read(RETRYING, &statement).await?.is_empty())
+        Ok(!self.db.read_long(RETRYING, &statement).await?.is_empty())
     }
 
     /// The job that is active for the subject of job `id`.
@@ -323,7 +323,7 @@ impl Store {
              where j.job_id = $1 and a.finished_at is null and a.purpose = 'score'",
             id.0
         );
-        let rows = self.db.read(RETRYING, &statement).await?;
+        let rows = self.db.read_long(RETRYING, &statement).await?;
         rows.first()
             .map(|row| row.get("job_id").map(JobId))
             .transpose()
