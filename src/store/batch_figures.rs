@@ -98,7 +98,7 @@ impl Store {
             serde_json::to_value(figures).ok()
         );
         self.db
-            .execute("keeping what a batch came to", &keep)
+            .execute_long("keeping what a batch came to", &keep)
             .await
             .map(drop)
     }

@@ -180,7 +180,7 @@ impl Store {
             .push(self.database_now())
             .push(") on conflict (batch_id) do nothing");
         self.db
-            .execute("beginning a batch", &statement)
+            .execute_long("beginning a batch", &statement)
             .await
             .map(drop)
     }

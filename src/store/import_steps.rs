@@ -96,7 +96,7 @@ impl Store {
         );
         let touched = self
             .db
-            .execute("noting an import's source", &statement)
+            .execute_long("noting an import's source", &statement)
             .await?;
         Ok(touched > 0)
     }

@@ -358,7 +358,7 @@ impl Store {
             owner
         );
         self.db
-            .execute("giving an import back", &statement)
+            .execute_long("giving an import back", &statement)
             .await
             .map(drop)
     }
@@ -372,7 +372,7 @@ impl Store {
             "update session_imports set owner = null where finished_at is null and owner is not null"
         );
         self.db
-            .execute("giving imports back", &statement)
+            .execute_long("giving imports back", &statement)
             .await
             .map(drop)
     }

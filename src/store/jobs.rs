@@ -75,7 +75,7 @@ impl Store {
             ),
             id.0
         );
-        one(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
+        one(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
     }
 
     /// Lists jobs, newest first. `limit` 1-500.
@@ -92,7 +92,7 @@ impl Store {
         let limit = bounded(limit);
         let rows = self
             .db
-            .read(ATTEMPTED, &list(filter, after, limit)?)
+            .read_long(ATTEMPTED, &list(filter, after, limit)?)
             .await?;
         let items = jobs(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         Ok(Page::of(items, limit, |job| {
@@ -312,7 +312,7 @@ impl Store {
             id.0,
             now
         );
-        Ok(!self.db.read_long(RETRYING, &statement).await?.is_empty())
+        Ok(!self.db.read(RETRYING, &statement).await?.is_empty())
     }
 
     /// The job that is active for the subject of job `id`.
@@ -323,7 +323,7 @@ impl Store {
              where j.job_id = $1 and a.finished_at is null and a.purpose = 'score'",
             id.0
         );
-        let rows = self.db.read_long(RETRYING, &statement).await?;
+        let rows = self.db.read(RETRYING, &statement).await?;
         rows.first()
             .map(|row| row.get("job_id").map(JobId))
             .transpose()

@@ -17,8 +17,8 @@ use super::call_writer::{self, CallWriter};
 use super::calls::CallSender;
 use super::claim::Claimer;
 use super::db::{Conn, Db, timed_out};
-use super::pool::{Bound, CONNECT};
 use super::line::{Durability, Line, Opener};
+use super::pool::{Bound, CONNECT};
 use super::reads::{self, Reader};
 use super::record::{self, Recording};
 use super::replies::Unwritten;
@@ -245,12 +245,14 @@ impl Store {
             }
         };
         // Probes ask this: one that no server answers must not pile up.
-        tokio::time::timeout(PENDING, asked).await.unwrap_or_else(|_| {
-            Err(StoreError::Unavailable {
-                attempted: "asking which migrations are pending",
-                reason: format!("no answer within {} s", PENDING.as_secs()),
+        tokio::time::timeout(PENDING, asked)
+            .await
+            .unwrap_or_else(|_| {
+                Err(StoreError::Unavailable {
+                    attempted: "asking which migrations are pending",
+                    reason: format!("no answer within {} s", PENDING.as_secs()),
+                })
             })
-        })
     }
 
     /// Whether the database answers.

@@ -148,9 +148,7 @@ impl Session {
         (&mut self.conn, &mut self.state)
     }
 
-    pub(super) async fn begin(
-        &mut self,
-    ) -> sqlx::Result<(Transaction<'_, Postgres>, &mut State)> {
+    pub(super) async fn begin(&mut self) -> sqlx::Result<(Transaction<'_, Postgres>, &mut State)> {
         let (conn, state) = (&mut self.conn, &mut self.state);
         let begun = state.timed(sqlx::Connection::begin(&mut **conn)).await?;
         state.unfinished();
@@ -285,7 +283,9 @@ impl Shared {
     /// The one used last, of those with this bound if there are any.
     fn pop(&self, bound: Bound) -> Option<Session> {
         let mut idle = self.idle();
-        let fitting = idle.iter().rposition(|session| session.state.bound == bound);
+        let fitting = idle
+            .iter()
+            .rposition(|session| session.state.bound == bound);
         match fitting {
             Some(at) => Some(idle.remove(at)),
             None => idle.pop(),

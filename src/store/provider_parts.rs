@@ -326,7 +326,7 @@ impl Store {
             i64::try_from(done).unwrap_or(i64::MAX)
         );
         self.db
-            .execute("noting how far a part is", &statement)
+            .execute_long("noting how far a part is", &statement)
             .await
             .map(drop)
     }

@@ -183,7 +183,7 @@ impl Store {
             now
         );
         self.db
-            .execute("making due what a clock that was ahead put off", &statement)
+            .execute_long("making due what a clock that was ahead put off", &statement)
             .await
     }
 
@@ -287,7 +287,7 @@ impl Store {
         for _ in 0..SLICES {
             let rows = self
                 .db
-                .write(ATTEMPTED, &expire_statement(since, except, now))
+                .write_long(ATTEMPTED, &expire_statement(since, except, now))
                 .await?;
             let count = rows.len();
             let ids: Vec<Uuid> = rows

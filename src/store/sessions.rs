@@ -217,7 +217,7 @@ impl Store {
             "select session_id, source, status, completed_at from alert_sessions where session_id in "
         );
         statement.push_list(ids.iter().copied());
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| {
                 let stored = StoredSession {
