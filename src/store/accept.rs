@@ -126,7 +126,7 @@ async fn insert_once(
     twice!("accepting jobs", async {
         let mut conn = line.take().await?;
         let result = insert_on(&mut conn, &statement, jobs).await;
-        line.give_back(conn, &result);
+        line.give_back(conn);
         result
     })
 }

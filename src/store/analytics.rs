@@ -137,7 +137,7 @@ impl Store {
             " group by s.criteria_hash, s.simulated, s.total_score",
         );
         statement.push(" group by criteria_hash, simulated, total_score");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| total(row, None))
             .collect::<sqlx::Result<_>>()
@@ -183,7 +183,7 @@ impl Store {
             statement.push(" group by 1, 2, 3, 4");
         }
         statement.push(" order by 1, 2");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| total(row, Some(day_of(&row.get::<String>("day")?)?)))
             .collect::<sqlx::Result<_>>()
@@ -208,7 +208,7 @@ impl Store {
             },
             "",
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let sessions = rows.first().map_or(Ok(0), |row| row.get("sessions"));
         sessions.map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
@@ -237,7 +237,7 @@ impl Store {
         of.push_to(&mut statement, &[]);
         statement.push(" group by name_key order by 2 desc, 1 limit ");
         statement.push_arg(limit);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let read = |row: &Row| {
             Ok(NameCount {
                 key: row.get("name_key")?,
@@ -259,7 +259,7 @@ impl Store {
         of.push_to(&mut statement, &keys);
         statement.push(" group by name_key, name order by 3 desc, 2 limit ");
         statement.push_arg(SPELLINGS);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         for row in &rows {
             let read = spelling(row).map_err(|e| StoreError::of(ATTEMPTED, &e));
             let (key, spelling) = read?;
@@ -295,7 +295,7 @@ impl Store {
             most,
             score_id
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let read = |row: &Row| {
             Ok(ToolElsewhere {
                 name: row.get("tool_name")?,

@@ -72,7 +72,7 @@ impl Store {
             "select batch_id from scoring_batches
              where finished_at is null and state = 'expanding' and origin = 'rescore' order by batch_id limit 100"
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         ids_of(ATTEMPTED, &rows)
     }
 
@@ -95,7 +95,7 @@ impl Store {
             id
         );
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(row) = tx.fetch(&lock).await?.pop() else {
                 return Ok(Expanded::Stopped);

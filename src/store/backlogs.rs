@@ -110,7 +110,7 @@ impl Store {
     pub async fn begin_backlog(&self, new: &NewBacklog) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "beginning a rescore";
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             store_picks(&mut tx, new).await?;
             let mut begin = begin_statement(new);
@@ -142,7 +142,7 @@ impl Store {
                 before
             );
             statement.push_list(ids.iter().copied());
-            let rows = self.db.read(ATTEMPTED, &statement).await?;
+            let rows = self.db.read_long(ATTEMPTED, &statement).await?;
             let count = rows.first().map_or(Ok(0_u64), |row| row.int("stored"));
             stored += count.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         }

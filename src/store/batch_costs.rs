@@ -51,7 +51,7 @@ impl Store {
             to,
             most
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let batches = rows.first().map_or(Ok(0), |row| row.get("batches"));
         batches.map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
@@ -84,7 +84,7 @@ impl Store {
             most,
             limit
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(cost)
             .collect::<sqlx::Result<_>>()

@@ -98,7 +98,7 @@ impl Store {
             serde_json::to_value(figures).ok()
         );
         self.db
-            .execute("keeping what a batch came to", &keep)
+            .execute_long("keeping what a batch came to", &keep)
             .await
             .map(drop)
     }
@@ -122,7 +122,7 @@ impl Store {
              group by 1, 5, 6, 7, 8, 11",
             id
         );
-        let rows = self.db.read(ATTEMPTED, &groups).await?;
+        let rows = self.db.read_long(ATTEMPTED, &groups).await?;
         let read = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
         let mut figures = BatchFigures {
             cost_usd: Some(0.0),

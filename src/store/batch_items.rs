@@ -142,7 +142,7 @@ impl Store {
 
     async fn items(&self, statement: &Sql) -> Result<Vec<BatchItem>, StoreError> {
         const ATTEMPTED: &str = "reading the items of a batch";
-        let rows = self.db.read(ATTEMPTED, statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, statement).await?;
         rows.iter()
             .map(item)
             .collect::<sqlx::Result<_>>()

@@ -89,7 +89,7 @@ impl Store {
         );
         active.push_list(items.iter().filter_map(|job| job.subject_id));
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.fetch(&touch).await?.is_empty() {
                 return Ok(Added::Gone);
@@ -126,7 +126,7 @@ impl Store {
             ),
             id
         );
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
         let moved = one(ATTEMPTED, &rows)?;
         self.moved(id, moved, BatchState::Running).await
     }
@@ -147,7 +147,7 @@ impl Store {
             ),
             id
         );
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
         let moved = one(ATTEMPTED, &rows)?;
         self.moved(id, moved, BatchState::Paused).await
     }
@@ -227,7 +227,7 @@ impl Store {
                 select 1 from scoring_jobs j where j.batch_id = b.batch_id and j.finished_at is null)
              limit 100"
         ));
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         ids_of(ATTEMPTED, &rows)
     }
 
@@ -299,7 +299,7 @@ impl Store {
             id,
             limit
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(due_job)
             .collect::<sqlx::Result<_>>()
@@ -337,7 +337,7 @@ impl Store {
             id,
             from
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| row.get("job_id").map(JobId))
             .collect::<sqlx::Result<_>>()

@@ -180,7 +180,7 @@ impl Store {
             .push(self.database_now())
             .push(") on conflict (batch_id) do nothing");
         self.db
-            .execute("beginning a batch", &statement)
+            .execute_long("beginning a batch", &statement)
             .await
             .map(drop)
     }
@@ -199,7 +199,7 @@ impl Store {
             ),
             id
         );
-        one(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+        one(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
     /// Lists batches, newest first. `limit` 1-500.
@@ -233,7 +233,7 @@ impl Store {
         statement
             .push(" order by batch_id desc limit ")
             .push_arg(i64::from(limit) + 1);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let items = rows
             .iter()
             .map(batch)
@@ -257,7 +257,7 @@ impl Store {
             "select batch_id, paused_by from scoring_batches where state = 'paused' and batch_id in "
         );
         statement.push_list(ids.iter().copied());
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let paused = |row: &Row| {
             let by = row.text_enum_or_null("paused_by")?;
             Ok((row.get("batch_id")?, by.unwrap_or(PausedBy::Operator)))
@@ -280,7 +280,7 @@ impl Store {
         let mut statement =
             sql!("select batch_id from scoring_batches where economy = 'asked' and batch_id in ");
         statement.push_list(ids.iter().copied());
-        ids_of(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+        ids_of(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
     /// Removes a batch of given items that is still `expanding`, whoever makes it, with its items. Its maker's next step finds it gone.
@@ -293,7 +293,7 @@ impl Store {
              returning batch_id",
             id
         );
-        let rows = self.db.write(REMOVING, &statement).await?;
+        let rows = self.db.write_long(REMOVING, &statement).await?;
         for id in ids_of(REMOVING, &rows)? {
             self.remove_abandoned(id).await?;
         }
@@ -311,7 +311,7 @@ impl Store {
         );
         self.push_heard_before(&mut statement, silent);
         statement.push(") returning batch_id");
-        let rows = self.db.write(REMOVING, &statement).await?;
+        let rows = self.db.write_long(REMOVING, &statement).await?;
         let ids = ids_of(REMOVING, &rows)?;
         for id in &ids {
             self.remove_abandoned(*id).await?;
@@ -327,14 +327,14 @@ impl Store {
             id,
             REMOVED
         );
-        while self.db.execute(REMOVING, &items).await? > 0 {}
+        while self.db.execute_long(REMOVING, &items).await? > 0 {}
         // A step of its maker that came in between holds the row, and has seen that it is abandoned.
         let batch = sql!(
             "delete from scoring_batches where batch_id = $1 and abandoned
                and not exists (select 1 from scoring_jobs where batch_id = $1)",
             id
         );
-        self.db.execute(REMOVING, &batch).await.map(drop)
+        self.db.execute_long(REMOVING, &batch).await.map(drop)
     }
 
     /// Runs `steps` in one transaction that holds the batch's row, in the state that `lock` asks for. `None`: it isn't in
@@ -346,7 +346,7 @@ impl Store {
         steps: &[Sql],
     ) -> Result<Option<(BatchRow, Vec<Row>)>, StoreError> {
         twice!(attempted, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(row) = tx.fetch(lock).await?.pop() else {
                 return Ok(None);

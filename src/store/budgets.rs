@@ -110,7 +110,7 @@ impl Store {
         const ATTEMPTED: &str = "looking for batches that have spent their budget";
         let mut statement = pause_statement(Vec::new());
         statement.push(" and finished_at is null returning batch_id, kind");
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
         let late = paused(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         self.spent.add(late);
         Ok(self.spent.take())
@@ -136,7 +136,7 @@ impl Store {
             id
         );
         let moved = twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(before) = tx.fetch(&before).await?.first().map(batch).transpose()? else {
                 return Ok(None);
@@ -172,7 +172,7 @@ impl Store {
              from scoring_batch_usage where batch_id = $1",
             id
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let usage = rows.first().map(usage).transpose();
         Ok(usage
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?
@@ -198,7 +198,7 @@ impl Store {
             since,
             ENDS
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let per_s = rows.first().map(|row| per_s(row, since, now)).transpose();
         let per_s = per_s.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         Ok(BatchPace {
@@ -217,7 +217,7 @@ impl Store {
             id,
             SKIPS
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let skip = |row: &Row| {
             Ok(BatchSkip {
                 session_id: row.get("session_id")?,

@@ -166,7 +166,7 @@ impl Log {
         let paused = twice!("logging judge calls", async {
             let mut conn = line.take().await?;
             let result = insert_on(&mut conn, statement, calls, counter).await;
-            line.give_back(conn, &result);
+            line.give_back(conn);
             result
         })?;
         self.spent.add(paused);
@@ -182,7 +182,7 @@ impl Log {
             let written = twice!("counting judge calls that weren't logged", async {
                 let mut conn = line.take().await?;
                 let result = pile.write_on(&mut conn).await;
-                line.give_back(conn, &result);
+                line.give_back(conn);
                 result
             });
             match written {

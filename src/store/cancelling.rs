@@ -48,7 +48,7 @@ impl Store {
             id,
             now
         );
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
         let moved = one(ATTEMPTED, &rows)?;
         if let Some(batch) = &moved {
             self.cancel_running(id, now).await?;
@@ -70,7 +70,7 @@ impl Store {
         let statement = sql!(
             "select batch_id, total from scoring_batches where halted and state = 'cancelled'"
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let batches = rows
             .iter()
             .map(|row| Ok((row.get("batch_id")?, row.get("total")?)))
@@ -103,7 +103,7 @@ impl Store {
             items.push(" and batch_id = ").push_arg(id);
             items.push(" and item_no >= ").push_arg(from);
             items.push(" and item_no < ").push_arg(next);
-            self.db.execute(CANCELLING, &items).await?;
+            self.db.execute_long(CANCELLING, &items).await?;
         }
         if next < total {
             return Ok(next);
@@ -113,7 +113,7 @@ impl Store {
             "select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit 1",
             id
         );
-        if !self.db.read(CANCELLING, &left).await?.is_empty() {
+        if !self.db.read_long(CANCELLING, &left).await?.is_empty() {
             return Ok(0);
         }
         let picks = sql!(
@@ -122,7 +122,7 @@ impl Store {
             id,
             STEP
         );
-        if self.db.execute(CANCELLING, &picks).await? >= STEP.unsigned_abs() {
+        if self.db.execute_long(CANCELLING, &picks).await? >= STEP.unsigned_abs() {
             return Ok(next.saturating_sub(1));
         }
         let done = sql!(
@@ -131,7 +131,7 @@ impl Store {
                and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)",
             id
         );
-        self.db.execute(CANCELLING, &done).await?;
+        self.db.execute_long(CANCELLING, &done).await?;
         Ok(total)
     }
 
@@ -143,7 +143,7 @@ impl Store {
             id,
             STEP
         );
-        let rows = self.db.read(CANCELLING, &running).await?;
+        let rows = self.db.read_long(CANCELLING, &running).await?;
         let ids = rows
             .iter()
             .map(|row| row.get("job_id"))
@@ -155,7 +155,7 @@ impl Store {
         let mut items = end_statement(now);
         items.push(" and job_id in ");
         items.push_list(ids);
-        self.db.execute(CANCELLING, &items).await.map(drop)
+        self.db.execute_long(CANCELLING, &items).await.map(drop)
     }
 }
 

@@ -196,7 +196,7 @@ impl Claiming {
         within(async {
             let mut conn: Conn = line.take().await?;
             let result = conn.fetch(statement).await;
-            line.give_back(conn, &result);
+            line.give_back(conn);
             result
         })
         .await

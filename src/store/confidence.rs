@@ -43,7 +43,7 @@ impl Store {
             batch_id,
             most
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(count)
             .collect::<sqlx::Result<_>>()

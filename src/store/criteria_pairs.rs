@@ -94,7 +94,7 @@ impl Store {
         );
         let (mut real, mut made_up) = (CriteriaPairs::default(), CriteriaPairs::default());
         let (mut real_scores, mut made_up_scores) = (0, 0);
-        for row in &self.db.read(ATTEMPTED, &statement).await? {
+        for row in &self.db.read_long(ATTEMPTED, &statement).await? {
             let added = row.get::<bool>("simulated").and_then(|simulated| {
                 let (found, scores) = if simulated {
                     (&mut made_up, &mut made_up_scores)
@@ -140,7 +140,7 @@ impl Store {
             basis.is_simulated(),
             limit.min(500)
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let mover = |row: &Row| {
             Ok(Mover {
                 session_id: row.get("session_id")?,

@@ -36,7 +36,7 @@ impl Store {
             return Ok(DaysFolded { days: 0, more });
         }
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             // Two that fold the same day at once could each miss what the other sees.
             tx.execute(&sql!(

@@ -57,7 +57,7 @@ impl Store {
         statement
             .push(" order by d.day desc limit ")
             .push_arg(limit);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| day_of(&row.get::<String>("day")?))
             .collect::<sqlx::Result<_>>()

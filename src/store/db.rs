@@ -6,14 +6,14 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{
-    ConnectOptions as _, Connection as _, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection,
-    SqlitePool, Transaction,
+    ConnectOptions as _, PgConnection, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction,
 };
 
 use super::error::is_passing;
+use super::pool::{Bound, Pool, Pooled, Session, State};
 use super::sql::{Row, Sql};
 use super::{StoreError, StoreOptions};
 
@@ -38,11 +38,8 @@ impl Dialect {
 
 /// How long a writer waits for SQLite's one writing connection, or for another process's lock.
 const BUSY: Duration = Duration::from_secs(10);
-/// How long a statement waits for a connection of the general pool.
-const ACQUIRE: Duration = Duration::from_secs(2);
-/// How long a pooled connection that was used is believed to be alive.
-const TRUSTED: Duration = Duration::from_millis(500);
-/// How long one statement, or one group's transaction, may take before its connection is given up.
+/// How long one try of whatever is attempted may take before its connection is given up. Each statement has a bound of
+/// its own, see [`Bound`].
 pub(super) const STATEMENT: Duration = Duration::from_secs(60);
 /// The pause before the second try.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -51,7 +48,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) enum Db {
     Postgres {
-        pool: PgPool,
+        pool: Pool,
+        /// Without bounds, for migrations.
         options: Box<PgConnectOptions>,
     },
     Sqlite {
@@ -75,18 +73,7 @@ impl Db {
                 // three rows, for 60 ms.
                 .options([("jit", "off")])
                 .disable_statement_logging();
-            let pool = PgPoolOptions::new()
-                .max_connections(options.max_connections.max(1))
-                .acquire_timeout(ACQUIRE)
-                // A connection that answered a moment ago is not asked whether it lives: under load that would be a
-                // round trip for each statement, and a statement that fails for a lost connection is tried twice.
-                .test_before_acquire(false)
-                .before_acquire(|conn, known| {
-                    Box::pin(
-                        async move { Ok(known.idle_for < TRUSTED || conn.ping().await.is_ok()) },
-                    )
-                })
-                .connect_lazy_with(connect.clone());
+            let pool = Pool::new(connect.clone(), options.max_connections);
             return Ok(Self::Postgres {
                 pool,
                 options: Box::new(connect),
@@ -139,6 +126,17 @@ impl Db {
         twice!(attempted, async { self.reader().await?.fetch(sql).await })
     }
 
+    /// Runs a statement that only reads, and may read many rows.
+    pub(super) async fn read_long(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async {
+            self.reader_for(Bound::Long).await?.fetch(sql).await
+        })
+    }
+
     /// Runs a statement that writes; answers what it returns.
     pub(super) async fn write(
         &self,
@@ -146,6 +144,17 @@ impl Db {
         sql: &Sql,
     ) -> Result<Vec<Row>, StoreError> {
         twice!(attempted, async { self.writer().await?.fetch(sql).await })
+    }
+
+    /// Runs a statement that writes many rows; answers what it returns.
+    pub(super) async fn write_long(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<Vec<Row>, StoreError> {
+        twice!(attempted, async {
+            self.long_writer().await?.fetch(sql).await
+        })
     }
 
     /// Runs a statement that writes; answers how many rows it touched.
@@ -157,20 +166,40 @@ impl Db {
         twice!(attempted, async { self.writer().await?.execute(sql).await })
     }
 
+    /// Runs a statement that writes many rows; answers how many.
+    pub(super) async fn execute_long(
+        &self,
+        attempted: &'static str,
+        sql: &Sql,
+    ) -> Result<u64, StoreError> {
+        twice!(attempted, async {
+            self.long_writer().await?.execute(sql).await
+        })
+    }
+
     pub(super) async fn reader(&self) -> sqlx::Result<Conn> {
+        self.reader_for(Bound::Ordinary).await
+    }
+
+    async fn reader_for(&self, bound: Bound) -> sqlx::Result<Conn> {
         Ok(match self {
-            Self::Postgres { pool, .. } => {
-                Conn::Pooled(pool.acquire().await.map_err(broken_greeting)?)
-            }
+            Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
             Self::Sqlite { read, .. } => Conn::Sqlite(read.acquire().await?),
         })
     }
 
     pub(super) async fn writer(&self) -> sqlx::Result<Conn> {
+        self.writer_for(Bound::Ordinary).await
+    }
+
+    /// For statements that may touch many rows.
+    pub(super) async fn long_writer(&self) -> sqlx::Result<Conn> {
+        self.writer_for(Bound::Long).await
+    }
+
+    async fn writer_for(&self, bound: Bound) -> sqlx::Result<Conn> {
         Ok(match self {
-            Self::Postgres { pool, .. } => {
-                Conn::Pooled(pool.acquire().await.map_err(broken_greeting)?)
-            }
+            Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
             Self::Sqlite { write, .. } => Conn::Sqlite(write.acquire().await?),
         })
     }
@@ -188,89 +217,109 @@ impl Db {
 
 /// One connection, wherever it came from.
 pub(super) enum Conn {
-    Own(Box<PgConnection>),
-    Pooled(PoolConnection<Postgres>),
+    Own(Session),
+    Pooled(Pooled),
     Sqlite(PoolConnection<Sqlite>),
 }
 
 impl Conn {
-    fn link(&mut self) -> Link<'_> {
-        match self {
-            Self::Own(conn) => Link::Postgres(conn),
-            Self::Pooled(conn) => Link::Postgres(conn),
-            Self::Sqlite(conn) => Link::Sqlite(conn),
-        }
+    fn link(&mut self) -> sqlx::Result<Link<'_>> {
+        let session = match self {
+            Self::Own(session) => session,
+            Self::Pooled(pooled) => pooled.session()?,
+            Self::Sqlite(conn) => return Ok(Link::Sqlite(conn)),
+        };
+        let (conn, state) = session.parts();
+        Ok(Link::Postgres(conn, state))
     }
 
     pub(super) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
-        self.link().fetch(sql).await
+        self.link()?.fetch(sql).await
     }
 
     pub(super) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
-        self.link().execute(sql).await
+        self.link()?.execute(sql).await
     }
 
     /// Begins a transaction, which is rolled back when dropped. On SQLite it takes the write lock at once, since a
     /// transaction that reads first can't take it later without failing.
     pub(super) async fn begin(&mut self) -> sqlx::Result<Tx<'_>> {
-        Ok(match self {
-            Self::Own(conn) => Tx::Postgres(conn.begin().await?),
-            Self::Pooled(conn) => Tx::Postgres(sqlx::Connection::begin(&mut **conn).await?),
+        let session = match self {
+            Self::Own(session) => session,
+            Self::Pooled(pooled) => pooled.session()?,
             Self::Sqlite(conn) => {
-                Tx::Sqlite(sqlx::Connection::begin_with(&mut **conn, "begin immediate").await?)
+                let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate");
+                return Ok(Tx::Sqlite(begun.await?));
             }
-        })
+        };
+        let (tx, state) = session.begin().await?;
+        Ok(Tx::Postgres(tx, state))
     }
 }
 
 /// A transaction of either kind.
 pub(super) enum Tx<'c> {
-    Postgres(Transaction<'c, Postgres>),
+    Postgres(Transaction<'c, Postgres>, &'c mut State),
     Sqlite(Transaction<'c, Sqlite>),
 }
 
 impl Tx<'_> {
     pub(super) fn dialect(&self) -> Dialect {
         match self {
-            Self::Postgres(_) => Dialect::Postgres,
+            Self::Postgres(..) => Dialect::Postgres,
             Self::Sqlite(_) => Dialect::Sqlite,
         }
     }
 
     fn link(&mut self) -> Link<'_> {
         match self {
-            Self::Postgres(tx) => Link::Postgres(tx),
+            Self::Postgres(tx, state) => Link::Postgres(tx, state),
             Self::Sqlite(tx) => Link::Sqlite(tx),
         }
     }
 
+    fn still_open(&mut self) {
+        if let Self::Postgres(_, state) = self {
+            state.unfinished();
+        }
+    }
+
     pub(super) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
-        self.link().fetch(sql).await
+        let result = self.link().fetch(sql).await;
+        self.still_open();
+        result
     }
 
     pub(super) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
-        self.link().execute(sql).await
+        let result = self.link().execute(sql).await;
+        self.still_open();
+        result
     }
 
     pub(super) async fn commit(self) -> sqlx::Result<()> {
         match self {
-            Self::Postgres(tx) => tx.commit().await,
+            Self::Postgres(tx, state) => {
+                let result = state.timed(tx.commit()).await;
+                if result.is_err() {
+                    state.unfinished();
+                }
+                result
+            }
             Self::Sqlite(tx) => tx.commit().await,
         }
     }
 }
 
 enum Link<'c> {
-    Postgres(&'c mut PgConnection),
+    Postgres(&'c mut PgConnection, &'c mut State),
     Sqlite(&'c mut SqliteConnection),
 }
 
 impl Link<'_> {
     async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<Row>> {
         Ok(match self {
-            Self::Postgres(conn) => sql
-                .postgres()
-                .fetch_all(conn)
+            Self::Postgres(conn, state) => state
+                .timed(sql.postgres().fetch_all(conn))
                 .await?
                 .into_iter()
                 .map(Row::Postgres)
@@ -287,7 +336,10 @@ impl Link<'_> {
 
     async fn execute(self, sql: &Sql) -> sqlx::Result<u64> {
         Ok(match self {
-            Self::Postgres(conn) => sql.postgres().execute(conn).await?.rows_affected(),
+            Self::Postgres(conn, state) => state
+                .timed(sql.postgres().execute(conn))
+                .await?
+                .rows_affected(),
             Self::Sqlite(conn) => sql.sqlite().execute(conn).await?.rows_affected(),
         })
     }
@@ -319,15 +371,6 @@ pub(super) async fn worth_another_try(attempted: &'static str, error: &sqlx::Err
     worth
 }
 
-/// Opens a connection of its own, once.
-pub(super) async fn connect(options: PgConnectOptions) -> sqlx::Result<Conn> {
-    let conn = tokio::time::timeout(ACQUIRE, options.connect())
-        .await
-        .map_err(|_| timed_out("connecting"))?
-        .map_err(broken_greeting)?;
-    Ok(Conn::Own(Box::new(conn)))
-}
-
 /// Bounds one try in time; the future that is dropped takes its connection with it.
 pub(super) async fn within<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     tokio::time::timeout(STATEMENT, work)
@@ -335,19 +378,11 @@ pub(super) async fn within<T>(work: impl Future<Output = sqlx::Result<T>>) -> sq
         .unwrap_or_else(|_| Err(timed_out("waiting for the database")))
 }
 
-fn timed_out(what: &str) -> sqlx::Error {
+pub(super) fn timed_out(what: &str) -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::new(
         std::io::ErrorKind::TimedOut,
         format!("{what} took too long"),
     ))
-}
-
-/// A greeting that breaks off: a proxy without its server says so in this way. It passes like any lost connection.
-fn broken_greeting(error: sqlx::Error) -> sqlx::Error {
-    if let sqlx::Error::Protocol(text) = error {
-        return sqlx::Error::Io(std::io::Error::other(text));
-    }
-    error
 }
 
 fn bad_url(error: &sqlx::Error) -> StoreError {
@@ -367,13 +402,5 @@ mod tests {
         let error = within(never).await.unwrap_err();
         assert!(super::super::error::is_passing(&error), "{error}");
         assert!(error.to_string().contains("took too long"), "{error}");
-    }
-
-    #[test]
-    fn a_greeting_that_breaks_off_passes_and_other_errors_stay_what_they_are() {
-        let broken = broken_greeting(sqlx::Error::Protocol("early eof".to_owned()));
-        assert!(matches!(broken, sqlx::Error::Io(_)), "{broken}");
-        let other = broken_greeting(sqlx::Error::RowNotFound);
-        assert!(matches!(other, sqlx::Error::RowNotFound), "{other}");
     }
 }

@@ -54,7 +54,7 @@ impl Store {
         );
         self.push_heard_before(&mut statement, silent);
         statement.push(") order by batch_id limit 100");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         ids_of(ATTEMPTED, &rows)
     }
 
@@ -79,7 +79,10 @@ impl Store {
         );
         self.push_heard_before(&mut statement, silent);
         statement.push(")");
-        let held = self.db.execute("looking after a batch", &statement).await?;
+        let held = self
+            .db
+            .execute_long("looking after a batch", &statement)
+            .await?;
         Ok(held > 0)
     }
 
@@ -101,7 +104,7 @@ impl Store {
             note
         );
         self.db
-            .execute("leaving a batch to others", &statement)
+            .execute_long("leaving a batch to others", &statement)
             .await
             .map(drop)
     }
@@ -117,7 +120,7 @@ impl Store {
             id
         );
         self.db
-            .execute("letting a batch's items run", &statement)
+            .execute_long("letting a batch's items run", &statement)
             .await
             .map(drop)
     }
@@ -137,7 +140,7 @@ impl Store {
              from scoring_batches b where b.batch_id = $1",
             id
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let read = |row: &Row| -> sqlx::Result<Option<EconomyRow>> {
             let Some(state) = row.text_enum_or_null("economy")? else {
                 return Ok(None);

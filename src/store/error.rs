@@ -84,6 +84,22 @@ pub(super) fn is_passing(error: &sqlx::Error) -> bool {
     )
 }
 
+/// Whether the server, or the way to it, is gone: no other connection that was opened before is to be trusted. A server
+/// that has become read-only counts, since its sessions stay so.
+pub(super) fn is_lost(error: &sqlx::Error) -> bool {
+    match error.as_database_error() {
+        Some(error) => {
+            let code = error.code().unwrap_or_default();
+            code.starts_with("08")
+                || matches!(
+                    &*code,
+                    "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25006" | "25P03"
+                )
+        }
+        None => matches!(error, sqlx::Error::Io(_) | sqlx::Error::Tls(_)),
+    }
+}
+
 /// Whether a unique index refused the row.
 pub(super) fn is_unique_violation(error: &sqlx::Error) -> bool {
     error
@@ -97,7 +113,7 @@ fn is_passing_sqlstate(code: &str) -> bool {
     ["08", "40", "53", "57"]
         .iter()
         .any(|class| code.starts_with(class))
-        || matches!(code, "55P03" | "25006")
+        || matches!(code, "55P03" | "25006" | "25P03")
 }
 
 fn is_missing_table(error: &sqlx::Error) -> bool {

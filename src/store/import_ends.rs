@@ -52,7 +52,7 @@ impl Store {
             error,
             now
         );
-        let ended = self.db.execute("ending an import", &finish).await? > 0;
+        let ended = self.db.execute_long("ending an import", &finish).await? > 0;
         if ended {
             self.forget_seen(id).await;
         }
@@ -74,7 +74,11 @@ impl Store {
             id,
             now
         );
-        let ended = self.db.execute("cancelling an import", &statement).await? > 0;
+        let ended = self
+            .db
+            .execute_long("cancelling an import", &statement)
+            .await?
+            > 0;
         if ended {
             self.forget_seen(id).await;
         }
@@ -120,7 +124,7 @@ impl Store {
         loop {
             let deleted = self
                 .db
-                .execute("deleting what imports have seen", slice)
+                .execute_long("deleting what imports have seen", slice)
                 .await?;
             gone += deleted;
             if deleted < most {

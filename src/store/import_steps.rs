@@ -68,7 +68,7 @@ impl Store {
             id
         );
         statement.push_list(items);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| row.get("item"))
             .collect::<sqlx::Result<_>>()
@@ -96,7 +96,7 @@ impl Store {
         );
         let touched = self
             .db
-            .execute("noting an import's source", &statement)
+            .execute_long("noting an import's source", &statement)
             .await?;
         Ok(touched > 0)
     }
@@ -109,7 +109,7 @@ impl Store {
         let puts = puts(step)?;
         let ratings = note_statement(SOURCE, &step.ratings, step.now);
         twice!("storing what an import saw", async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(failed_before) = self.lock(&mut tx, step).await? else {
                 return Ok(Walked::Lost);

@@ -176,7 +176,7 @@ impl Store {
         );
         // The one that was in the way may have ended in between: then there is room for this one.
         twice!("beginning an import", async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             for _ in 0..3 {
                 if let Some(row) = conn.fetch(&insert).await?.first() {
                     return Ok((import(row)?, true));
@@ -206,7 +206,7 @@ impl Store {
             ),
             id
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.first()
             .map(import)
             .transpose()
@@ -233,7 +233,7 @@ impl Store {
         statement
             .push(" order by import_id desc limit ")
             .push_arg(i64::from(limit) + 1);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let items = rows
             .iter()
             .map(import)
@@ -255,7 +255,7 @@ impl Store {
              where import_id = $1 and outcome = 'failed' and reason is not null order by item limit 1000",
             id
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| Ok((row.get("item")?, row.get("reason")?)))
             .collect::<sqlx::Result<_>>()
@@ -293,7 +293,7 @@ impl Store {
         }
         free.push(" order by import_id limit 1) returning ")
             .push(columns!());
-        let rows = self.db.write(ATTEMPTED, &free).await?;
+        let rows = self.db.write_long(ATTEMPTED, &free).await?;
         rows.first()
             .map(import)
             .transpose()
@@ -314,7 +314,7 @@ impl Store {
             .push_arg(id);
         statement.push(" and owner = ").push_arg(owner);
         statement.push(" returning requests_per_second");
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
         rows.first()
             .map(|row| row.get("requests_per_second"))
             .transpose()
@@ -340,7 +340,7 @@ impl Store {
             id,
             requests_per_second
         );
-        let rows = self.db.write(ATTEMPTED, &statement).await?;
+        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
         rows.first()
             .map(import)
             .transpose()
@@ -358,7 +358,7 @@ impl Store {
             owner
         );
         self.db
-            .execute("giving an import back", &statement)
+            .execute_long("giving an import back", &statement)
             .await
             .map(drop)
     }
@@ -372,7 +372,7 @@ impl Store {
             "update session_imports set owner = null where finished_at is null and owner is not null"
         );
         self.db
-            .execute("giving imports back", &statement)
+            .execute_long("giving imports back", &statement)
             .await
             .map(drop)
     }

@@ -92,7 +92,7 @@ impl Store {
         let limit = bounded(limit);
         let rows = self
             .db
-            .read(ATTEMPTED, &list(filter, after, limit)?)
+            .read_long(ATTEMPTED, &list(filter, after, limit)?)
             .await?;
         let items = jobs(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         Ok(Page::of(items, limit, |job| {
@@ -106,7 +106,7 @@ impl Store {
         const ATTEMPTED: &str = "explaining a list of jobs";
         let (prefix, column) = self.dialect().explain();
         let explain = list(filter, None, 50)?.with_prefix(prefix);
-        let rows = self.db.read(ATTEMPTED, &explain).await?;
+        let rows = self.db.read_long(ATTEMPTED, &explain).await?;
         rows.iter()
             .map(|row| row.get(column))
             .collect::<sqlx::Result<_>>()
@@ -131,7 +131,7 @@ impl Store {
             COUNTED,
             now - TimeDelta::hours(24)
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let counts = |row: &Row| {
             Ok::<_, sqlx::Error>(JobCounts {
                 queued: row.get("queued")?,
@@ -184,7 +184,7 @@ impl Store {
             }
         }
         statement.push(" limit $5) ahead_of_it");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let ahead: i64 = rows
             .first()
             .map_or(Ok(0), |row| row.get("ahead"))

@@ -51,7 +51,7 @@ impl Store {
             from.to_string(),
             to.to_string()
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         judges(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 }

@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sqlx::Connection as _;
-
-use super::db::{Conn, Db, connect};
-use super::error::is_passing;
+use super::db::{Conn, Db};
+use super::pool::Bound;
 use super::sql::sql;
 
 /// How durable a line's commits are.
@@ -33,6 +31,7 @@ type Kept = Arc<Mutex<Option<Conn>>>;
 pub(super) struct Opener {
     db: Db,
     durability: Durability,
+    bound: Bound,
     kept: Kept,
     tables: &'static [&'static str],
 }
@@ -44,11 +43,18 @@ impl Line {
             opener: Opener {
                 db,
                 durability,
+                bound: Bound::Ordinary,
                 kept: Arc::clone(&kept),
                 tables: &[],
             },
             kept,
         }
+    }
+
+    /// The same, for statements that may read many rows.
+    pub(super) fn long(mut self) -> Self {
+        self.opener.bound = Bound::Long;
+        self
     }
 
     /// What can open it from outside, and make it ready for statements on these tables.
@@ -59,34 +65,33 @@ impl Line {
         }
     }
 
-    /// Takes the connection, or opens one. Whoever took it says with [`Line::give_back`] how it went; if
-    /// the caller was cancelled half way, it is dropped.
+    /// Takes the connection, or opens one. Whoever took it brings it with [`Line::give_back`]; if the caller was
+    /// cancelled half way, it is dropped.
     pub(super) async fn take(&mut self) -> sqlx::Result<Conn> {
         let kept = lock(&self.kept).take();
-        match kept {
-            Some(conn) => Ok(conn),
-            None => self.opener.connect().await,
+        if let Some(Conn::Own(mut session)) = kept
+            && session.is_alive().await
+        {
+            return Ok(Conn::Own(session));
         }
+        self.opener.connect().await
     }
 
     /// Keeps a connection that is still good: one that worked, or on which the server refused a statement in good order.
     /// SQLite's goes back to its pool, for the next writer.
-    pub(super) fn give_back<T>(&mut self, conn: Conn, result: &sqlx::Result<T>) {
-        let good = result
-            .as_ref()
-            .err()
-            .is_none_or(|error| error.as_database_error().is_some() && !is_passing(error));
-        if good && matches!(conn, Conn::Own(_)) {
-            *lock(&self.kept) = Some(conn);
+    pub(super) fn give_back(&mut self, conn: Conn) {
+        if let Conn::Own(session) = conn
+            && session.is_good()
+        {
+            *lock(&self.kept) = Some(Conn::Own(session));
         }
     }
 
     /// Closes the connection in good order.
     pub(super) async fn close(&mut self) {
         let kept = lock(&self.kept).take();
-        if let Some(Conn::Own(conn)) = kept {
-            // It is going away: an error in saying so changes nothing.
-            let _ = conn.close().await;
+        if let Some(Conn::Own(session)) = kept {
+            session.close().await;
         }
     }
 }
@@ -118,16 +123,13 @@ impl Opener {
     async fn connect(&self) -> sqlx::Result<Conn> {
         match &self.db {
             Db::Sqlite { .. } => self.db.writer().await,
-            Db::Postgres { options, .. } => {
+            Db::Postgres { pool, .. } => {
                 let commit = match self.durability {
                     Durability::Full => "on",
                     Durability::Lazy => "off",
                 };
-                let options = options
-                    .as_ref()
-                    .clone()
-                    .options([("enable_seqscan", "off"), ("synchronous_commit", commit)]);
-                connect(options).await
+                let settings = [("enable_seqscan", "off"), ("synchronous_commit", commit)];
+                Ok(Conn::Own(pool.open(self.bound, settings).await?))
             }
         }
     }

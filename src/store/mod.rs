@@ -47,6 +47,7 @@ mod open;
 mod page;
 mod panels;
 mod past_runs;
+mod pool;
 mod provider_answers;
 mod provider_parts;
 mod ratings;

@@ -16,8 +16,9 @@ use super::budgets::Spent;
 use super::call_writer::{self, CallWriter};
 use super::calls::CallSender;
 use super::claim::Claimer;
-use super::db::{Conn, Db, connect};
+use super::db::{Conn, Db, timed_out};
 use super::line::{Durability, Line, Opener};
+use super::pool::{Bound, CONNECT};
 use super::reads::{self, Reader};
 use super::record::{self, Recording};
 use super::replies::Unwritten;
@@ -27,6 +28,8 @@ use super::{Dialect, StoreError, migrations};
 
 /// Those who ask whether the database answers have little patience themselves: a readiness probe gives up after seconds.
 const PING: Duration = Duration::from_secs(2);
+/// How long telling which migrations are pending may take.
+const PENDING: Duration = Duration::from_secs(10);
 
 /// How many accepts, and how many records, may wait for their group; the next one waits for a place.
 const CHANNEL: usize = 1024;
@@ -153,7 +156,7 @@ impl Store {
         }
         Ok(Self {
             claimer: Claimer::new(claiming),
-            rescuer: Rescuer::new(line(Durability::Lazy)),
+            rescuer: Rescuer::new(line(Durability::Lazy).long()),
             pulse: tokio::sync::Mutex::new(line(Durability::Lazy)),
             db,
             accepter,
@@ -230,11 +233,26 @@ impl Store {
     /// # Errors
     /// `Schema` if the database has a version that this binary doesn't know, or one with another text.
     pub async fn pending_migrations(&self) -> Result<Vec<i64>, StoreError> {
-        match &mut self.migrating().await? {
-            Migrating::Postgres(conn) => migrations::pending(Dialect::Postgres, &mut **conn).await,
-            Migrating::Sqlite(conn) => migrations::pending(Dialect::Sqlite, &mut **conn).await,
-            Migrating::InMemory(conn) => migrations::pending(Dialect::Sqlite, &mut **conn).await,
-        }
+        let asked = async {
+            match &mut self.migrating().await? {
+                Migrating::Postgres(conn) => {
+                    migrations::pending(Dialect::Postgres, &mut **conn).await
+                }
+                Migrating::Sqlite(conn) => migrations::pending(Dialect::Sqlite, &mut **conn).await,
+                Migrating::InMemory(conn) => {
+                    migrations::pending(Dialect::Sqlite, &mut **conn).await
+                }
+            }
+        };
+        // Probes ask this: one that no server answers must not pile up.
+        tokio::time::timeout(PENDING, asked)
+            .await
+            .unwrap_or_else(|_| {
+                Err(StoreError::Unavailable {
+                    attempted: "asking which migrations are pending",
+                    reason: format!("no answer within {} s", PENDING.as_secs()),
+                })
+            })
     }
 
     /// Whether the database answers.
@@ -291,9 +309,9 @@ impl Store {
     /// One connection, apart from the pools: a pooled one may remember statements of another schema.
     async fn migrating(&self) -> Result<Migrating, StoreError> {
         let opened = match &self.db {
-            Db::Postgres { options, .. } => options
-                .connect()
+            Db::Postgres { options, .. } => tokio::time::timeout(CONNECT, options.connect())
                 .await
+                .unwrap_or_else(|_| Err(timed_out("connecting")))
                 .map(|c| Migrating::Postgres(Box::new(c))),
             Db::Sqlite {
                 in_memory: true,
@@ -319,7 +337,10 @@ enum Migrating {
 async fn answers(db: &Db) -> Result<(), StoreError> {
     // Past Postgres's pool, which would try for a time of its own.
     let opened = match db {
-        Db::Postgres { options, .. } => connect(options.as_ref().clone()).await,
+        Db::Postgres { pool, .. } => {
+            let opened = pool.open(Bound::Ordinary, [("jit", "off"); 2]).await;
+            opened.map(Conn::Own)
+        }
         Db::Sqlite { .. } => db.reader().await,
     };
     let mut conn: Conn = opened.map_err(|e| StoreError::of("connecting to the database", &e))?;

@@ -48,7 +48,7 @@ impl Store {
             after.1,
             READ
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(asked)
             .collect::<sqlx::Result<_>>()

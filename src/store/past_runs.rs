@@ -59,7 +59,7 @@ impl Store {
             LOOKED_AT,
             ANSWERED
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(run)
             .collect::<sqlx::Result<_>>()
@@ -85,7 +85,7 @@ impl Store {
             now - LATELY,
             ENDS
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let run = |row: &Row| Ok((row.get("started_at")?, row.get("finished_at")?));
         let runs: sqlx::Result<Vec<(DateTime<Utc>, DateTime<Utc>)>> =
             rows.iter().map(run).collect();

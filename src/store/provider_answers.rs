@@ -56,7 +56,7 @@ impl Store {
             tag
         );
         statement.push_list(ids.iter().copied());
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let read = |row: &Row| {
             let key: Option<String> = row.get("asked_key")?;
             Ok((job(row)?, key.map(CacheKey)))
@@ -88,7 +88,7 @@ impl Store {
             part.batch_id
         );
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let first = tx.fetch(&outcomes).await?;
             let first = first

@@ -121,7 +121,7 @@ impl Store {
             ),
             id
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(part)
             .collect::<sqlx::Result<_>>()
@@ -151,7 +151,7 @@ impl Store {
             after,
             limit
         );
-        jobs(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+        jobs(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
     /// Notes a part before it is handed over; false: its batch doesn't run now, or somebody else looks after it, and nothing is
@@ -202,7 +202,7 @@ impl Store {
         });
         let items: Vec<Placed<'_>> = placed.chain(left_out).collect();
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.fetch(&hold).await?.is_empty() {
                 return Ok(false);
@@ -232,7 +232,7 @@ impl Store {
             tag,
             owner
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         Ok(!rows.is_empty())
     }
 
@@ -250,7 +250,7 @@ impl Store {
         );
         let items = sql!("delete from provider_batch_items where tag = $1", tag);
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.execute(&part).await? > 0 {
                 tx.execute(&items).await?;
@@ -277,7 +277,7 @@ impl Store {
             provider_id,
             now
         );
-        if self.db.execute(ATTEMPTED, &statement).await? > 0 {
+        if self.db.execute_long(ATTEMPTED, &statement).await? > 0 {
             return Ok(true);
         }
         // Somebody has found it meanwhile, or an earlier try was committed.
@@ -286,7 +286,7 @@ impl Store {
             tag,
             provider_id
         );
-        Ok(!self.db.read(ATTEMPTED, &known).await?.is_empty())
+        Ok(!self.db.read_long(ATTEMPTED, &known).await?.is_empty())
     }
 
     /// A part never arrived, as far as can be known, or was turned away: its items go into another one.
@@ -306,7 +306,7 @@ impl Store {
             why
         );
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.execute(&part).await? > 0 {
                 tx.execute(&items).await?;
@@ -326,7 +326,7 @@ impl Store {
             i64::try_from(done).unwrap_or(i64::MAX)
         );
         self.db
-            .execute("noting how far a part is", &statement)
+            .execute_long("noting how far a part is", &statement)
             .await
             .map(drop)
     }
@@ -357,7 +357,7 @@ impl Store {
             error
         );
         twice!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.writer().await?;
+            let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             if tx.execute(&part).await? > 0 {
                 tx.execute(&items).await?;

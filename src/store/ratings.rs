@@ -151,7 +151,7 @@ impl Store {
             new.comment.as_deref(),
             new.at
         );
-        let rows = self.db.write(STORING, &statement).await?;
+        let rows = self.db.write_long(STORING, &statement).await?;
         rows.first()
             .map(rating)
             .transpose()
@@ -170,7 +170,7 @@ impl Store {
         at: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         match note_statement(by, said, at) {
-            Some(statement) => self.db.execute("noting ratings", &statement).await,
+            Some(statement) => self.db.execute_long("noting ratings", &statement).await,
             None => Ok(0),
         }
     }
@@ -215,7 +215,7 @@ impl Store {
         statement
             .push(" order by rated_at desc, rating_id desc limit ")
             .push_arg(i64::from(limit) + 1);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let items = rows
             .iter()
             .map(rating)
@@ -253,7 +253,7 @@ impl Store {
             criteria_hash,
             basis.is_simulated()
         );
-        let rows = self.db.read(ATTEMPTED, &counts).await?;
+        let rows = self.db.read_long(ATTEMPTED, &counts).await?;
         let judged: sqlx::Result<Vec<Judged>> = rows.iter().map(judged).collect();
         let judged = judged.map_err(broken)?;
         if judged.is_empty() {
@@ -269,7 +269,7 @@ impl Store {
             criteria_hash,
             basis.is_simulated()
         );
-        let rows = self.db.read(ATTEMPTED, &people).await?;
+        let rows = self.db.read_long(ATTEMPTED, &people).await?;
         Ok(RatingsMet {
             judged,
             people: rows

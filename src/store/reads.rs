@@ -169,7 +169,7 @@ async fn answer<K>(
     let rows = twice!(READING, async {
         let mut conn = line.take().await?;
         let result = conn.fetch(statement).await;
-        line.give_back(conn, &result);
+        line.give_back(conn);
         result
     });
     // Whoever asked may be gone; nobody else wants the row.

@@ -281,7 +281,7 @@ async fn persist(
 async fn commit(line: &mut Line, records: &[Record], retried: bool) -> sqlx::Result<Vec<Recorded>> {
     let mut conn = line.take().await?;
     let result = commit_on(&mut conn, records, retried).await;
-    line.give_back(conn, &result);
+    line.give_back(conn);
     result
 }
 

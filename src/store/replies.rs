@@ -111,7 +111,7 @@ pub(super) async fn write(line: &mut Line, unwritten: &Unwritten, replies: Vec<K
     let written: Result<u64, StoreError> = twice!("caching replies", async {
         let mut conn = line.take().await?;
         let result = conn.execute(&statement).await;
-        line.give_back(conn, &result);
+        line.give_back(conn);
         result
     });
     if let Err(error) = written {
@@ -206,7 +206,10 @@ impl Store {
     async fn delete_all(&self, slice: &Sql) -> Result<u64, StoreError> {
         let mut gone = 0;
         loop {
-            let deleted = self.db.execute("pruning replies and calls", slice).await?;
+            let deleted = self
+                .db
+                .execute_long("pruning replies and calls", slice)
+                .await?;
             gone += deleted;
             if deleted < SLICE.unsigned_abs() {
                 return Ok(gone);
@@ -229,7 +232,7 @@ impl Store {
                     &key.0
                 );
                 self.db
-                    .read(ATTEMPTED, &statement)
+                    .read_long(ATTEMPTED, &statement)
                     .await?
                     .into_iter()
                     .next()

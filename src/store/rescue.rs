@@ -92,7 +92,7 @@ impl Rescuing {
         twice!(LOOKING, async {
             let mut conn = line.take().await?;
             let result = conn.fetch(statement).await;
-            line.give_back(conn, &result);
+            line.give_back(conn);
             result
         })
     }
@@ -183,7 +183,7 @@ impl Store {
             now
         );
         self.db
-            .execute("making due what a clock that was ahead put off", &statement)
+            .execute_long("making due what a clock that was ahead put off", &statement)
             .await
     }
 
@@ -220,7 +220,7 @@ impl Store {
         statement
             .push(" order by due_at, job_id limit ")
             .push_arg(limit);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(due_job)
             .collect::<sqlx::Result<_>>()
@@ -243,7 +243,7 @@ impl Store {
             now
         );
         statement.push_list(ids.iter().map(|id| id.0));
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         read(ATTEMPTED, &rows, due_job)
     }
 
@@ -263,7 +263,7 @@ impl Store {
              )
              select lane from lanes where lane is not null order by lane"
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| Ok(Lane::of_judge(row.get::<String>("lane")?)))
             .collect::<sqlx::Result<_>>()
@@ -287,7 +287,7 @@ impl Store {
         for _ in 0..SLICES {
             let rows = self
                 .db
-                .write(ATTEMPTED, &expire_statement(since, except, now))
+                .write_long(ATTEMPTED, &expire_statement(since, except, now))
                 .await?;
             let count = rows.len();
             let ids: Vec<Uuid> = rows

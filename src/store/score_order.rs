@@ -61,7 +61,7 @@ impl Store {
             " order by c.total_score desc, c.session_id desc limit "
         });
         statement.push_arg(filling.missing());
-        filling.add(&self.db.read(ATTEMPTED, &statement).await?)?;
+        filling.add(&self.db.read_long(ATTEMPTED, &statement).await?)?;
         if filling.is_full() {
             return Ok(filling.page(None));
         }
@@ -70,7 +70,7 @@ impl Store {
         statement
             .push(" limit 1 offset ")
             .push_arg(SCORES_LOOKED - 1);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let behind: Option<(i64, Uuid)> = rows
             .first()
             .map(|row| Ok((row.get("total_score")?, row.get("session_id")?)))

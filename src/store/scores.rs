@@ -168,7 +168,7 @@ impl Store {
     }
 
     async fn scores_by(&self, statement: &Sql) -> Result<Vec<SessionScoreRow>, StoreError> {
-        let rows = self.db.read(ATTEMPTED, statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, statement).await?;
         let mut scores: Vec<SessionScoreRow> = rows
             .iter()
             .map(score_row)
@@ -197,7 +197,7 @@ impl Store {
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by score_id, position");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         grouped(&rows, |row| {
             Ok(MissingTool {
                 tool_name: row.get("tool_name")?,
@@ -215,7 +215,7 @@ impl Store {
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by score_id, position");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let mut approaches = grouped(&rows, |row| {
             Ok(AlternativeApproach {
                 name: row.get("name")?,
@@ -242,7 +242,7 @@ impl Store {
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by score_id, approach_position, step_order");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| {
                 Ok((

@@ -99,7 +99,7 @@ impl Store {
         }
         self.push_conditions(&mut statement, filter).await?;
         statement.push(" order by d.day desc limit ").push_arg(DAYS);
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let mut days: Vec<Day> = rows
             .iter()
             .map(read)
@@ -172,7 +172,7 @@ impl Store {
                 last,
                 IDS
             );
-            let rows = self.db.read(ATTEMPTED, &listed).await?;
+            let rows = self.db.read_long(ATTEMPTED, &listed).await?;
             if rows.len() as u64 >= IDS.unsigned_abs() {
                 return Ok(());
             }

@@ -298,7 +298,7 @@ impl Store {
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
             .push_arg(filling.missing());
-        filling.add(&self.db.read(ATTEMPTED, &statement).await?)
+        filling.add(&self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
     /// Takes those that the filter finds, which are few: the database goes by what they have in common.
@@ -323,7 +323,7 @@ impl Store {
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
             .push_arg(filling.missing());
-        filling.add(&self.db.read(ATTEMPTED, &statement).await?)
+        filling.add(&self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
     /// Whether the filter is about jobs of which there are few.
@@ -334,7 +334,7 @@ impl Store {
         let mut statement = sql!("select count(*) as jobs from (select 1 as one");
         statement.push(jobs).push(" limit ").push_arg(FEW);
         statement.push(") few");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let count: i64 = rows
             .first()
             .map_or(Ok(0), |row| row.get("jobs"))
@@ -350,7 +350,7 @@ impl Store {
         statement
             .push(" order by i.listed_at desc, i.session_id desc limit 1 offset ")
             .push_arg(n.saturating_sub(1));
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.first()
             .map(|row| Ok((row.get("listed_at")?, row.get("session_id")?)))
             .transpose()

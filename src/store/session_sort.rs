@@ -123,7 +123,7 @@ impl Store {
             unless_in: None,
             limit,
         });
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let page = page(&rows, limit).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
         Ok(FoundPage {
             more: page.more && filter.ids.is_empty(),

@@ -142,7 +142,7 @@ impl Store {
         statement.push(" group by ").push(by.columns());
         statement.push(" order by ").push(by.columns());
         statement.push(" limit 10000");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| sum(row, by))
             .collect::<sqlx::Result<_>>()
@@ -166,7 +166,7 @@ impl Store {
             today.to_string(),
             today.with_day(1).unwrap_or(today).to_string()
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| {
                 Ok(JudgeSpent {
@@ -210,7 +210,7 @@ impl Store {
             NOBODY,
             DAYS
         );
-        for row in &self.db.read(ATTEMPTED, &days).await? {
+        for row in &self.db.read_long(ATTEMPTED, &days).await? {
             let day: String = row.get("day").map_err(|e| StoreError::of(ATTEMPTED, &e))?;
             twice!(ATTEMPTED, self.fold_day(&day))?;
         }
@@ -219,7 +219,7 @@ impl Store {
 
     /// Takes a day's rows out and puts their sums in, in one transaction: whoever adds up sees the ones or the others.
     async fn fold_day(&self, day: &str) -> sqlx::Result<()> {
-        let mut conn = self.db.writer().await?;
+        let mut conn = self.db.long_writer().await?;
         let mut tx = conn.begin().await?;
         let mut taken = sql!(
             "delete from judge_usage_daily where day = $1 and worker_id <> $2 returning ",

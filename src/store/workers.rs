@@ -113,7 +113,7 @@ impl Store {
             let mut line = self.pulse.lock().await;
             let mut conn = line.take().await?;
             let result = conn.execute(&statement).await;
-            line.give_back(conn, &result);
+            line.give_back(conn);
             result
         };
         match tokio::time::timeout(within, beating).await {

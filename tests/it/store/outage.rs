@@ -29,6 +29,8 @@ use crate::support;
 enum Mode {
     Connected,
     Cut,
+    /// What was connected before goes silent, and stays open; what is connected from now on works.
+    Frozen,
     /// Once the client has sent these bytes, the next answer is swallowed, and its connection ends; then connected again.
     Swallow(&'static [u8]),
 }
@@ -75,6 +77,10 @@ impl Wire {
         self.mode.send_replace(Mode::Connected);
     }
 
+    fn freeze(&self) {
+        self.mode.send_replace(Mode::Frozen);
+    }
+
     fn swallow_the_answer_to(&self, sent: &'static [u8]) {
         self.mode.send_replace(Mode::Swallow(sent));
     }
@@ -91,7 +97,8 @@ async fn relay(listener: TcpListener, server: String, mode: watch::Sender<Mode>)
             continue;
         }
         let upstream = TcpStream::connect(&server).await.unwrap();
-        pipes.spawn(pipe(client, upstream, mode.clone()));
+        let frozen_already = *mode.borrow() == Mode::Frozen;
+        pipes.spawn(pipe(client, upstream, mode.clone(), frozen_already));
     }
 }
 
@@ -99,15 +106,27 @@ async fn cut(changes: &mut watch::Receiver<Mode>) {
     drop(changes.wait_for(|mode| *mode == Mode::Cut).await);
 }
 
-async fn pipe(mut client: TcpStream, mut upstream: TcpStream, mode: watch::Sender<Mode>) {
+async fn freezing(changes: &mut watch::Receiver<Mode>) {
+    drop(changes.wait_for(|mode| *mode == Mode::Frozen).await);
+}
+
+async fn pipe(
+    mut client: TcpStream,
+    mut upstream: TcpStream,
+    mode: watch::Sender<Mode>,
+    newer: bool,
+) {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = upstream.split();
     let mut changes = mode.subscribe();
+    let mut freezes = mode.subscribe();
     let (mut asked, mut answered) = ([0; 65536], [0; 65536]);
     let mut swallow = false;
     loop {
         tokio::select! {
+            biased;
             () = cut(&mut changes) => return,
+            () = freezing(&mut freezes), if !newer => return std::future::pending().await,
             read = from_client.read(&mut asked) => {
                 let Ok(sent @ 1..) = read else { return };
                 let bytes = &asked[..sent];
@@ -242,6 +261,88 @@ async fn while_the_database_is_away_accepts_fail_and_records_wait() {
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     assert_eq!(job(store, id).await.state, JobState::Failed);
     assert_eq!(store.accept(new_job(None)).await.unwrap(), Accepted::New);
+}
+
+/// What many clients do at once; each ends well, or says that the database is away and is asked again.
+async fn everything_works(store: &Store) {
+    let work = |_| async {
+        loop {
+            let new = new_job(None);
+            let (id, worker) = (new.job_id, Uuid::now_v7());
+            let done = async {
+                store.accept(new).await?;
+                store.criteria_content("").await?;
+                let claimed = store.claim(&[id], worker, now()).await?;
+                store.job(id).await?;
+                Ok::<_, StoreError>(claimed)
+            };
+            match done.await {
+                Ok(claimed) => {
+                    let ended = record_of(&claimed[0], failed());
+                    return assert_eq!(recorded(store, ended).await, Recorded::Applied);
+                }
+                Err(StoreError::Unavailable { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let all = futures::future::join_all((0..40).map(work));
+    let works = tokio::time::timeout(Duration::from_secs(25), all).await;
+    works.expect("the store works again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_go_silent_are_opened_anew() {
+    let Some(wire) = Wire::new().await else {
+        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
+        return;
+    };
+    everything_works(&wire.store).await;
+    wire.freeze();
+    everything_works(&wire.store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
+    let Some(test) = support::postgres().await else {
+        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
+        return;
+    };
+    let store = &test.store;
+    everything_works(store).await;
+    let database = test.url.rsplit_once('/').unwrap().1;
+    let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
+    let set = format!("alter database \"{database}\" set default_transaction_read_only = on");
+    other.execute(sqlx::AssertSqlSafe(set)).await.unwrap();
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity
+               where datname = current_database() and pid <> pg_backend_pid()";
+    other.execute(end).await.unwrap();
+    let error = store.accept(new_job(None)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    let reset = format!("alter database \"{database}\" reset default_transaction_read_only");
+    other.execute(sqlx::AssertSqlSafe(reset)).await.unwrap();
+    everything_works(store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
+    let Some(test) = support::postgres().await else {
+        eprintln!("NOT TESTED: DATABASE_URL names no Postgres");
+        return;
+    };
+    let store = &test.store;
+    let id = accept(store, new_job(None)).await;
+    let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
+    let mut lock = other.begin().await.unwrap();
+    let take = "lock table scoring_jobs in share mode";
+    sqlx::Executor::execute(&mut *lock, take).await.unwrap();
+    let error = store.claim(&[id], Uuid::now_v7(), now()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    // The server ended the claim itself: it is not made later, when nobody waits for it.
+    lock.rollback().await.unwrap();
+    assert_eq!(job(store, id).await.state, JobState::Queued);
+    let run = claim(store, id, Uuid::now_v7()).await;
+    assert_eq!(run.claim_no, 1);
 }
 
 #[tokio::test]
