@@ -1,7 +1,7 @@
 //! The task that fetches: as many ids as there are free slots and their lanes have room for, admitted in one batch, and handed
 //! to the handlers.
 //!
-//! It never ends before the shutdown and never gives up: whatever fails is logged, and tried again within 5 s.
+//! It never ends before the shutdown and never gives up: whatever fails is logged, and tried again within 2 s.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -25,7 +25,7 @@ use crate::job::{JobId, Lane};
 /// away, into the store.
 const POLL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) struct Fetcher<A: Admit> {
     pub(super) queue: Arc<dyn Queue>,
@@ -330,7 +330,7 @@ enum Admitted {
     Refused,
 }
 
-/// Doubling pauses from 0.1 s to 5 s.
+/// Doubling pauses from 0.1 s to 2 s.
 struct Pause(Duration);
 
 impl Pause {
