@@ -18,7 +18,8 @@ use super::sql::{Arg, Row, Sql, sql};
 use super::{DueJob, Store, StoreError};
 use crate::job::{Job, JobId};
 
-/// A claim that wasn't answered by then won't be committed: its statement has ended on either side.
+/// A claim that wasn't answered by then won't be committed: its statement has ended on either side. Above what a claim may
+/// take: a connection that is asked whether it lives (1 s), a new one (2 s) and the statement (6 s).
 pub const CLAIM_GIVEN_UP: Duration = Duration::from_secs(10);
 
 /// A claim whose answer didn't arrive: its rows may be ours without anybody working on them.
