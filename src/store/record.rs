@@ -226,18 +226,19 @@ fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
 async fn flush(line: &mut Line, closing: &CancellationToken, batch: Vec<Recording>) {
     let (records, answers): (Vec<_>, Vec<_>) =
         batch.into_iter().map(|r| (r.record, r.done)).unzip();
-    let outcomes: Vec<Result<Recorded, StoreError>> = match persist(line, closing, &records).await {
-        Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-        Err(StoreError::Unexpected { .. }) if records.len() > 1 => {
-            let mut outcomes = Vec::with_capacity(records.len());
-            for record in &records {
-                let one = persist(line, closing, std::slice::from_ref(record)).await;
-                outcomes.push(one.map(|one| one.first().copied().unwrap_or(Recorded::Stale)));
+    let mut outcomes: Vec<Result<Recorded, StoreError>> = Vec::with_capacity(records.len());
+    // A part that is refused is halved, so that one bad row among many costs few statements; in order, the next part last.
+    let mut parts = vec![records.as_slice()];
+    while let Some(part) = parts.pop() {
+        match persist(line, closing, part).await {
+            Ok(done) => outcomes.extend(done.into_iter().map(Ok)),
+            Err(StoreError::Unexpected { .. }) if part.len() > 1 => {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
             }
-            outcomes
+            Err(error) => outcomes.extend(part.iter().map(|_| Err(error.clone()))),
         }
-        Err(error) => vec![Err(error); records.len()],
-    };
+    }
     for ((record, answer), outcome) in records.iter().zip(answers).zip(outcomes) {
         if let Ok(Recorded::Stale) = outcome {
             tracing::warn!(
