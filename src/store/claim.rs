@@ -125,7 +125,7 @@ impl Store {
             worker_id,
             before
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
             .map(|row| Ok((JobId(row.get("job_id")?), row.get("claim_no")?)))
             .collect::<sqlx::Result<_>>()
