@@ -336,6 +336,7 @@ impl App {
             clock: self.clock.clone(),
             events: self.events.clone(),
             judge_names: self.askable_judges(),
+            published_judges: self.providers.askable(),
         };
         self.store.warm(Use::Runs).await;
         let worker = &self.settings.worker;

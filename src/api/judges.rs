@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::body::OptionalJson;
+use super::live_workers::with_judges;
 use super::openapi::MAY_BE_LEFT_OUT;
 use super::pace_view::PaceView;
 use super::params::{Params, Segment};
@@ -184,11 +185,14 @@ pub(super) struct WorkerView {
     pub(super) state: WorkerState,
     /// Whether it was heard within its time, and hasn't stopped.
     pub(super) alive: bool,
+    /// The judges that it can ask by its settings: names, and `entry:*` for an entry that takes any model; null if it didn't say.
+    pub(super) judges: Option<Vec<String>>,
 }
 
-impl From<WorkerRow> for WorkerView {
-    fn from(row: WorkerRow) -> Self {
+impl WorkerView {
+    fn new(row: WorkerRow, judges: Option<Vec<String>>) -> Self {
         Self {
+            judges,
             worker_id: row.worker_id,
             name: row.name,
             version: row.version,
@@ -450,8 +454,10 @@ async fn list_workers(
 ) -> Result<Json<WorkerList>, ApiError> {
     params.finish()?;
     let workers = state.store.workers(state.worker_stale_after).await?;
+    let listed = with_judges(&state, workers).await?;
+    let view = |(worker, judges)| WorkerView::new(worker, judges);
     Ok(Json(WorkerList {
-        items: workers.into_iter().map(WorkerView::from).collect(),
+        items: listed.into_iter().map(view).collect(),
         next_cursor: None,
     }))
 }

@@ -7,13 +7,27 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::ApiState;
+use super::live_workers::LiveWorkers;
 use crate::job::{Job, JobState, Priority, Wait, WaitReason};
 use crate::store::{Brake, BrakeTarget, JudgeRow, PausedBy, StoreError};
+
+/// The reason of a job whose judge none of the live workers can ask.
+const NO_WORKER_FOR_JUDGE: &str = "no_worker_for_judge";
+/// What helps where no worker is alive.
+const START_WORKER: &str = "start a worker (`gavel worker`) on the same database and queue";
+
+/// What helps where no live worker can ask a judge.
+fn start_worker_for(judge: &str) -> String {
+    let entry = judge.split(':').next().unwrap_or(judge);
+    format!(
+        "start a worker whose llm_providers.yaml has entry {entry} and its key, or cancel and ask again with criteria that name another judge"
+    )
+}
 
 /// Why a job is not running yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct WaitView {
-    /// `queued` (others go first), `no_worker` (none is alive), or what closed its lane: `paused` (or its batch is), `budget` (its judge's cap
+    /// `queued` (others go first), `no_worker` (none is alive), `no_worker_for_judge` (those that are can't ask its judge), or what closed its lane: `paused` (or its batch is), `budget` (its judge's cap
     /// is reached, or its batch's budget spent), `breaker_open`, `throttled`, `exhausted`, `misconfigured`, `storage`. `paced`: its judge's requests or tokens a minute are used up for
     /// the moment (GET /api/v1/judges shows them), and it goes on by itself. `economy`: its batch's replies are being fetched by
     /// the judge's batch endpoint, within a day; POST its session's score, and it is asked at once. `fallback`: its judge declined, and the judge
@@ -39,12 +53,15 @@ pub(super) struct WaitView {
     /// judge's last failed call said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_error: Option<String>,
+    /// Only with `no_worker` and `no_worker_for_judge`: what makes it go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remedy: Option<String>,
 }
 
 /// Why no item of a batch begins at the moment: all judges that it asks are stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(super) struct StoppedView {
-    /// `paused`, `budget` (a cap is reached), `breaker_open`, `exhausted` or `misconfigured`; with several judges, of the one
+    /// `paused`, `budget` (a cap is reached), `breaker_open`, `exhausted`, `misconfigured` or `no_worker_for_judge`; with several judges, of the one
     /// that goes on first.
     pub(super) reason: String,
     /// In words.
@@ -74,7 +91,7 @@ fn waits_for_fallback(job: &Job) -> bool {
 pub(super) struct Lanes {
     brakes: Vec<Brake>,
     judges: Vec<JudgeRow>,
-    worker_alive: bool,
+    workers: LiveWorkers,
     /// Of the judges whose jobs wait for a fallback: the fallback's name.
     fallbacks: HashMap<String, String>,
     /// Batches that are paused.
@@ -94,6 +111,8 @@ enum Held {
     Economy,
     /// No worker is alive.
     WithoutWorker,
+    /// No worker that is alive can ask its judge.
+    WithoutWorkerForJudge,
     /// Other jobs, which go first.
     Behind,
 }
@@ -104,6 +123,7 @@ impl Held {
             Self::By(reason) => reason.as_str(),
             Self::Economy => "economy",
             Self::WithoutWorker => "no_worker",
+            Self::WithoutWorkerForJudge => NO_WORKER_FOR_JUDGE,
             Self::Behind => "queued",
         }
     }
@@ -117,6 +137,7 @@ impl Lanes {
             now,
             brakes: state.store.brakes(now).await?,
             judges: state.store.judges(heard_since(state, now)).await?,
+            workers: LiveWorkers::load(state).await?,
             ..Self::default()
         })
     }
@@ -145,12 +166,7 @@ impl Lanes {
             fetched: state.store.fetched_ahead(&batches).await?,
             brakes: state.store.brakes(now).await?,
             judges: state.store.judges(heard_since(state, now)).await?,
-            worker_alive: state
-                .store
-                .workers(state.worker_stale_after)
-                .await?
-                .iter()
-                .any(|worker| worker.alive),
+            workers: LiveWorkers::load(state).await?,
         })
     }
 
@@ -179,8 +195,10 @@ impl Lanes {
             (Held::Economy, None)
         } else if let Some(wait) = wait {
             (Held::By(wait.reason), wait.until)
-        } else if !self.worker_alive {
+        } else if self.workers.is_empty() {
             (Held::WithoutWorker, None)
+        } else if !self.workers.can_ask(job.judge.as_deref()) {
+            (Held::WithoutWorkerForJudge, None)
         } else if let Some((why, until)) = self.closed(job.judge.as_deref()) {
             (Held::By(why), until)
         } else {
@@ -194,7 +212,15 @@ impl Lanes {
         Some(WaitView {
             last_error: match reason {
                 Held::By(why) => self.last_error(asked, why),
-                Held::Behind | Held::WithoutWorker | Held::Economy => None,
+                Held::Behind
+                | Held::WithoutWorker
+                | Held::WithoutWorkerForJudge
+                | Held::Economy => None,
+            },
+            remedy: match reason {
+                Held::WithoutWorker => Some(START_WORKER.to_owned()),
+                Held::WithoutWorkerForJudge => job.judge.as_deref().map(start_worker_for),
+                Held::By(_) | Held::Behind | Held::Economy => None,
             },
             message: held
                 .map(|brake| brake.message.clone())
@@ -280,10 +306,10 @@ impl Lanes {
                 let said = Some(brake.message.as_str()).filter(|said| !said.is_empty());
                 (Some(&brake.target), brake.reason, brake.until, said)
             }
-            None => {
-                let (why, until) = self.closed(judge)?;
-                (None, why, until, None)
-            }
+            None => match self.closed(judge) {
+                Some((why, until)) => (None, why, until, None),
+                None => return self.unasked(judge),
+            },
         };
         let name = judge.unwrap_or_default();
         let words = match (why, target) {
@@ -306,6 +332,19 @@ impl Lanes {
             reason: why.as_str().to_owned(),
             message: said.map_or(words.clone(), |said| format!("{words}: {said}")),
             until,
+        })
+    }
+
+    /// No live worker can ask that judge, though there are some.
+    fn unasked(&self, judge: Option<&str>) -> Option<StoppedView> {
+        let name = judge.filter(|_| !self.workers.is_empty() && !self.workers.can_ask(judge))?;
+        Some(StoppedView {
+            reason: NO_WORKER_FOR_JUDGE.to_owned(),
+            message: format!(
+                "no live worker can ask judge {name}: {}",
+                start_worker_for(name)
+            ),
+            until: None,
         })
     }
 

@@ -39,6 +39,7 @@ mod judges;
 mod lanes;
 mod latency;
 mod layers;
+mod live_workers;
 mod new_job;
 mod openapi;
 mod operate;

@@ -194,6 +194,7 @@ pub(super) fn waiting(job: &Value) -> String {
         "queued" => "behind other jobs",
         "economy" => "its reply is fetched by its judge's batch endpoint, within a day",
         "no_worker" => "no worker is alive",
+        "no_worker_for_judge" => "no live worker can ask its judge",
         "paused" => "it is paused",
         "budget" if !text(job, "/wait/message").is_empty() => "its judge is stopped by a cap",
         "budget" => "its batch has spent its budget",
@@ -211,6 +212,7 @@ pub(super) fn waiting(job: &Value) -> String {
         (": ", "/wait/message"),
         (" until ", "/wait/until"),
         ("; it said last: ", "/wait/last_error"),
+        ("; to go on: ", "/wait/remedy"),
     ] {
         match text(job, pointer) {
             "" => {}

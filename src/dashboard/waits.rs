@@ -64,6 +64,9 @@ impl Wait {
             ("no_worker", _) => Some(
                 "Start a worker with the same settings as this server (gavel worker); where this server is gavel up, start it again.",
             ),
+            ("no_worker_for_judge", _) => Some(
+                "Start a worker whose llm_providers.yaml has the judge's entry and its key; or cancel the job, and ask again with criteria that name another judge.",
+            ),
             (_, _) => None,
         }
     }
@@ -88,6 +91,7 @@ impl Wait {
             ("budget", Some("judge")) => format!("{judge} has reached its spending cap"),
             ("budget", Some("queue")) => "the spending cap over all judges is reached".to_owned(),
             ("budget", Some("batch")) => "its batch has spent its budget".to_owned(),
+            ("no_worker_for_judge", _) => format!("no live worker can ask {judge}"),
             (reason, _) => words::waiting_for(reason).to_owned(),
         };
         if let Some(by) = self.set_by.as_ref().filter(|_| self.reason == "paused") {
@@ -163,6 +167,10 @@ mod tests {
             (wait("budget", Some("batch"), None), "larger budget"),
             (wait("budget", Some("judge"), soon), "raise the cap"),
             (wait("no_worker", None, None), "gavel worker"),
+            (
+                wait("no_worker_for_judge", None, None),
+                "llm_providers.yaml",
+            ),
         ] {
             assert!(wait.remedy().unwrap().contains(told), "{wait:?}");
             assert!(!wait.goes_on(), "{wait:?}");

@@ -231,6 +231,7 @@ pub(super) fn waiting_for(reason: &str) -> &str {
     match reason {
         "queued" => "other jobs are before it",
         "no_worker" => "no worker is heard",
+        "no_worker_for_judge" => "no live worker can ask its judge",
         "paused" => "its judge, its batch or the queue is paused",
         "budget" => "a budget or a spending cap is reached",
         "breaker_open" => "its judge failed too often in a row and is left alone for a while",

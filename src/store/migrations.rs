@@ -67,6 +67,7 @@ const COMMON: &[Version] = &[
     version!(21, "judge_errors", "0021_judge_errors"),
     version!(22, "job_lists", "0022_job_lists"),
     version!(23, "liveness", "0023_liveness"),
+    version!(25, "worker_judges", "0025_worker_judges"),
 ];
 
 const POSTGRES: &[Version] = &[

@@ -67,6 +67,7 @@ mod spilled;
 mod sql;
 mod usage;
 mod view;
+mod worker_judges;
 mod workers;
 
 pub use accept::Accepted;

@@ -72,6 +72,8 @@ pub struct WorkerParts {
     pub events: Announcer,
     /// The names of the judges that this worker can ask.
     pub judge_names: Vec<String>,
+    /// The same as other processes are told: beside names, `entry:*` for an entry that takes any model.
+    pub published_judges: Vec<String>,
 }
 
 /// How a worker works.
@@ -207,7 +209,7 @@ pub async fn run(
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
 }
 
-/// Makes the worker known.
+/// Makes the worker known, and which judges it can ask.
 async fn register(
     parts: &WorkerParts,
     options: &WorkerOptions,
@@ -222,9 +224,18 @@ async fn register(
         state: WorkerState::Running,
         lease: parts.queue.lease(),
     };
-    Pulse::register(parts.store.clone(), beat, in_hand)
+    let pulse = Pulse::register(parts.store.clone(), beat, in_hand)
         .await
-        .map_err(WorkerError::Register)
+        .map_err(WorkerError::Register)?;
+    let published = parts
+        .store
+        .publish_judges(worker_id, &parts.published_judges)
+        .await;
+    if let Err(error) = published {
+        // Others then take it to be able to ask every judge.
+        tracing::warn!(%error, "could not publish which judges this worker can ask");
+    }
+    Ok(pulse)
 }
 
 /// Gives judges whose key may have been corrected another chance, and reads the brakes.

@@ -188,6 +188,18 @@ impl Providers {
         self.spec(name).map(|_| ())
     }
 
+    /// Who can be asked, for other processes: the names that [`Self::check`] accepts, and `entry:*` where any model will do.
+    pub fn askable(&self) -> Vec<String> {
+        let mut names = self.names();
+        names.retain(|name| self.check(name).is_ok());
+        let any = self.entries.values().filter(|entry| entry.any_model);
+        names.extend(
+            any.filter(|entry| entry.lacks_key().is_none())
+                .map(|entry| format!("{}:*", entry.name)),
+        );
+        names
+    }
+
     /// The spec of a judge that [`Self::check`] accepts.
     pub fn spec(&self, name: &str) -> Result<JudgeSpec, NotConfigured> {
         let (entry, model) = self.find(name).ok_or_else(|| NotConfigured::Unknown {

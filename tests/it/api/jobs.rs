@@ -177,7 +177,8 @@ async fn every_wait_has_a_reason() {
         };
         assert_eq!(
             wait(id).await,
-            json!({ "reason": "no_worker", "until": null, "position": 1 })
+            json!({ "reason": "no_worker", "until": null, "position": 1,
+                "remedy": "start a worker (`gavel worker`) on the same database and queue" })
         );
         let store = server.store();
         store
@@ -185,6 +186,18 @@ async fn every_wait_has_a_reason() {
                 &crate::support::beat(server.worker_id, "test"),
                 crate::support::BEAT,
             )
+            .await
+            .unwrap();
+        store
+            .publish_judges(server.worker_id, &["judge-b".to_owned()])
+            .await
+            .unwrap();
+        let unasked = wait(next).await;
+        assert_eq!(unasked["reason"], "no_worker_for_judge");
+        let remedy = unasked["remedy"].as_str().unwrap();
+        assert!(remedy.contains("has entry judge-a"), "{remedy}");
+        store
+            .publish_judges(server.worker_id, &["judge-a".to_owned()])
             .await
             .unwrap();
         assert_eq!(
