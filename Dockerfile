@@ -20,7 +20,7 @@ USER gavel
 # `gavel up` keeps ./gavel-data here; the other roles write nothing.
 WORKDIR /var/lib/gavel
 EXPOSE 8080
-# Asks the API in this container; docker-compose.yml switches it off for the roles that serve none.
+# Asks the API in this container; docker-compose.yml has another one for workers, and none for `migrate`.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["gavel", "healthcheck"]
 ENTRYPOINT ["gavel"]
 CMD ["serve"]

@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 use self::data_dir::DataDir;
 pub use self::error::AppError;
@@ -109,6 +110,8 @@ pub struct App {
     stream: Option<RedisEvents>,
     /// Why the last reload of the criteria failed.
     bad_reload: Arc<RwLock<Option<String>>>,
+    /// The worker that this process runs.
+    worker: Arc<Mutex<Option<Uuid>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
     stop_pushing: CancellationToken,
     _data_dir: Option<DataDir>,
@@ -202,6 +205,7 @@ impl App {
             redis,
             stream,
             bad_reload: Arc::default(),
+            worker: Arc::default(),
             pushing: Mutex::new(Some(tokio::spawn(async {
                 tokio::join!(push, announce, following, keep_in_step);
             }))),
@@ -340,7 +344,10 @@ impl App {
         };
         self.store.warm(Use::Runs).await;
         let worker = &self.settings.worker;
+        let worker_id = Uuid::now_v7();
+        *self.worker.lock().unwrap_or_else(PoisonError::into_inner) = Some(worker_id);
         let options = WorkerOptions {
+            worker_id,
             name: process_name(),
             concurrency: worker.concurrency,
             drain_timeout: Duration::from_secs(worker.drain_timeout_s),
@@ -357,6 +364,43 @@ impl App {
         worker::run(parts, options, stop.soft, stop.hard)
             .await
             .map_err(|error| AppError::Broken(error.to_string()))
+    }
+
+    /// Answers on a worker's own port while `working` goes on: probes and metrics until the last result is recorded.
+    pub async fn with_worker_health<T>(
+        &self,
+        listener: Option<TcpListener>,
+        draining: CancellationToken,
+        working: impl Future<Output = T>,
+    ) -> T {
+        let Some(listener) = listener else {
+            return working.await;
+        };
+        let worker = self.worker.clone();
+        let parts = api::WorkerHealthParts {
+            store: self.store.clone(),
+            health: self.health(draining),
+            metrics: metrics::renderer(&self.store),
+            worker: Arc::new(move || *worker.lock().unwrap_or_else(PoisonError::into_inner)),
+            stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
+            http: self.settings.http.clone(),
+            auth: self.settings.auth.clone(),
+        };
+        let ended = CancellationToken::new();
+        let answering = async {
+            tokio::select! {
+                Err(error) = api::serve_worker_health(listener, parts) => {
+                    tracing::error!(%error, "the worker's health port is gone; the worker goes on");
+                }
+                () = ended.cancelled() => {}
+            }
+        };
+        let working = async {
+            let done = working.await;
+            ended.cancel();
+            done
+        };
+        tokio::join!(working, answering).0
     }
 
     /// Runs imports until `stop.soft`.
@@ -433,6 +477,15 @@ impl App {
             .collect()
     }
 
+    fn health(&self, draining: CancellationToken) -> Arc<ProcessHealth> {
+        Arc::new(ProcessHealth {
+            enqueue: self.enqueue.clone(),
+            queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
+            bad_reload: self.bad_reload.clone(),
+            draining,
+        })
+    }
+
     fn api_state(&self, bind: std::net::SocketAddr, draining: CancellationToken) -> api::ApiParts {
         api::ApiParts {
             store: self.store.clone(),
@@ -448,13 +501,8 @@ impl App {
                 draining.clone(),
             ),
             keyed: TaskTracker::new(),
-            health: Arc::new(ProcessHealth {
-                enqueue: self.enqueue.clone(),
-                queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
-                bad_reload: self.bad_reload.clone(),
-                draining,
-            }),
-            metrics: metrics::renderer(),
+            health: self.health(draining),
+            metrics: metrics::renderer(&self.store),
             judges: {
                 let providers = self.providers.clone();
                 Arc::new(move || providers.names())

@@ -71,6 +71,9 @@ for name, text in services.items():
         faults.append(f"{where}: says no command")
     elif ours:
         check_command(where, json.loads(command.group(1)))
+    check = re.search(r'^      test: \["CMD", "gavel", (.*)\]', text, re.M)
+    if check:
+        check_command(f"{where}: healthcheck", json.loads(f"[{check.group(1)}]"))
     needs = re.search(r"^    depends_on:\n((?:      .*\n?)+)", text, re.M)
     for other, condition in re.findall(r"([\w-]+):\n +condition: (\w+)", needs.group(1) if needs else ""):
         if other not in services:

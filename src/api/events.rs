@@ -114,6 +114,7 @@ async fn events(
         beat: Instant::now() + BEAT,
         greeting: Some(start),
         _slot: slot,
+        _counted: Counted::new(),
     };
     let pieces = futures::stream::unfold(Some(stream), |stream| async {
         let (piece, rest) = stream?.piece().await;
@@ -191,6 +192,23 @@ struct EventStream {
     /// How it began, until that is said.
     greeting: Option<Start>,
     _slot: OwnedSemaphorePermit,
+    _counted: Counted,
+}
+
+/// One open stream in the metric.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        metrics::gauge!("gavel_event_streams").increment(1.0);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        metrics::gauge!("gavel_event_streams").decrement(1.0);
+    }
 }
 
 impl EventStream {

@@ -20,6 +20,7 @@ mod batch_view;
 mod batches;
 mod body;
 mod calibration;
+mod cluster_metrics;
 mod costs;
 mod criteria;
 mod criteria_compare;
@@ -30,6 +31,7 @@ mod economy_view;
 mod etag;
 mod events;
 mod exports;
+mod exposition;
 mod guard;
 mod idempotency;
 mod imports;
@@ -61,14 +63,15 @@ mod spool;
 mod twice;
 mod wait;
 mod words;
+mod worker_health;
 
 mod serve;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::{Extension, Router};
 use tokio_util::task::TaskTracker;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -78,6 +81,7 @@ use crate::enqueue::Enqueue;
 use crate::events::Announcer;
 use crate::history::imports::Imports;
 use crate::store::Store;
+use cluster_metrics::ClusterMetrics;
 use problem::ApiError;
 
 pub(crate) use auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
@@ -88,6 +92,7 @@ pub(crate) use layers::{Asked, PaintProblem};
 pub(crate) use problem::Problem;
 pub use serve::{Leaving, ServeError, serve};
 pub use spending::{SpendingCap, SpendingCaps};
+pub use worker_health::{WorkerHealthParts, serve_worker_health};
 
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]
@@ -194,6 +199,7 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let (documented, _) = openapi::documented().split_for_parts();
     let handlers = documented
         .with_state(state)
+        .layer(Extension(Arc::new(ClusterMetrics::default())))
         .layer(from_fn_with_state(keys, idempotency::once));
     let routes = handlers
         .clone()

@@ -1,17 +1,21 @@
 //! For those who operate it: is it alive, is it ready, what does it count. No token needed, but for `/metrics`.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::ApiState;
+use super::cluster_metrics::ClusterMetrics;
 use super::etag::text_or_unchanged;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
+use super::{ApiState, Health};
+use crate::store::Store;
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -50,7 +54,7 @@ pub(super) struct Readiness {
 
 /// Whether the process runs. Looks at nothing else: a restart mends nothing outside of it.
 #[utoipa::path(get, path = "/livez", tag = "operate", responses((status = 200, description = "It runs", body = String, content_type = "text/plain")))]
-async fn livez() -> &'static str {
+pub(super) async fn livez() -> &'static str {
     "ok\n"
 }
 
@@ -67,14 +71,19 @@ async fn livez() -> &'static str {
 async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
     let verbose = params.flag("verbose");
     params.finish()?;
-    let mut checks = vec![database(&state).await];
-    if state.health.draining() {
-        checks.push(failed("process", "is draining: it takes no more requests"));
+    let checks = vec![database(&state.store).await];
+    Ok(ready(&*state.health, checks, verbose).await)
+}
+
+/// The answer to a probe: 503 if one of these checks failed, or the process drains; else 200, degraded or not.
+pub(super) async fn ready(health: &dyn Health, mut checks: Vec<Check>, verbose: bool) -> Response {
+    if health.draining() {
+        checks.push(failed("process", "is draining: it takes no more work"));
     } else {
         checks.push(passed("process"));
     }
     let unavailable = checks.iter().any(|check| !check.ok);
-    let degraded = state.health.degraded().await;
+    let degraded = health.degraded().await;
     if degraded.is_empty() {
         checks.push(passed("services"));
     }
@@ -94,16 +103,17 @@ async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Res
         checks: verbose.then_some(checks),
         version: verbose.then_some(env!("CARGO_PKG_VERSION")),
     };
-    Ok((code, Json(body)).into_response())
+    (code, Json(body)).into_response()
 }
 
-async fn database(state: &ApiState) -> Check {
+/// Whether the database answers and has this version's schema.
+pub(super) async fn database(store: &Store) -> Check {
     // The driver's words stay in the log: they may name hosts and users.
-    if let Err(error) = state.store.ping().await {
+    if let Err(error) = store.ping().await {
         tracing::warn!(%error, "not ready");
         return failed("database", "the database does not answer: see the log");
     }
-    match state.store.pending_migrations().await {
+    match store.pending_migrations().await {
         Ok(pending) if pending.is_empty() => passed("database"),
         Ok(pending) => failed(
             "database",
@@ -122,7 +132,8 @@ async fn database(state: &ApiState) -> Check {
     }
 }
 
-fn passed(name: &'static str) -> Check {
+/// A check that found nothing amiss.
+pub(super) fn passed(name: &'static str) -> Check {
     Check {
         name,
         ok: true,
@@ -130,7 +141,8 @@ fn passed(name: &'static str) -> Check {
     }
 }
 
-fn failed(name: &'static str, detail: impl Into<String>) -> Check {
+/// A check that found something, with its remedy.
+pub(super) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
     Check {
         name,
         ok: false,
@@ -138,7 +150,10 @@ fn failed(name: &'static str, detail: impl Into<String>) -> Check {
     }
 }
 
-/// What the process counts, in Prometheus' text format.
+/// What the process counts and what the store says of the cluster, in Prometheus' text format.
+///
+/// `docs/operate.md` lists every metric. Names that begin with `gavel_cluster_` are of the whole installation, the same from
+/// each process that serves the API; the others are this process's own.
 #[utoipa::path(
     get, path = "/metrics", tag = "operate",
     responses(
@@ -146,13 +161,22 @@ fn failed(name: &'static str, detail: impl Into<String>) -> Check {
         (status = 404, description = "not-found: this process keeps no metrics", body = Problem, content_type = "application/problem+json"),
     ),
 )]
-async fn prometheus(State(state): State<ApiState>) -> Result<Response, ApiError> {
-    let render = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
+async fn prometheus(
+    State(state): State<ApiState>,
+    Extension(cluster): Extension<Arc<ClusterMetrics>>,
+) -> Result<Response, ApiError> {
+    let render_own = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
+    let of_cluster = cluster.render(&state).await;
+    Ok(render(render_own() + &of_cluster))
+}
+
+/// Metrics as Prometheus takes them.
+pub(super) fn render(text: String) -> Response {
     let headers = [(
         header::CONTENT_TYPE,
         "text/plain; version=0.0.4; charset=utf-8",
     )];
-    Ok((headers, render()).into_response())
+    (headers, text).into_response()
 }
 
 /// This document.

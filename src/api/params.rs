@@ -26,10 +26,10 @@ pub(super) struct Params {
     faults: Vec<Fault>,
 }
 
-impl FromRequestParts<ApiState> for Params {
+impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
             .map_err(|error| ApiError::fault(Refusal::Unprocessable, "", error.body_text()))?;
         Ok(Self::new(pairs))

@@ -1,34 +1,138 @@
-//! What the process counts, in Prometheus' text format: runs by ending (worker), judge calls by outcome, latency, tokens
-//! and cost (here, where every call passes on its way into the call log).
+//! What the process counts, in Prometheus' text format: names, help and buckets of everything that is counted anywhere, and
+//! judge calls by outcome, latency, tokens and cost (here, where every call passes on its way into the call log).
+//!
+//! `docs/operate.md` lists the same names; a test holds the two together.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::api::Metrics;
 use crate::judge::{CallLog, CallRecord};
+use crate::store::Store;
 
 /// The recorder is the process's by the nature of the `metrics` crate; set once, at the first start.
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// Buckets of a judge call's latency, seconds.
-const LATENCY_S: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0];
+/// So many judges have labels of their own; `entry:model` may be any of a provider's models. The rest is `other`.
+const JUDGES: usize = 100;
+
+/// Counters, with what they count. Those without labels are 0 from the start.
+const COUNTERS: &[(&str, &str)] = &[
+    (
+        "gavel_judge_calls_total",
+        "Judge calls, by outcome: ok, or the class of the error.",
+    ),
+    (
+        "gavel_judge_tokens_total",
+        "Tokens of judge calls: in (prompts, cached ones included) and out.",
+    ),
+    (
+        "gavel_judge_unpriced_calls_total",
+        "Judge calls whose price is not known.",
+    ),
+    (
+        "gavel_judge_calls_dropped_total",
+        "Judge calls that the call log had to leave out.",
+    ),
+    ("gavel_runs_total", "Runs of jobs, by kind and ending."),
+    (
+        "gavel_results_stale_total",
+        "Results that were dropped: the run had lost its claim.",
+    ),
+    (
+        "gavel_leases_lost_total",
+        "Leases that others took while the job ran.",
+    ),
+    (
+        "gavel_heartbeats_missed_total",
+        "Heartbeats that failed: the worker claims nothing until the next one arrives.",
+    ),
+    (
+        "gavel_events_dropped_total",
+        "Events that could not be told to listeners.",
+    ),
+];
+const UNLABELLED: &[&str] = &[
+    "gavel_judge_calls_dropped_total",
+    "gavel_results_stale_total",
+    "gavel_leases_lost_total",
+    "gavel_heartbeats_missed_total",
+    "gavel_events_dropped_total",
+];
+
+/// Gauges, with what they measure.
+const GAUGES: &[(&str, &str)] = &[
+    ("gavel_build_info", "1; the label says which version runs."),
+    (
+        "gavel_judge_cost_usd",
+        "USD of the judge calls whose price is known, since the start.",
+    ),
+    (
+        "gavel_records_pending",
+        "Results that wait for their commit.",
+    ),
+    ("gavel_event_streams", "Clients of GET /api/v1/events."),
+    (
+        "gavel_database_connections",
+        "Connections of the general pool, by state: in_use or idle.",
+    ),
+];
+
+const FAST_S: &[f64] = &[
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// Histograms, with what they measure and their buckets, seconds.
+const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
+    (
+        "gavel_http_request_seconds",
+        "How long requests took, by method, route and status.",
+        &[
+            0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0,
+        ],
+    ),
+    (
+        "gavel_judge_call_seconds",
+        "How long judge calls took.",
+        &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0],
+    ),
+    (
+        "gavel_job_pick_up_seconds",
+        "How long a job was due until a worker had it in hand, by priority.",
+        &[
+            0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0, 21_600.0, 86_400.0,
+        ],
+    ),
+    (
+        "gavel_claim_seconds",
+        "How long claims of jobs took in the database.",
+        FAST_S,
+    ),
+    (
+        "gavel_record_seconds",
+        "How long results waited for their commit.",
+        FAST_S,
+    ),
+];
 
 /// Sets the process's recorder; a second call does nothing.
 pub(super) fn install() {
     RECORDER.get_or_init(|| {
-        let latency = Matcher::Full("gavel_judge_call_seconds".to_owned());
-        let builder = match PrometheusBuilder::new().set_buckets_for_metric(latency, &LATENCY_S) {
-            Ok(builder) => builder,
+        let recorder = match builder() {
+            Ok(builder) => builder.build_recorder(),
             Err(error) => {
                 tracing::warn!(%error, "no metrics");
                 return None;
             }
         };
-        let recorder = builder.build_recorder();
         let handle = recorder.handle();
         match metrics::set_global_recorder(recorder) {
-            Ok(()) => Some(handle),
+            Ok(()) => {
+                describe();
+                Some(handle)
+            }
             Err(error) => {
                 tracing::warn!(%error, "no metrics");
                 None
@@ -37,10 +141,43 @@ pub(super) fn install() {
     });
 }
 
-/// Renders what was counted; `None` if the recorder could not be set.
-pub(super) fn renderer() -> Option<Metrics> {
+fn builder() -> Result<PrometheusBuilder, BuildError> {
+    let mut builder = PrometheusBuilder::new();
+    for (name, _, buckets) in HISTOGRAMS {
+        builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)?;
+    }
+    Ok(builder)
+}
+
+fn describe() {
+    for (name, help) in COUNTERS {
+        metrics::describe_counter!(*name, *help);
+    }
+    for (name, help) in GAUGES {
+        metrics::describe_gauge!(*name, *help);
+    }
+    for (name, help, _) in HISTOGRAMS {
+        metrics::describe_histogram!(*name, *help);
+    }
+    for name in UNLABELLED {
+        metrics::counter!(*name).absolute(0);
+    }
+    metrics::gauge!("gavel_records_pending").set(0.0);
+    metrics::gauge!("gavel_event_streams").set(0.0);
+    metrics::gauge!("gavel_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+}
+
+/// Renders what was counted, and how the store's connections are used now; `None` if the recorder could not be set.
+pub(super) fn renderer(store: &Arc<Store>) -> Option<Metrics> {
     let handle = RECORDER.get()?.clone()?;
+    let store = Arc::clone(store);
     Some(Arc::new(move || {
+        let pool = store.pool_use();
+        for (state, connections) in [("in_use", pool.in_use), ("idle", pool.idle)] {
+            let connections = u32::try_from(connections).unwrap_or(u32::MAX);
+            metrics::gauge!("gavel_database_connections", "state" => state)
+                .set(f64::from(connections));
+        }
         handle.run_upkeep();
         handle.render()
     }))
@@ -49,19 +186,36 @@ pub(super) fn renderer() -> Option<Metrics> {
 /// Counts each call, then hands it on.
 pub(super) struct MeteredCalls {
     log: Arc<dyn CallLog>,
+    /// The judges that have labels of their own.
+    judges: Mutex<BTreeSet<String>>,
 }
 
 impl MeteredCalls {
     /// In front of a call log.
     pub(super) fn new(log: Arc<dyn CallLog>) -> Self {
-        Self { log }
+        Self {
+            log,
+            judges: Mutex::default(),
+        }
+    }
+
+    fn label(&self, judge: &str) -> String {
+        let mut judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
+        if judges.contains(judge) {
+            return judge.to_owned();
+        }
+        if judges.len() == JUDGES {
+            return "other".to_owned();
+        }
+        judges.insert(judge.to_owned());
+        judge.to_owned()
     }
 }
 
 impl CallLog for MeteredCalls {
     fn log(&self, call: CallRecord) {
         let outcome = call.error.map_or("ok", |class| class.as_str());
-        let judge = call.judge.clone();
+        let judge = self.label(&call.judge);
         metrics::counter!("gavel_judge_calls_total", "judge" => judge.clone(), "outcome" => outcome)
             .increment(1);
         // A reply that was collected from a provider's batch took no time that anybody waited.
@@ -80,5 +234,41 @@ impl CallLog for MeteredCalls {
             }
         }
         self.log.log(call);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Forgets;
+
+    impl CallLog for Forgets {
+        fn log(&self, _call: CallRecord) {}
+    }
+
+    #[test]
+    fn judges_behind_the_first_hundred_share_a_label() {
+        let calls = MeteredCalls::new(Arc::new(Forgets));
+        for n in 0..JUDGES {
+            let name = format!("entry:model-{n}");
+            assert_eq!(calls.label(&name), name);
+        }
+        assert_eq!(calls.label("entry:one-more"), "other");
+        assert_eq!(calls.label("entry:model-7"), "entry:model-7");
+    }
+
+    #[test]
+    fn what_is_counted_stands_in_the_document_with_its_type() {
+        let document = include_str!("../../docs/operate.md");
+        let known = COUNTERS
+            .iter()
+            .map(|(name, _)| (*name, "counter"))
+            .chain(GAUGES.iter().map(|(name, _)| (*name, "gauge")))
+            .chain(HISTOGRAMS.iter().map(|(name, _, _)| (*name, "histogram")));
+        for (name, kind) in known {
+            let row = format!("| `{name}` | {kind} |");
+            assert!(document.contains(&row), "docs/operate.md has no row {row}");
+        }
     }
 }

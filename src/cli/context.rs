@@ -65,6 +65,23 @@ impl Context {
             .map_err(|error| CliError::usage(format!("bind: {bind:?}: {error}")))
     }
 
+    /// The address of a worker's own port; `None`: none. `load` has checked it.
+    pub(super) fn health_bind(&self) -> Result<Option<SocketAddr>, CliError> {
+        let bind = &self.settings.worker.health_bind;
+        if bind.is_empty() {
+            return Ok(None);
+        }
+        bind.parse()
+            .map(Some)
+            .map_err(|error| CliError::usage(format!("worker.health_bind: {bind:?}: {error}")))
+    }
+
+    /// Whether nobody has set a key.
+    pub(super) fn is_default(&self, key: &str) -> bool {
+        let mut shown = self.settings.shown.iter();
+        shown.any(|one| one.key == key && one.origin == "default")
+    }
+
     /// Refuses an address that would be open to everybody, before anything is opened.
     pub(super) fn check_access(&self) -> Result<(), CliError> {
         Ok(App::check_access(&self.settings, self.bind()?)?)

@@ -23,6 +23,8 @@ pub(super) struct Parts {
     pub(super) api: Option<TcpListener>,
     /// Whether it works on jobs.
     pub(super) worker: Work,
+    /// A worker's own port for health and metrics. What serves the API needs none.
+    pub(super) health: Option<TcpListener>,
 }
 
 /// Whether a process works on jobs.
@@ -65,7 +67,11 @@ pub(super) async fn run(
     });
     let working = part(stop, async {
         match parts.worker {
-            Work::Jobs => app.work(stop.clone()).await,
+            Work::Jobs => {
+                let work = app.work(stop.clone());
+                app.with_worker_health(parts.health, stop.soft.clone(), work)
+                    .await
+            }
             Work::Nothing => {
                 stop.soft.cancelled().await;
                 Ok(())

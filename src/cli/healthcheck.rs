@@ -1,6 +1,6 @@
 //! `gavel healthcheck`: for containers that have no other client.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clap::Args;
 
@@ -14,8 +14,8 @@ use crate::client::Client;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Ask a running server whether it lives, or with --ready whether it can serve. Without --server the \
-                  address of this process's own `bind` is asked. Exit 0: well, 3: not.",
-    after_help = "Examples:\n  gavel healthcheck\n  gavel healthcheck --ready --server http://gavel:8080\n  HEALTHCHECK CMD [\"gavel\", \"healthcheck\"]"
+                  address of this process's own `bind` is asked, with --worker that of `worker.health_bind`. Exit 0: well, 3: not.",
+    after_help = "Examples:\n  gavel healthcheck\n  gavel healthcheck --ready --server http://gavel:8080\n  gavel healthcheck --worker --ready\n  HEALTHCHECK CMD [\"gavel\", \"healthcheck\"]"
 )]
 pub(super) struct Healthcheck {
     /// Address of the server [default: http:// and the bind address]
@@ -24,6 +24,9 @@ pub(super) struct Healthcheck {
     /// Address that the server was told to bind [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
+    /// Ask this host's worker, at its own port (worker.health_bind, GAVEL_WORKER_HEALTH_BIND), instead of the API
+    #[arg(long, conflicts_with = "bind")]
+    worker: bool,
     /// Ask /readyz (database reachable and migrated) instead of /livez
     #[arg(long)]
     ready: bool,
@@ -34,8 +37,9 @@ impl Healthcheck {
         let flags = flag_of("--bind", "bind", self.bind.clone());
         let context = Context::new(global, flags.into_iter().collect(), Voice::Results)?;
         let server = match self.server.as_deref().filter(|server| !server.is_empty()) {
+            _ if self.worker => worker_url(&context)?,
             Some(server) => server.to_owned(),
-            None => own_address(&context)?,
+            None => url_of(context.bind()?),
         };
         let path = if self.ready { "/readyz" } else { "/livez" };
         let answer = Client::new(&server, None)?.health(path).await;
@@ -49,13 +53,22 @@ impl Healthcheck {
     }
 }
 
-fn own_address(context: &Context) -> Result<String, CliError> {
-    let mut bind = context.bind()?;
+fn worker_url(context: &Context) -> Result<String, CliError> {
+    let address = context.health_bind()?.ok_or_else(|| {
+        CliError::usage(
+            "the worker has no port to ask: worker.health_bind is empty; give it an address, such as 127.0.0.1:9465",
+        )
+    })?;
+    Ok(url_of(address))
+}
+
+/// Where a process of this host answers that was told to bind there.
+fn url_of(mut bind: SocketAddr) -> String {
     if bind.ip().is_unspecified() {
         bind.set_ip(match bind.ip() {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
-    Ok(format!("http://{bind}"))
+    format!("http://{bind}")
 }

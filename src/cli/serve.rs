@@ -46,6 +46,7 @@ impl Serve {
             let parts = Parts {
                 api: Some(listener),
                 worker: Work::Nothing,
+                health: None,
             };
             daemon::run(&app, parts, &mut signals, &Stop::default(), async {
                 Ok(())

@@ -65,6 +65,7 @@ impl Up {
             let parts = Parts {
                 api: Some(listener),
                 worker: Work::Jobs,
+                health: None,
             };
             daemon::run(&app, parts, &mut signals, &Stop::default(), async {
                 Ok(())

@@ -1,6 +1,7 @@
 //! `gavel worker`: takes jobs from Redis and Postgres and scores them.
 
 use clap::Args;
+use tokio::net::TcpListener;
 
 use super::Global;
 use super::context::{Context, Voice, flag_of};
@@ -15,24 +16,29 @@ use crate::lifecycle::Signals;
 #[command(
     long_about = "Run a worker over Postgres and Redis; any number of them. SIGTERM lets running jobs finish within \
                   worker.drain_timeout_s; what isn't finished then goes back to the queue, and the process ends within 11 s. Needs DATABASE_URL, REDIS_URL, \
-                  a migrated database and a judge.",
+                  a migrated database and a judge. Health and metrics are on a port of its own (--health-bind).",
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
 )]
 pub(super) struct Worker {
     /// Judge calls at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N")]
     concurrency: Option<String>,
+    /// Address of /livez, /readyz and /metrics; empty: none [env: GAVEL_WORKER_HEALTH_BIND] [default: 127.0.0.1:9465]
+    #[arg(long, value_name = "ADDRESS")]
+    health_bind: Option<String>,
 }
 
 impl Worker {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let flags = flag_of(
-            "--concurrency",
-            "worker.concurrency",
-            self.concurrency.clone(),
-        );
-        let context = Context::new(global, flags.into_iter().collect(), Voice::Log)?;
+        let concurrency = self.concurrency.clone();
+        let health_bind = self.health_bind.clone();
+        let flags = [
+            flag_of("--concurrency", "worker.concurrency", concurrency),
+            flag_of("--health-bind", "worker.health_bind", health_bind),
+        ];
+        let context = Context::new(global, flags.into_iter().flatten().collect(), Voice::Log)?;
         require_servers(&context, "worker")?;
+        let health = health_listener(&context).await?;
         let mut signals = Signals::listen()?;
         let app = App::open(context.settings.clone(), Mode::Shared, Migrations::Require).await?;
         let ended = match require_judge(&app) {
@@ -45,6 +51,7 @@ impl Worker {
                 let parts = Parts {
                     api: None,
                     worker: Work::Jobs,
+                    health,
                 };
                 daemon::run(&app, parts, &mut signals, &Stop::default(), async {
                     Ok(())
@@ -56,6 +63,32 @@ impl Worker {
         app.close().await;
         ended
     }
+}
+
+/// Takes the address of the worker's own port; `None`: there is none. An address that somebody chose must be free; the default
+/// one may be another worker's of this host.
+async fn health_listener(context: &Context) -> Result<Option<TcpListener>, CliError> {
+    let Some(address) = context.health_bind()? else {
+        return Ok(None);
+    };
+    App::check_access(&context.settings, address)?;
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) if context.is_default("worker.health_bind") => {
+            tracing::warn!(
+                %address, %error,
+                "no health port: the address can't be bound, perhaps another worker has it; give each worker of a host its own with --health-bind (GAVEL_WORKER_HEALTH_BIND)"
+            );
+            return Ok(None);
+        }
+        Err(error) => {
+            return Err(CliError::usage(format!(
+                "worker.health_bind: {address} can't be bound: {error}; choose another address with --health-bind (GAVEL_WORKER_HEALTH_BIND), port 0 for any free one, or an empty one for none"
+            )));
+        }
+    };
+    tracing::info!("health and metrics on http://{}", listener.local_addr()?);
+    Ok(Some(listener))
 }
 
 /// A worker that could ask nobody is a mistake. One that can ask another judge than the default may have jobs for it.

@@ -232,6 +232,15 @@ fn texts(settings: &Settings, faults: &mut Faults<'_>) {
             "name a folder, such as ./gavel-data",
         );
     }
+    let health = &settings.worker.health_bind;
+    if !health.is_empty() && health.parse::<std::net::SocketAddr>().is_err() {
+        faults.add(
+            "worker.health_bind",
+            health,
+            "is not an address",
+            "give an IP address and a port, such as 127.0.0.1:9465 (port 0: any free one), or leave it empty for none",
+        );
+    }
     let queue = &settings.redis.queue;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     if queue.is_empty() || queue.len() > 64 || !queue.chars().all(plain) {

@@ -143,6 +143,8 @@ pub struct AuthSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSettings {
+    /// Address of a worker's own port for health and metrics; empty: none.
+    pub health_bind: String,
     /// Judge calls at once, 1-10,000.
     pub concurrency: usize,
     /// How long a lease lasts, seconds; heartbeats come every third of it.

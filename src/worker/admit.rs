@@ -122,7 +122,9 @@ impl StoreAdmit {
 
     async fn claim(&self, ids: &[JobId]) -> Result<Vec<OwnedJob>, StoreError> {
         let now = self.clock.now();
+        let asked = Instant::now();
         let claimed = self.store.claim(ids, self.worker_id, now).await;
+        metrics::histogram!("gavel_claim_seconds").record(asked.elapsed().as_secs_f64());
         if claimed.is_err() {
             self.owned.doubt();
         }

@@ -39,6 +39,7 @@ impl Handler {
         } = delivery;
         let job = &owned.job;
         let started = tokio::time::Instant::now();
+        count_pick_up(job);
         self.events.announce(Event::of_job(
             EventType::JobStarted,
             job,
@@ -64,6 +65,7 @@ impl Handler {
             refused: event(job, &refused),
         };
         let (slot, lease) = hold.split();
+        let unrecorded = Unrecorded::new();
         match self.store.record(record).await {
             Ok(ticket) => {
                 // The slot is free when the recorder has the result; the lease ends with the commit. Where a budget may end
@@ -76,6 +78,7 @@ impl Handler {
                     if recorded.is_err() {
                         owned.doubt();
                     }
+                    drop(unrecorded);
                     drop((slot, owned));
                     recorded
                 };
@@ -104,6 +107,32 @@ impl Handler {
     }
 }
 
+/// A run's end on its way to its commit, in the metrics.
+struct Unrecorded(tokio::time::Instant);
+
+impl Unrecorded {
+    fn new() -> Self {
+        metrics::gauge!("gavel_records_pending").increment(1.0);
+        Self(tokio::time::Instant::now())
+    }
+}
+
+impl Drop for Unrecorded {
+    fn drop(&mut self) {
+        metrics::gauge!("gavel_records_pending").decrement(1.0);
+        metrics::histogram!("gavel_record_seconds").record(self.0.elapsed().as_secs_f64());
+    }
+}
+
+/// How long a job was due until a worker had it in hand.
+fn count_pick_up(job: &Job) {
+    let waited = job.started_at.map(|started| started - job.due_at);
+    if let Some(waited) = waited.and_then(|waited| waited.to_std().ok()) {
+        metrics::histogram!("gavel_job_pick_up_seconds", "priority" => job.priority.as_str())
+            .record(waited.as_secs_f64());
+    }
+}
+
 /// What listeners are told, by what is committed.
 struct Tellings {
     events: Announcer,
@@ -129,7 +158,7 @@ async fn committed(
     };
     match recorded {
         Recorded::Applied => told.events.announce(event),
-        Recorded::Stale => {}
+        Recorded::Stale => metrics::counter!("gavel_results_stale_total").increment(1),
     }
     Ok(recorded)
 }

@@ -59,6 +59,7 @@ impl Pulse {
             let pause = match self.beat(state).await {
                 Ok(()) => period,
                 Err(error) => {
+                    metrics::counter!("gavel_heartbeats_missed_total").increment(1);
                     tracing::warn!(%error, "missed a heartbeat; nothing is claimed until the next one arrives");
                     period / 4
                 }

@@ -79,6 +79,8 @@ pub struct WorkerParts {
 /// How a worker works.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
+    /// Unique per start.
+    pub worker_id: Uuid,
     /// Host and process, for people.
     pub name: String,
     /// Judge calls at once.
@@ -118,7 +120,7 @@ pub async fn run(
     soft: CancellationToken,
     hard: CancellationToken,
 ) -> Result<(), WorkerError> {
-    let worker_id = Uuid::now_v7();
+    let worker_id = options.worker_id;
     let (in_hand, ahead) = (InHand::default(), Ahead::default());
     let pulse = register(&parts, &options, worker_id, in_hand.clone()).await?;
     let brakes = open_brakes(&parts, &options, worker_id).await;

@@ -7,6 +7,7 @@ mod batches;
 mod brakes;
 mod budgets;
 mod claim;
+mod cluster;
 mod days;
 mod economy;
 mod exports;

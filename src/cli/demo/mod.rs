@@ -92,6 +92,7 @@ impl Demo {
         let parts = Parts {
             api: Some(listener),
             worker: Work::Jobs,
+            health: None,
         };
         // The simulator outlives the drain: jobs in hand still ask it.
         let drained = CancellationToken::new();

@@ -265,6 +265,7 @@ impl Leases {
                 for id in lost {
                     // The fence in the store decides whose result counts.
                     if book.held.remove(&id) {
+                        metrics::counter!("gavel_leases_lost_total").increment(1);
                         tracing::warn!(job_id = %id, "lease lost, the job goes on");
                     }
                 }

@@ -79,5 +79,21 @@ async fn metrics_are_plain_text() {
             .unwrap()
             .starts_with("text/plain")
     );
-    assert_eq!(response.text().await.unwrap(), "gavel_up 1\n");
+    let text = response.text().await.unwrap();
+    assert!(text.starts_with("gavel_up 1\n"), "{text}");
+    assert!(text.contains("\ngavel_cluster_up 1\n"), "{text}");
+    assert!(
+        text.contains("\ngavel_cluster_workers{state=\"running\"} 0\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn without_its_database_a_process_says_so_in_place_of_old_figures() {
+    let server = Server::with(Setup::default()).await;
+    server.store().close().await;
+    let text = server.get("/metrics").send().await.unwrap();
+    let text = text.text().await.unwrap();
+    assert!(text.contains("\ngavel_cluster_up 0\n"), "{text}");
+    assert!(!text.contains("gavel_cluster_jobs"), "{text}");
 }

@@ -5,6 +5,7 @@
 mod backlogs;
 mod clocks;
 mod deaths;
+mod eyes;
 mod fleet;
 mod imports;
 mod liveness;

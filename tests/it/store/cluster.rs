@@ -1,0 +1,72 @@
+//! Figures of the whole installation, and which judges workers can ask.
+
+use gavel::job::{JobState, Priority, WaitReason};
+use uuid::Uuid;
+
+use super::fixtures::{accept, claim, failed, minutes, new_job, now, record, waiting};
+use crate::support;
+
+#[tokio::test]
+async fn jobs_are_counted_by_lane_priority_and_state() {
+    for test in support::stores().await {
+        let store = &test.store;
+        assert_eq!(store.job_figures().await.unwrap(), []);
+        let mut ids = Vec::new();
+        for _ in 0..6 {
+            ids.push(accept(store, new_job(None)).await);
+        }
+        let worker = Uuid::now_v7();
+        claim(store, ids[0], worker).await;
+        let held = claim(store, ids[1], worker).await;
+        let until = now() + minutes(9);
+        record(store, &held, waiting(WaitReason::Throttled, until)).await;
+        let ended = claim(store, ids[2], worker).await;
+        record(store, &ended, failed()).await;
+
+        let figures = store.job_figures().await.unwrap();
+        let mut found: Vec<(JobState, i64)> =
+            figures.iter().map(|it| (it.state, it.jobs)).collect();
+        found.sort_by_key(|(state, _)| state.as_str());
+        assert_eq!(
+            found,
+            [
+                (JobState::Queued, 3),
+                (JobState::Running, 1),
+                (JobState::Waiting, 1)
+            ]
+        );
+        assert!(
+            figures
+                .iter()
+                .all(|it| it.oldest.is_some() && it.lane == figures[0].lane),
+            "{figures:?}"
+        );
+        let priorities: Vec<Priority> = figures.iter().map(|it| it.priority).collect();
+        assert!(priorities.iter().all(|it| *it == priorities[0]));
+    }
+}
+
+#[tokio::test]
+async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let [one, other] = [1, 2].map(|_| Uuid::now_v7());
+        for id in [one, other] {
+            store
+                .heartbeat(&support::beat(id, "host"), support::BEAT)
+                .await
+                .unwrap();
+        }
+        let judges = ["a".to_owned(), "b:*".to_owned()];
+        store.publish_judges(one, &judges).await.unwrap();
+        // A heartbeat leaves them alone.
+        store
+            .heartbeat(&support::beat(one, "host"), support::BEAT)
+            .await
+            .unwrap();
+        let published = store.judges_of_workers(&[one, other]).await.unwrap();
+        assert_eq!(published.len(), 1);
+        assert_eq!(published[&one], judges);
+        assert!(store.judges_of_workers(&[]).await.unwrap().is_empty());
+    }
+}
