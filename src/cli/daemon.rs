@@ -68,9 +68,9 @@ pub(super) async fn run(
     let working = part(stop, async {
         match parts.worker {
             Work::Jobs => {
-                let work = app.work(stop.clone());
-                app.with_worker_health(parts.health, stop.soft.clone(), work)
-                    .await
+                // On the heap: the main thread's stack is small for a future of this size.
+                let work = Box::pin(app.work(stop.clone()));
+                Box::pin(app.with_worker_health(parts.health, stop.soft.clone(), work)).await
             }
             Work::Nothing => {
                 stop.soft.cancelled().await;

@@ -163,6 +163,7 @@ fn gate(closed: Option<Refusal>) -> GateSnapshot {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story of all reasons")]
 async fn every_wait_has_a_reason() {
     for db in stores().await {
         let server = Server::over(db).await;
