@@ -175,15 +175,14 @@ impl Store {
 
     /// How the general pool's connections are used now.
     pub fn pool_use(&self) -> PoolUse {
-        let (open, idle) = match &self.db {
-            Db::Postgres { pool, .. } => (pool.size(), pool.num_idle()),
-            Db::Sqlite { read, .. } => (read.size(), read.num_idle()),
+        let (in_use, idle) = match &self.db {
+            Db::Postgres { pool, .. } => pool.in_use_and_idle(),
+            Db::Sqlite { read, .. } => {
+                let (open, idle) = (read.size() as usize, read.num_idle());
+                (open.saturating_sub(idle), idle)
+            }
         };
-        let open = usize::try_from(open).unwrap_or(usize::MAX);
-        PoolUse {
-            in_use: open.saturating_sub(idle),
-            idle,
-        }
+        PoolUse { in_use, idle }
     }
 
     async fn figures<T>(

@@ -196,18 +196,28 @@ pub(super) struct Pool {
 
 struct Shared {
     options: PgConnectOptions,
+    /// The most that are lent out at once.
+    most: usize,
     places: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     generation: Arc<AtomicU64>,
 }
 
 impl Pool {
+    /// How many sessions are lent out, and how many rest.
+    pub(super) fn in_use_and_idle(&self) -> (usize, usize) {
+        let lent = self.shared.most.saturating_sub(self.shared.places.available_permits());
+        (lent, self.shared.idle().len())
+    }
+
     pub(super) fn new(options: PgConnectOptions, most: u32) -> Self {
-        let places = usize::try_from(most.max(1)).unwrap_or(Semaphore::MAX_PERMITS);
+        let most = usize::try_from(most.max(1)).unwrap_or(Semaphore::MAX_PERMITS);
+        let most = most.min(Semaphore::MAX_PERMITS);
         Self {
             shared: Arc::new(Shared {
                 options,
-                places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+                most,
+                places: Arc::new(Semaphore::new(most)),
                 idle: Mutex::default(),
                 generation: Arc::default(),
             }),
