@@ -479,6 +479,7 @@ impl App {
 
     fn health(&self, draining: CancellationToken) -> Arc<ProcessHealth> {
         Arc::new(ProcessHealth {
+            store: self.store.clone(),
             enqueue: self.enqueue.clone(),
             queue: matches!(self.mode, Mode::Shared).then(|| self.queue.clone()),
             bad_reload: self.bad_reload.clone(),

@@ -251,10 +251,10 @@ impl Enqueue {
                 }
             }
         }
-        Err(EnqueueError::Store(StoreError::Unavailable {
-            attempted: "enqueueing a session that many clients ask for at once",
-            reason: format!("lost {RACES} races in a row"),
-        }))
+        Err(EnqueueError::Store(StoreError::no_answer(
+            "enqueueing a session that many clients ask for at once",
+            format!("lost {RACES} races in a row"),
+        )))
     }
 
     /// Retries a failed job and pushes it. `None`: no such job, or it hasn't failed.

@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Health;
 use crate::enqueue::Enqueue;
 use crate::queue::Queue;
+use crate::store::Store;
 
 /// One process's health.
 pub(super) struct ProcessHealth {
+    pub(super) store: Arc<Store>,
     pub(super) enqueue: Arc<Enqueue>,
     /// `None` where the queue is in this process and can't be away.
     pub(super) queue: Option<Arc<dyn Queue>>,
@@ -22,6 +24,10 @@ pub(super) struct ProcessHealth {
 impl Health for ProcessHealth {
     async fn degraded(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
+        if self.store.storage_is_full() {
+            let why = "the database's disk is full: nothing is accepted or claimed, and results wait in memory; make room on it, and all goes on without a restart";
+            found.push(("storage", why.to_owned()));
+        }
         let criteria = self.enqueue.current_criteria();
         if !criteria.enabled {
             let why = "scoring is disabled: set SCORING_ENABLED=true and reload";

@@ -109,9 +109,11 @@ async fn insert(line: &mut Line, jobs: &[NewJob]) -> Result<Vec<Accepted>, Store
     outcomes
         .into_iter()
         .map(|outcome| {
-            outcome.ok_or_else(|| StoreError::Unavailable {
-                attempted: "accepting a job",
-                reason: "other jobs for the same subject came and went meanwhile".to_owned(),
+            outcome.ok_or_else(|| {
+                StoreError::no_answer(
+                    "accepting a job",
+                    "other jobs for the same subject came and went meanwhile".to_owned(),
+                )
             })
         })
         .collect()

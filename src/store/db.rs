@@ -12,6 +12,7 @@ use sqlx::{
     ConnectOptions as _, PgConnection, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction,
 };
 
+use super::disk::Disk;
 use super::error::is_passing;
 use super::pool::{Bound, Pool, Pooled, Session, State};
 use super::sql::{Row, Sql};
@@ -59,6 +60,7 @@ pub(super) enum Db {
         read: SqlitePool,
         options: Box<SqliteConnectOptions>,
         in_memory: bool,
+        disk: Disk,
     },
 }
 
@@ -94,6 +96,11 @@ impl Db {
                 .acquire_timeout(BUSY * 3)
                 .idle_timeout(None)
                 .max_lifetime(None)
+                // A full disk ends a transaction by itself, and the driver goes on to think that it is open: nothing could be
+                // begun on that connection any more.
+                .before_acquire(|conn, _| {
+                    Box::pin(async { Ok(!sqlx::Connection::is_in_transaction(conn)) })
+                })
                 .connect_lazy_with(options)
         };
         let write = pool(1, connect.clone());
@@ -107,6 +114,7 @@ impl Db {
             read,
             options: Box::new(connect),
             in_memory,
+            disk: Disk::default(),
         })
     }
 
@@ -184,7 +192,7 @@ impl Db {
     async fn reader_for(&self, bound: Bound) -> sqlx::Result<Conn> {
         Ok(match self {
             Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
-            Self::Sqlite { read, .. } => Conn::Sqlite(read.acquire().await?),
+            Self::Sqlite { read, disk, .. } => Conn::Sqlite(read.acquire().await?, disk.clone()),
         })
     }
 
@@ -200,8 +208,16 @@ impl Db {
     async fn writer_for(&self, bound: Bound) -> sqlx::Result<Conn> {
         Ok(match self {
             Self::Postgres { pool, .. } => Conn::Pooled(pool.take(bound).await?),
-            Self::Sqlite { write, .. } => Conn::Sqlite(write.acquire().await?),
+            Self::Sqlite { write, disk, .. } => Conn::Sqlite(write.acquire().await?, disk.clone()),
         })
+    }
+
+    /// What is known of the database's disk.
+    pub(super) fn disk(&self) -> &Disk {
+        match self {
+            Self::Postgres { pool, .. } => pool.disk(),
+            Self::Sqlite { disk, .. } => disk,
+        }
     }
 
     pub(super) async fn close(&self) {
@@ -219,7 +235,7 @@ impl Db {
 pub(super) enum Conn {
     Own(Session),
     Pooled(Pooled),
-    Sqlite(PoolConnection<Sqlite>),
+    Sqlite(PoolConnection<Sqlite>, Disk),
 }
 
 impl Conn {
@@ -227,7 +243,7 @@ impl Conn {
         let session = match self {
             Self::Own(session) => session,
             Self::Pooled(pooled) => pooled.session()?,
-            Self::Sqlite(conn) => return Ok(Link::Sqlite(conn)),
+            Self::Sqlite(conn, disk) => return Ok(Link::Sqlite(conn, disk)),
         };
         let (conn, state) = session.parts();
         Ok(Link::Postgres(conn, state))
@@ -247,9 +263,10 @@ impl Conn {
         let session = match self {
             Self::Own(session) => session,
             Self::Pooled(pooled) => pooled.session()?,
-            Self::Sqlite(conn) => {
-                let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate");
-                return Ok(Tx::Sqlite(begun.await?));
+            Self::Sqlite(conn, disk) => {
+                let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate").await;
+                disk.heard(&begun);
+                return Ok(Tx::Sqlite(begun?, disk));
             }
         };
         let (tx, state) = session.begin().await?;
@@ -260,21 +277,21 @@ impl Conn {
 /// A transaction of either kind.
 pub(super) enum Tx<'c> {
     Postgres(Transaction<'c, Postgres>, &'c mut State),
-    Sqlite(Transaction<'c, Sqlite>),
+    Sqlite(Transaction<'c, Sqlite>, &'c Disk),
 }
 
 impl Tx<'_> {
     pub(super) fn dialect(&self) -> Dialect {
         match self {
             Self::Postgres(..) => Dialect::Postgres,
-            Self::Sqlite(_) => Dialect::Sqlite,
+            Self::Sqlite(..) => Dialect::Sqlite,
         }
     }
 
     fn link(&mut self) -> Link<'_> {
         match self {
             Self::Postgres(tx, state) => Link::Postgres(tx, state),
-            Self::Sqlite(tx) => Link::Sqlite(tx),
+            Self::Sqlite(tx, disk) => Link::Sqlite(tx, disk),
         }
     }
 
@@ -305,14 +322,18 @@ impl Tx<'_> {
                 }
                 result
             }
-            Self::Sqlite(tx) => tx.commit().await,
+            Self::Sqlite(tx, disk) => {
+                let result = tx.commit().await;
+                disk.heard(&result);
+                result
+            }
         }
     }
 }
 
 enum Link<'c> {
     Postgres(&'c mut PgConnection, &'c mut State),
-    Sqlite(&'c mut SqliteConnection),
+    Sqlite(&'c mut SqliteConnection, &'c Disk),
 }
 
 impl Link<'_> {
@@ -324,13 +345,11 @@ impl Link<'_> {
                 .into_iter()
                 .map(Row::Postgres)
                 .collect(),
-            Self::Sqlite(conn) => sql
-                .sqlite()
-                .fetch_all(conn)
-                .await?
-                .into_iter()
-                .map(Row::Sqlite)
-                .collect(),
+            Self::Sqlite(conn, disk) => {
+                let result = sql.sqlite().fetch_all(conn).await;
+                disk.heard(&result);
+                result?.into_iter().map(Row::Sqlite).collect()
+            }
         })
     }
 
@@ -340,7 +359,11 @@ impl Link<'_> {
                 .timed(sql.postgres().execute(conn))
                 .await?
                 .rows_affected(),
-            Self::Sqlite(conn) => sql.sqlite().execute(conn).await?.rows_affected(),
+            Self::Sqlite(conn, disk) => {
+                let result = sql.sqlite().execute(conn).await;
+                disk.heard(&result);
+                result?.rows_affected()
+            }
         })
     }
 }
@@ -394,6 +417,7 @@ fn bad_url(error: &sqlx::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sql::sql;
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -402,5 +426,46 @@ mod tests {
         let error = within(never).await.unwrap_err();
         assert!(super::super::error::is_passing(&error), "{error}");
         assert!(error.to_string().contains("took too long"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_told_and_its_connection_is_of_use_again_when_there_is_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("full.db");
+        let options = StoreOptions {
+            url: format!("sqlite://{}", file.display()),
+            max_connections: 1,
+            connect_timeout: Duration::from_secs(5),
+        };
+        let db = Db::new(&options).unwrap();
+        let run = async |text: &'static str| {
+            let mut conn = db.writer().await?;
+            let mut tx = conn.begin().await?;
+            tx.execute(&sql!(text)).await?;
+            tx.commit().await
+        };
+        run("create table t (filler blob)").await.unwrap();
+        assert!(!db.disk().is_full());
+        // As a disk that has room for so many pages.
+        let mut conn = db.writer().await.unwrap();
+        conn.fetch(&sql!("pragma max_page_count = 10"))
+            .await
+            .unwrap();
+        drop(conn);
+        let error = run("insert into t values (zeroblob(1000000))")
+            .await
+            .unwrap_err();
+        let told = StoreError::of("filling it", &error);
+        let outage = super::super::Outage::StorageFull;
+        assert!(
+            matches!(told, StoreError::Unavailable { outage: it, .. } if it == outage),
+            "{told}"
+        );
+        assert!(db.disk().is_full());
+        // A connection that is opened anew knows no such bound.
+        run("insert into t values (zeroblob(1000000))")
+            .await
+            .unwrap();
+        db.close().await;
     }
 }

@@ -10,6 +10,8 @@ pub enum StoreError {
         attempted: &'static str,
         /// The driver's words.
         reason: String,
+        /// Why.
+        outage: Outage,
     },
     /// The schema is not the one this binary needs: `gavel migrate`.
     #[error("database schema: {0}")]
@@ -27,6 +29,15 @@ pub enum StoreError {
     BadCursor(String),
 }
 
+/// Why the database can't be used for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outage {
+    /// It didn't answer, or failed for a passing reason.
+    NoAnswer,
+    /// Its disk is full: it can be read, and nothing can be written.
+    StorageFull,
+}
+
 impl StoreError {
     /// Sorts a driver's error into one of ours. A missing table is a schema that wasn't migrated.
     pub(super) fn of(attempted: &'static str, error: &sqlx::Error) -> Self {
@@ -34,6 +45,10 @@ impl StoreError {
             return Self::Unavailable {
                 attempted,
                 reason: words(error),
+                outage: match is_storage_full(error) {
+                    true => Outage::StorageFull,
+                    false => Outage::NoAnswer,
+                },
             };
         }
         if is_missing_table(error) {
@@ -48,9 +63,15 @@ impl StoreError {
     }
 
     pub(super) fn closed(attempted: &'static str) -> Self {
+        Self::no_answer(attempted, "the store is closed")
+    }
+
+    /// The database may do it a moment later.
+    pub(crate) fn no_answer(attempted: &'static str, reason: impl Into<String>) -> Self {
         Self::Unavailable {
             attempted,
-            reason: "the store is closed".to_owned(),
+            reason: reason.into(),
+            outage: Outage::NoAnswer,
         }
     }
 }
@@ -98,6 +119,13 @@ pub(super) fn is_lost(error: &sqlx::Error) -> bool {
         }
         None => matches!(error, sqlx::Error::Io(_) | sqlx::Error::Tls(_)),
     }
+}
+
+/// Whether a write was refused because the disk is full: SQLITE_FULL, or Postgres' disk_full.
+pub(super) fn is_storage_full(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|error| matches!(error.code().as_deref(), Some("13" | "53100")))
 }
 
 /// Whether a unique index refused the row.

@@ -263,10 +263,10 @@ impl Store {
                 return Ok(Some(Accepted::Active(active)));
             }
         }
-        Err(StoreError::Unavailable {
-            attempted: RETRYING,
-            reason: "other jobs for the same subject came and went meanwhile".to_owned(),
-        })
+        Err(StoreError::no_answer(
+            RETRYING,
+            "other jobs for the same subject came and went meanwhile",
+        ))
     }
 
     async fn retry_once(&self, id: JobId, now: DateTime<Utc>) -> Result<Retried, StoreError> {

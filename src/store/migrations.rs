@@ -214,13 +214,13 @@ async fn apply<C: Schema>(
                 tokio::time::sleep(PAUSE).await;
             }
             Err(error) if is_locked(&error) => {
-                return Err(StoreError::Unavailable {
-                    attempted: applying,
-                    reason: format!(
+                return Err(StoreError::no_answer(
+                    applying,
+                    format!(
                         "version {} got no lock in {TRIES} tries; end the long transactions (pg_stat_activity) and run it again",
                         migration.version
                     ),
-                });
+                ));
             }
             Err(error) => return Err(schema(applying, error)),
         }
@@ -397,10 +397,7 @@ fn schema(attempted: &'static str, error: MigrateError) -> StoreError {
     if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = &error
         && super::error::is_passing(error)
     {
-        return StoreError::Unavailable {
-            attempted,
-            reason: error.to_string(),
-        };
+        return StoreError::of(attempted, error);
     }
     StoreError::Schema(format!("{attempted}: {error}"))
 }

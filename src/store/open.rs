@@ -248,11 +248,16 @@ impl Store {
         tokio::time::timeout(PENDING, asked)
             .await
             .unwrap_or_else(|_| {
-                Err(StoreError::Unavailable {
-                    attempted: "asking which migrations are pending",
-                    reason: format!("no answer within {} s", PENDING.as_secs()),
-                })
+                Err(StoreError::no_answer(
+                    "asking which migrations are pending",
+                    format!("no answer within {} s", PENDING.as_secs()),
+                ))
             })
+    }
+
+    /// Whether a write was refused within the last 10 s because the database's disk is full.
+    pub fn storage_is_full(&self) -> bool {
+        self.db.disk().is_full()
     }
 
     /// Whether the database answers.
@@ -265,10 +270,10 @@ impl Store {
         let asked = self.db.read(attempted, &sql);
         match tokio::time::timeout(PING, asked).await {
             Ok(answered) => answered.map(drop),
-            Err(_) => Err(StoreError::Unavailable {
+            Err(_) => Err(StoreError::no_answer(
                 attempted,
-                reason: format!("no answer within {} s", PING.as_secs()),
-            }),
+                format!("no answer within {} s", PING.as_secs()),
+            )),
         }
     }
 

@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::db::timed_out;
+use super::disk::Disk;
 use super::error::is_lost;
 
 /// How long a statement waits for a place in the pool.
@@ -76,6 +77,7 @@ pub(super) struct Session {
 pub(super) struct State {
     opened: u64,
     generation: Arc<AtomicU64>,
+    disk: Disk,
     bound: Bound,
     used: Instant,
     /// The last statement ended in good order, and no transaction is open.
@@ -105,6 +107,7 @@ impl State {
         };
         let result = result.unwrap_or_else(|| Err(timed_out("waiting for the database")));
         self.used = Instant::now();
+        self.disk.heard(&result);
         match &result {
             Ok(_) => self.good = true,
             Err(error) if is_lost(error) => self.raise(),
@@ -201,12 +204,16 @@ struct Shared {
     places: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     generation: Arc<AtomicU64>,
+    disk: Disk,
 }
 
 impl Pool {
     /// How many sessions are lent out, and how many rest.
     pub(super) fn in_use_and_idle(&self) -> (usize, usize) {
-        let lent = self.shared.most.saturating_sub(self.shared.places.available_permits());
+        let lent = self
+            .shared
+            .most
+            .saturating_sub(self.shared.places.available_permits());
         (lent, self.shared.idle().len())
     }
 
@@ -220,8 +227,14 @@ impl Pool {
                 places: Arc::new(Semaphore::new(most)),
                 idle: Mutex::default(),
                 generation: Arc::default(),
+                disk: Disk::default(),
             }),
         }
+    }
+
+    /// What its sessions heard of the server's disk.
+    pub(super) fn disk(&self) -> &Disk {
+        &self.shared.disk
     }
 
     /// Opens a session that isn't counted.
@@ -247,6 +260,7 @@ impl Pool {
             state: State {
                 opened,
                 generation: Arc::clone(&self.shared.generation),
+                disk: self.shared.disk.clone(),
                 bound,
                 used: Instant::now(),
                 good: true,

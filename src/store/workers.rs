@@ -120,10 +120,10 @@ impl Store {
             Ok(beaten) => beaten
                 .map(drop)
                 .map_err(|error| StoreError::of(ATTEMPTED, &error)),
-            Err(_) => Err(StoreError::Unavailable {
-                attempted: ATTEMPTED,
-                reason: format!("no answer within {} ms", within.as_millis()),
-            }),
+            Err(_) => Err(StoreError::no_answer(
+                ATTEMPTED,
+                format!("no answer within {} ms", within.as_millis()),
+            )),
         }
     }
 

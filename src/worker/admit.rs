@@ -138,8 +138,8 @@ impl Admit for StoreAdmit {
     type Item = OwnedJob;
 
     async fn lanes(&self) -> Vec<OpenLane> {
-        // What a worker claims while the others take it for dead is run twice.
-        if !self.pulse.is_confirmed() {
+        // What a worker claims while the others take it for dead is run twice, and what can't be recorded is paid for nothing.
+        if !self.pulse.is_confirmed() || self.store.storage_is_full() {
             return Vec::new();
         }
         self.refresh_lanes().await;

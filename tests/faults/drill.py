@@ -228,17 +228,18 @@ class Drill:
         """The faults of `gavel up`."""
         words = self.args.only.lower()
         times = 5 if self.args.short else 50
-        named = (f"up killed {times} times", "up on a disk that is full for 15 s")
+        full = 5 if self.args.short else 15
+        named = (f"up killed {times} times", f"up on a disk that is full for {full} s")
         wanted = [not words or any(word.strip() in name for word in words.split(",")) for name in named]
         if wanted[0]:
             data = os.path.join(self.place.folder, "data-kills")
             await self.up(named[0], data, 1.6 * times, lambda up, run: embedded.kills(up, run, times), 10)
-        if wanted[1] and not (self.args.short and not words):
+        if wanted[1]:
             data = self.place.mount_memory("data-full", 40) if servers.ROOT else ""
             if not data:
                 say("SKIPPED: A FULL DISK: a tmpfs can't be mounted here (root is needed)")
                 return
-            await self.up(named[1], data, 18, lambda up, run: embedded.full_disk(up, run, 15.0), 10)
+            await self.up(named[1], data, full + 3, lambda up, run: embedded.full_disk(up, run, full), 10)
 
     async def up(self, name, data_dir, lasts, act, bound):
         """One fault of `gavel up`."""

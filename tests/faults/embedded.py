@@ -104,8 +104,8 @@ async def full_disk(up, run, seconds):
         except OSError:
             pass
         try:
-            status, _, _ = await up.http.request("GET", "/readyz", timeout=2.0)
-            ready[status] += 1
+            _, _, body = await up.http.request("GET", "/readyz", timeout=2.0)
+            ready["full" if b"disk is full" in body else "ok"] += 1
         except wire.Gone as gone:
             ready[str(gone)] += 1
         await asyncio.sleep(0.5)
@@ -115,3 +115,6 @@ async def full_disk(up, run, seconds):
     run.notes.append("full: readyz " + ", ".join(f"{what} x {n}" for what, n in ready.items()))
     if not refused:
         run.notes.append("NOTHING WAS REFUSED WHILE IT WAS FULL")
+    # It is told from the first write that is refused on.
+    if ready["full"] < sum(ready.values()) / 2:
+        run.notes.append("READYZ DID NOT SAY THAT IT IS FULL")

@@ -76,6 +76,7 @@ pub const ALL: &[ProblemType] = &[
     row("too-many-streams", &[503], "Too many streams of events are open", "Try again after `retry_after_s`, or raise http.max_streams."),
     row("judge-slow", &[504], "The judge takes longer than the answer is held back", "The job goes on: look at `Location`, or send the request with `Prefer: respond-async`. http.score_query_wait_s says how long it is."),
     row("database-unavailable", &[503], "The database is unavailable", "Try again after `retry_after_s`; nothing was accepted."),
+    row("storage-full", &[503], "The database's disk is full", "Make room on the disk of the database (of `gavel up`: the disk of its data folder), then try again; no restart is needed. Nothing of this request was written. Jobs that were accepted before are kept and go on by themselves."),
 ];
 
 /// The row of [`ALL`] with that name.

@@ -2,12 +2,18 @@
 
 use super::{ApiError, Fault, Refusal};
 use crate::enqueue::EnqueueError;
-use crate::store::StoreError;
+use crate::store::{Outage, StoreError};
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable { .. } => Self::DatabaseUnavailable(error.to_string()),
+            StoreError::Unavailable { outage, .. } => {
+                let said = error.to_string();
+                match outage {
+                    Outage::NoAnswer => Self::DatabaseUnavailable(said),
+                    Outage::StorageFull => Self::StorageFull(said),
+                }
+            }
             StoreError::Schema(_) | StoreError::Unexpected { .. } => {
                 Self::Internal(error.to_string())
             }

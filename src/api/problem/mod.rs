@@ -255,6 +255,8 @@ pub(super) enum ApiError {
     BatchGivenUp(&'static str),
     /// 503: what was attempted; goes to the log alone.
     DatabaseUnavailable(String),
+    /// 503: what was attempted; goes to the log alone.
+    StorageFull(String),
     /// 504: the job that goes on.
     JudgeSlow(Box<Job>),
 }
@@ -289,6 +291,7 @@ impl ApiError {
     /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_)
+        | Self::StorageFull(_)
         | Self::TooManyReports(_)
         | Self::TooManyStreams(_)
         | Self::BatchGivenUp(_)
@@ -349,6 +352,8 @@ impl ApiError {
             class: failure.map(|failure| failure.class),
             remedy: if let Self::JudgeNotConfigured(problem) = self {
                 Some(problem.remedy.clone())
+            } else if let Self::StorageFull(_) = self {
+                Some(kind.meaning.to_owned())
             } else {
                 failure.map(|failure| failure.class.remedy().to_owned())
             },
@@ -376,6 +381,8 @@ impl IntoResponse for ApiError {
             tracing::error!(reason, "request failed");
         } else if let Self::DatabaseUnavailable(reason) = &self {
             tracing::warn!(reason, "database unavailable");
+        } else if let Self::StorageFull(reason) = &self {
+            tracing::error!(reason, "the database's disk is full");
         }
         let problem = self.problem();
         let mut response = StatusCode::from_u16(problem.status)

@@ -54,6 +54,7 @@ impl ApiError {
             Self::TooManyReports(_) => "too-many-reports",
             Self::TooManyStreams(_) => "too-many-streams",
             Self::DatabaseUnavailable(_) => "database-unavailable",
+            Self::StorageFull(_) => "storage-full",
             Self::JudgeSlow(_) => "judge-slow",
         }
     }
@@ -154,6 +155,7 @@ impl ApiError {
                 format!("{max} streams are open, which is http.max_streams")
             }
             Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+            Self::StorageFull(_) => "the database's disk is full: nothing was written".to_owned(),
             Self::JudgeSlow(job) => format!(
                 "job {} is {} and goes on: its result will stand at Location",
                 job.job_id, job.state

@@ -126,13 +126,15 @@ async fn a_workers_port_tells_whether_it_works_and_every_metric_is_documented() 
         .post(&format!("/api/v1/judges/{JUDGE}/pause"))
         .await
         .expect(200);
-    fleet.api.enqueue(session()).await;
     counts(&port, "gavel_judge_cost_usd{").await;
     counts(&fleet.api, "gavel_cluster_stopped{").await;
+    // The worker has seen the pause: it takes nothing of this lane any more.
     counts(&fleet.api, "gavel_cluster_judge_held{").await;
+    fleet.api.enqueue(session()).await;
     let queued = format!(
         "gavel_cluster_jobs{{lane=\"{JUDGE}\",priority=\"interactive\",state=\"queued\"}} 1"
     );
+    counts(&fleet.api, &queued).await;
     let cluster = scrape(&fleet.api).await;
     for line in [
         queued.as_str(),
