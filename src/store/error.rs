@@ -105,6 +105,29 @@ pub(super) fn is_passing(error: &sqlx::Error) -> bool {
     )
 }
 
+/// What a write that failed says of those to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// The database is away: none would work now.
+    Away,
+    /// The server gave these rows up: they met a lock, or took too long. Others may work now, and these later.
+    HeldUp,
+    /// The server refuses these rows for good.
+    Refused,
+}
+
+impl Failed {
+    pub(super) fn of(error: &sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(|said| said.code());
+        // Cancelled, also by `statement_timeout`; a lock not to be had; conflicts between transactions.
+        match code.as_deref() {
+            Some("57014" | "55P03" | "40001" | "40P01") => Self::HeldUp,
+            Some(_) | None if is_passing(error) => Self::Away,
+            Some(_) | None => Self::Refused,
+        }
+    }
+}
+
 /// Whether the server, or the way to it, is gone: no other connection that was opened before is to be trusted. A server
 /// that has become read-only counts, since its sessions stay so.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {

@@ -57,6 +57,12 @@ impl Line {
         self
     }
 
+    /// The same, for statements that others wait behind: it doesn't wait for a lock for long.
+    pub(super) fn brief(mut self) -> Self {
+        self.opener.bound = Bound::Brief;
+        self
+    }
+
     /// What can open it from outside, and make it ready for statements on these tables.
     pub(super) fn opener(&self, tables: &'static [&'static str]) -> Opener {
         Opener {

@@ -3,8 +3,9 @@
 //! Never calls a judge, never touches the queue, and holds no transaction across an await on anything but the database.
 //!
 //! Three tasks write in groups, each on a connection of its own: what gathered while the previous commit ran goes into
-//! the next one; two more read so. [`Store::close`] lets them finish. Accepting, recording and logging
-//! are on the disk when they are answered; a claim may be lost in a crash of a Postgres server, since it only runs again.
+//! the next one; two more read so. Results that were not taken are tried again on one more. [`Store::close`] lets them
+//! finish. Accepting, recording and logging are on the disk when they are answered; a claim may be lost in a crash of a
+//! Postgres server, since it only runs again.
 //!
 //! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
 
@@ -55,6 +56,7 @@ mod provider_parts;
 mod ratings;
 mod reads;
 mod record;
+mod recorder;
 mod replies;
 mod rescue;
 mod score_order;

@@ -20,7 +20,8 @@ use super::db::{Conn, Db, timed_out};
 use super::line::{Durability, Line, Opener};
 use super::pool::{Bound, CONNECT};
 use super::reads::{self, Reader};
-use super::record::{self, Recording};
+use super::record::Recording;
+use super::recorder;
 use super::replies::Unwritten;
 use super::rescue::Rescuer;
 use super::sql::sql;
@@ -120,7 +121,8 @@ impl Store {
         }
         let closing = CancellationToken::new();
         let line = |durability| Line::new(db.clone(), durability);
-        let (accepting, recording) = (line(Durability::Full), line(Durability::Full));
+        let accepting = line(Durability::Full);
+        let [recording, again] = [(); 2].map(|()| line(Durability::Full).brief());
         let (logging, claiming) = (line(Durability::Full), line(Durability::Lazy));
         let reading: Vec<Line> = (0..READERS).map(|_| line(Durability::Lazy)).collect();
         let readers = || reading.iter().map(|line| line.opener(READ));
@@ -139,7 +141,7 @@ impl Store {
         let (unwritten, spent) = (Unwritten::default(), Spent::default());
         let mut tasks = vec![
             tokio::spawn(accept::run(accepts, closing.clone(), accepting)),
-            tokio::spawn(record::run(records, closing.clone(), recording)),
+            tokio::spawn(recorder::run(records, closing.clone(), [recording, again])),
             tokio::spawn(call_writer::run(
                 CallWriter {
                     line: logging,

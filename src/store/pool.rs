@@ -39,13 +39,15 @@ pub(super) enum Bound {
     Ordinary,
     /// One that reads or moves many rows: the server ends it after 55 s.
     Long,
+    /// As an ordinary one, but a wait for a lock ends after 250 ms: others wait behind it.
+    Brief,
 }
 
 impl Bound {
     /// After this the server is taken for gone: later than the server ends a statement by itself.
     fn client(self) -> Duration {
         match self {
-            Self::Ordinary => Duration::from_secs(6),
+            Self::Ordinary | Self::Brief => Duration::from_secs(6),
             Self::Long => Duration::from_secs(58),
         }
     }
@@ -55,14 +57,16 @@ impl Bound {
         match self {
             Self::Ordinary => [("statement_timeout", "5000"), ("lock_timeout", "3000")],
             Self::Long => [("statement_timeout", "55000"), ("lock_timeout", "3000")],
+            Self::Brief => [("statement_timeout", "5000"), ("lock_timeout", "250")],
         }
     }
 
     /// What tells a server that was told otherwise.
     fn change(self) -> &'static str {
         match self {
-            Self::Ordinary => "set statement_timeout = 5000",
-            Self::Long => "set statement_timeout = 55000",
+            Self::Ordinary => "set statement_timeout = 5000; set lock_timeout = 3000",
+            Self::Long => "set statement_timeout = 55000; set lock_timeout = 3000",
+            Self::Brief => "set statement_timeout = 5000; set lock_timeout = 250",
         }
     }
 }

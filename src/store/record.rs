@@ -1,32 +1,20 @@
-//! Recording a run's end: the fence, and grouped commits.
+//! Recording a run's end: what is said of it, the fence, and the statements of one transaction.
 //!
-//! Never writes anything for a run that lost its claim, never lets one bad record fail its group, and never gives up while
-//! the database is away: it tries on until [`Store::close`].
+//! Never writes anything for a run that lost its claim.
 
-use std::collections::{HashSet, VecDeque};
-use std::time::Duration;
+use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::db::{Conn, within};
-use super::group::Spacing;
-use super::line::Line;
-use super::score_rows;
+use super::db::Conn;
 use super::sql::{Arg, Sql, sql};
-use super::{NewEvaluation, NewSessionScore, Store, StoreError, evaluations, group};
+use super::{NewEvaluation, NewSessionScore, Store, StoreError, evaluations, score_rows};
 use crate::job::{Failure, JobId, JobState, Usage, Wait};
 
-const ATTEMPTED: &str = "recording how runs ended";
-/// The least time between two groups. A slot is free when its end is handed over, so that only a reader of the row could
-/// tell; at a thousand ends a second it makes groups of five instead of one.
-const SPACING: Duration = Duration::from_millis(5);
-/// The longest pause between two tries while the database is away.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
+pub(super) const ATTEMPTED: &str = "recording how runs ended";
 /// Who may record a run's end: compare-and-set on (job_id, claim_no, worker_id, state running).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
@@ -74,7 +62,7 @@ pub enum Ending {
 
 impl Ending {
     /// The state that it leaves the job in.
-    fn state(&self) -> JobState {
+    pub(super) fn state(&self) -> JobState {
         match self {
             Self::Scored { .. } | Self::Evaluated { failure: None, .. } => JobState::Succeeded,
             Self::Failed(_)
@@ -86,7 +74,7 @@ impl Ending {
         }
     }
 
-    fn score(&self) -> Option<&NewSessionScore> {
+    pub(super) fn score(&self) -> Option<&NewSessionScore> {
         match self {
             Self::Scored { score, .. } => Some(score),
             Self::Evaluated { .. }
@@ -147,6 +135,9 @@ pub struct RecordTicket {
     answer: oneshot::Receiver<Result<Recorded, StoreError>>,
 }
 
+/// What a ticket waits for.
+pub(super) type Answer = oneshot::Sender<Result<Recorded, StoreError>>;
+
 impl RecordTicket {
     /// Waits for the commit. The recorder keeps trying while the database is away; `Unavailable` only after `close`.
     ///
@@ -161,8 +152,8 @@ impl RecordTicket {
 
 /// A record on its way into a group.
 pub(super) struct Recording {
-    record: Record,
-    done: oneshot::Sender<Result<Recorded, StoreError>>,
+    pub(super) record: Record,
+    pub(super) done: Answer,
 }
 
 impl Store {
@@ -180,113 +171,8 @@ impl Store {
     }
 }
 
-/// The flusher: one task, one connection.
-pub(super) async fn run(
-    mut receiver: mpsc::Receiver<Recording>,
-    closing: CancellationToken,
-    mut line: Line,
-) {
-    let (mut spacing, nobody) = (Spacing::new(SPACING), Notify::new());
-    loop {
-        spacing.keep(&nobody, &closing).await;
-        let group = group::next(&mut receiver, &closing).await;
-        if group.is_empty() {
-            return line.close().await;
-        }
-        let taken = group.len();
-        let mut rest: VecDeque<Recording> = group.into();
-        while !rest.is_empty() {
-            let batch = take_distinct(&mut rest);
-            flush(&mut line, &closing, batch).await;
-        }
-        spacing.ended(taken);
-    }
-}
-
-/// Takes records of different jobs and different sessions: a statement touches a row once. The others stay for the next.
-fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
-    let mut seen = HashSet::new();
-    let mut batch = Vec::with_capacity(rest.len());
-    let mut left = VecDeque::new();
-    for one in rest.drain(..) {
-        let session = one.record.ending.score().map(|score| score.session_id);
-        let job = one.record.fence.job_id.0;
-        if seen.contains(&job) || session.is_some_and(|id| seen.contains(&id)) {
-            left.push_back(one);
-            continue;
-        }
-        seen.insert(job);
-        seen.extend(session);
-        batch.push(one);
-    }
-    *rest = left;
-    batch
-}
-
-async fn flush(line: &mut Line, closing: &CancellationToken, batch: Vec<Recording>) {
-    let (records, answers): (Vec<_>, Vec<_>) =
-        batch.into_iter().map(|r| (r.record, r.done)).unzip();
-    let mut outcomes: Vec<Result<Recorded, StoreError>> = Vec::with_capacity(records.len());
-    // A part that is refused is halved, so that one bad row among many costs few statements; in order, the next part last.
-    let mut parts = vec![records.as_slice()];
-    while let Some(part) = parts.pop() {
-        match persist(line, closing, part).await {
-            Ok(done) => outcomes.extend(done.into_iter().map(Ok)),
-            Err(StoreError::Unexpected { .. }) if part.len() > 1 => {
-                let (first, second) = part.split_at(part.len() / 2);
-                parts.extend([second, first]);
-            }
-            Err(error) => outcomes.extend(part.iter().map(|_| Err(error.clone()))),
-        }
-    }
-    for ((record, answer), outcome) in records.iter().zip(answers).zip(outcomes) {
-        if let Ok(Recorded::Stale) = outcome {
-            tracing::warn!(
-                job_id = %record.fence.job_id,
-                claim_no = record.fence.claim_no,
-                worker_id = %record.fence.worker_id,
-                ending = %record.ending.state(),
-                "dropped the result of a run that lost its claim"
-            );
-        }
-        // Whoever waits may be gone; the commit stands.
-        let _ = answer.send(outcome);
-    }
-}
-
-/// Commits a group, trying on while the database is away.
-async fn persist(
-    line: &mut Line,
-    closing: &CancellationToken,
-    records: &[Record],
-) -> Result<Vec<Recorded>, StoreError> {
-    let mut pause = Duration::from_millis(50);
-    let mut retried = false;
-    loop {
-        let error = match within(commit(line, records, retried)).await {
-            Ok(outcomes) => return Ok(outcomes),
-            Err(error) => StoreError::of(ATTEMPTED, &error),
-        };
-        let passing = matches!(error, StoreError::Unavailable { .. });
-        if !passing || closing.is_cancelled() {
-            return Err(error);
-        }
-        tracing::warn!(%error, records = records.len(), "results wait for the database");
-        retried = true;
-        // Closing cuts the pause short, for one last try.
-        let _ = tokio::time::timeout(pause, closing.cancelled()).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-async fn commit(line: &mut Line, records: &[Record], retried: bool) -> sqlx::Result<Vec<Recorded>> {
-    let mut conn = line.take().await?;
-    let result = commit_on(&mut conn, records, retried).await;
-    line.give_back(conn);
-    result
-}
-
-async fn commit_on(
+/// Writes records in one transaction; one outcome for each, in order. `retried`: an earlier try may have been committed.
+pub(super) async fn commit_on(
     conn: &mut Conn,
     records: &[Record],
     retried: bool,

@@ -21,6 +21,7 @@ mod outage;
 mod past_runs;
 mod ratings;
 mod record;
+mod recorder;
 mod rescue;
 mod scores;
 mod session_list;

@@ -271,37 +271,6 @@ async fn the_same_record_twice_in_one_group_is_applied_once() {
 }
 
 #[tokio::test]
-async fn a_record_that_can_never_be_written_fails_alone() {
-    for test in support::stores().await {
-        let mut records = Vec::new();
-        for n in 0..20 {
-            let (session_id, id) = session_with_job(&test.store).await;
-            let run = claim(&test.store, id, Uuid::now_v7()).await;
-            // A total above 100, and a session that isn't there.
-            let ending = match n {
-                7 => scored(session_id, 101),
-                9 => scored(Uuid::now_v7(), 50),
-                _ => scored(session_id, 50),
-            };
-            records.push(record_of(&run, ending));
-        }
-        let outcomes =
-            join_all(records.into_iter().map(|record| async {
-                test.store.record(record).await.unwrap().committed().await
-            }))
-            .await;
-        for (n, outcome) in outcomes.into_iter().enumerate() {
-            if n == 7 || n == 9 {
-                let error = outcome.unwrap_err();
-                assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
-            } else {
-                assert_eq!(outcome.unwrap(), Recorded::Applied);
-            }
-        }
-    }
-}
-
-#[tokio::test]
 async fn texts_with_nul_characters_are_recorded() {
     for test in support::stores().await {
         let (session_id, id) = session_with_job(&test.store).await;
