@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::error::is_storage_full;
 
-/// How long a refusal counts. Workers write a heartbeat every few seconds, so that theirs is never older than this.
-const COUNTS: Duration = Duration::from_secs(10);
+/// How long a refusal counts. While results wait for room, the recorder tries every 5 s at least.
+const COUNTS: Duration = Duration::from_secs(6);
 
 /// When a write was last refused for want of space.
 #[derive(Clone, Default)]

@@ -257,7 +257,7 @@ impl Store {
             })
     }
 
-    /// Whether a write was refused within the last 10 s because the database's disk is full.
+    /// Whether a write was refused within the last 6 s because the database's disk is full.
     pub fn storage_is_full(&self) -> bool {
         self.db.disk().is_full()
     }
