@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -35,6 +37,13 @@ pub enum Asked {
     Score(Value),
     /// A job to wait for.
     Job(JobId),
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+struct Listed<T> {
+    items: Vec<T>,
+    next_cursor: Option<String>,
 }
 
 /// How a request is sent.
@@ -238,7 +247,7 @@ impl Client {
     }
 
     /// What is known of judges.
-    pub async fn judges(&self) -> Result<Value, ClientError> {
+    pub async fn judges<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
         self.get("/api/v1/judges").await
     }
 
@@ -249,7 +258,7 @@ impl Client {
     }
 
     /// The queue's brake, and how many jobs there are of each state.
-    pub async fn queue(&self) -> Result<Value, ClientError> {
+    pub async fn queue<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
         self.get("/api/v1/queue").await
     }
 
@@ -259,16 +268,26 @@ impl Client {
     }
 
     /// The workers heard in the last day.
-    pub async fn workers(&self) -> Result<Value, ClientError> {
+    pub async fn workers<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
         self.get("/api/v1/workers").await
     }
 
-    async fn get(&self, path: &str) -> Result<Value, ClientError> {
-        self.send(Method::GET, path, None).await
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let answer = self.send(Method::GET, path, None).await?;
+        self.read(path, answer)
     }
 
-    async fn post(&self, path: &str) -> Result<Value, ClientError> {
-        self.send(Method::POST, path, Some(&json!({}))).await
+    async fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let answer = self.send(Method::POST, path, Some(&json!({}))).await?;
+        self.read(path, answer)
+    }
+
+    /// Reads an answer: as a type of the wire, or as the JSON that it is.
+    fn read<T: DeserializeOwned>(&self, path: &str, answer: Value) -> Result<T, ClientError> {
+        serde_json::from_value(answer).map_err(|error| ClientError::Unexpected {
+            base: format!("{}{path}", self.base),
+            what: format!("something that this version of gavel can't read: {error}"),
+        })
     }
 
     async fn send(
@@ -280,12 +299,12 @@ impl Client {
         self.call(method, path, body, None).await.map(|a| a.1)
     }
 
-    async fn pages(
+    async fn pages<T: DeserializeOwned>(
         &self,
         path: &str,
         filter: &[(&str, String)],
         limit: usize,
-    ) -> Result<Vec<Value>, ClientError> {
+    ) -> Result<Vec<T>, ClientError> {
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         while items.len() < limit {
@@ -297,11 +316,11 @@ impl Client {
             if let Some(cursor) = &cursor {
                 query.push_str(&format!("&cursor={}", escaped(cursor)));
             }
-            let page = self.get(&query).await?;
-            items.extend(list(&page, "/items").iter().cloned());
-            match text(&page, "/next_cursor") {
-                "" => break,
-                next => cursor = Some(next.to_owned()),
+            let page: Listed<T> = self.get(&query).await?;
+            items.extend(page.items);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
             }
         }
         Ok(items)

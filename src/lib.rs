@@ -11,8 +11,9 @@
 //!
 //! Read [`enqueue`] and [`worker::process`], and you have seen the program. The rest, in the order of the flow:
 
-// Nouns
+// Nouns, and what crosses the API's boundary
 pub mod job;
+pub mod wire;
 
 // 1  check the request, insert the row, push the id
 pub mod enqueue;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use super::batch_body::{
     BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener,
     refused,
 };
-use super::batch_view::BatchView;
+use super::batch_view;
 use super::body::ApiJson;
 use super::etag::json_or_unchanged;
 use super::idempotency::Effect;
@@ -27,8 +27,9 @@ use super::spool::Spooled;
 use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
 use crate::job::{Kind, Priority};
-use crate::store::{BatchFilter, BatchRow, BatchState, Force, Moved};
+use crate::store::{BatchFilter, BatchRow, Force, Moved};
 use crate::suite::{Format, Limits, Reading};
+use crate::wire::{Batch, BatchRetried, BatchState, Batches};
 
 /// When a client should look at a batch again, seconds.
 const RETRY_AFTER_S: u64 = 2;
@@ -46,24 +47,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(cancel_batch))
         .routes(routes!(retry_errors))
         .routes(routes!(change_budget))
-}
-
-/// A page of batches, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct BatchList {
-    /// The batches.
-    pub(super) items: Vec<BatchView>,
-    /// Where the next page begins; null on the last.
-    pub(super) next_cursor: Option<String>,
-}
-
-/// What queueing a batch's failed items again did.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct BatchRetried {
-    /// How many items were queued again.
-    pub(super) queued_again: u64,
-    /// The batch now.
-    pub(super) batch: BatchView,
 }
 
 /// Asks for the scores of many items of one kind.
@@ -91,7 +74,7 @@ pub(super) struct BatchRetried {
         (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
     )),
     responses(
-        (status = 202, description = "The batch: all items are stored", body = BatchView, headers(
+        (status = 202, description = "The batch: all items are stored", body = Batch, headers(
             ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "judge-not-configured, scoring-disabled, batch-given-up, database-unavailable", body = Problem, content_type = "application/problem+json"),
@@ -147,8 +130,8 @@ async fn post_batch(
 
 /// The 202 of a batch that is stored.
 pub(super) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Response, ApiError> {
-    let view = BatchView::load(state, batch).await?;
-    let location = view.location();
+    let view = batch_view::load(state, batch).await?;
+    let location = batch_view::location(&view);
     let mut response = (StatusCode::ACCEPTED, Json(view)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
@@ -168,14 +151,14 @@ pub(super) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Respon
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
     ),
     responses(
-        (status = 200, description = "The batches", body = BatchList),
+        (status = 200, description = "The batches", body = Batches),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_batches(
     State(state): State<ApiState>,
     mut params: Params,
-) -> Result<Json<BatchList>, ApiError> {
+) -> Result<Json<Batches>, ApiError> {
     let filter = BatchFilter {
         kind: params.take("kind"),
         state: params.take("state"),
@@ -185,9 +168,9 @@ async fn list_batches(
     let page = state.store.batches(filter, cursor.as_ref(), limit).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for batch in page.items {
-        items.push(BatchView::listed(&state, batch).await?);
+        items.push(batch_view::listed(&state, batch).await?);
     }
-    Ok(Json(BatchList {
+    Ok(Json(Batches {
         items,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
     }))
@@ -201,7 +184,7 @@ async fn list_batches(
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
-        (status = 200, description = "The batch", body = BatchView, headers(("ETag" = String, description = "Its version"))),
+        (status = 200, description = "The batch", body = Batch, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
         (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -216,7 +199,7 @@ async fn get_batch(
     let id = batch_id_of(&batch_id, params)?;
     let batch = state.store.batch(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
-    json_or_unchanged(&headers, &BatchView::load(&state, batch).await?)
+    json_or_unchanged(&headers, &batch_view::load(&state, batch).await?)
 }
 
 /// Stops a batch: none of its items begins, those that run end. What somebody asks for by itself meanwhile (its session's score, its
@@ -225,7 +208,7 @@ async fn get_batch(
     post, path = "/api/v1/batches/{batch_id}/pause", tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
-        (status = 200, description = "The batch, paused now or before", body = BatchView),
+        (status = 200, description = "The batch, paused now or before", body = Batch),
         (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -235,11 +218,11 @@ async fn pause_batch(
     State(state): State<ApiState>,
     Segment(batch_id): Segment,
     params: Params,
-) -> Result<Json<BatchView>, ApiError> {
+) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
     let moved = state.store.pause_batch(id).await?;
     let batch = done(&state, id, moved, (EventType::BatchPaused, "pause"))?;
-    Ok(Json(BatchView::load(&state, batch).await?))
+    Ok(Json(batch_view::load(&state, batch).await?))
 }
 
 /// Lets a paused batch go on. Resuming a running one is well.
@@ -247,7 +230,7 @@ async fn pause_batch(
     post, path = "/api/v1/batches/{batch_id}/resume", tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
-        (status = 200, description = "The batch, running", body = BatchView),
+        (status = 200, description = "The batch, running", body = Batch),
         (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "batch-state, batch-budget", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -257,7 +240,7 @@ async fn resume_batch(
     State(state): State<ApiState>,
     Segment(batch_id): Segment,
     params: Params,
-) -> Result<Json<BatchView>, ApiError> {
+) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
     let moved = state.store.resume_batch(id, state.clock.now()).await?;
     if let Moved::Refused(batch) = &moved
@@ -269,7 +252,7 @@ async fn resume_batch(
     }
     let batch = done(&state, id, moved, (EventType::BatchResumed, "resume"))?;
     state.enqueue.push_batch(id).await;
-    Ok(Json(BatchView::load(&state, batch).await?))
+    Ok(Json(batch_view::load(&state, batch).await?))
 }
 
 /// Cancels a batch with all its items that haven't ended, but for what somebody asked for by itself meanwhile. What it came to until
@@ -278,7 +261,7 @@ async fn resume_batch(
     post, path = "/api/v1/batches/{batch_id}/cancel", tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
-        (status = 200, description = "The batch, cancelled now or before", body = BatchView),
+        (status = 200, description = "The batch, cancelled now or before", body = Batch),
         (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -288,11 +271,11 @@ async fn cancel_batch(
     State(state): State<ApiState>,
     Segment(batch_id): Segment,
     params: Params,
-) -> Result<Json<BatchView>, ApiError> {
+) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
     let moved = state.store.cancel_batch(id, state.clock.now()).await?;
     let batch = done(&state, id, moved, (EventType::BatchCancelled, "cancel"))?;
-    Ok(Json(BatchView::load(&state, batch).await?))
+    Ok(Json(batch_view::load(&state, batch).await?))
 }
 
 /// Queues the failed items of a batch again, with their counters reset; a completed batch runs again.
@@ -325,7 +308,7 @@ async fn retry_errors(
     };
     Ok(Json(BatchRetried {
         queued_again,
-        batch: BatchView::load(&state, batch).await?,
+        batch: batch_view::load(&state, batch).await?,
     }))
 }
 
@@ -348,7 +331,7 @@ pub(super) struct BudgetBody {
     params(("batch_id" = Uuid, Path, description = "The batch")),
     request_body(content = BudgetBody, example = json!({"budget_usd": 12.5})),
     responses(
-        (status = 200, description = "The batch with its budget", body = BatchView),
+        (status = 200, description = "The batch with its budget", body = Batch),
         (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -358,7 +341,7 @@ async fn change_budget(
     Segment(batch_id): Segment,
     params: Params,
     ApiJson(body): ApiJson<BudgetBody>,
-) -> Result<Json<BatchView>, ApiError> {
+) -> Result<Json<Batch>, ApiError> {
     let id = batch_id_of(&batch_id, params)?;
     check_budget(body.budget_usd)?;
     let batch = state.store.batch(id).await?;
@@ -393,7 +376,7 @@ async fn change_budget(
     if batch.goes_on() {
         state.enqueue.push_batch(id).await;
     }
-    Ok(Json(BatchView::load(&state, batch).await?))
+    Ok(Json(batch_view::load(&state, batch).await?))
 }
 
 fn batch_id_of(text: &str, params: Params) -> Result<Uuid, ApiError> {

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::ApiState;
 use super::exposition::{Family, MetricType};
-use crate::store::{BrakeTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow, WorkerState};
+use crate::store::{BrakeTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
+use crate::wire::WorkerState;
 
 /// How long figures are kept at least.
 const KEPT: Duration = Duration::from_secs(5);

@@ -5,23 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, Duration, SecondsFormat, Utc};
-use serde::{Deserialize, Serialize};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
 use super::ApiState;
 use super::auth::Caller;
 use super::body::OptionalJson;
 use super::live_workers::with_judges;
 use super::openapi::MAY_BE_LEFT_OUT;
-use super::pace_view::PaceView;
 use super::params::{Params, Segment};
 use super::problem::{ApiError, Problem, Refusal};
-use super::spending::{CapView, Spending, SpentView};
+use super::spending::Spending;
 use crate::events::{Event, EventType};
-use crate::job::{Kind, WaitReason};
-use crate::store::{Brake, BrakeTarget, JudgeRow, WorkerRow, WorkerState};
+use crate::job::WaitReason;
+use crate::store::{Brake, BrakeTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
+use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
 
 /// The longest message of a pause, characters.
 const MAX_MESSAGE: usize = 500;
@@ -35,22 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(list_workers))
 }
 
-/// A lane, or all of them, closed until somebody opens it or `until` passes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct BrakeView {
-    /// `paused` by an operator, `exhausted` or `misconfigured` by a worker that met it, `budget` by a cap that is reached.
-    pub(super) reason: WaitReason,
-    /// The operator's or the provider's words.
-    pub(super) message: String,
-    /// Who set it.
-    pub(super) set_by: String,
-    /// Since when.
-    pub(super) since: DateTime<Utc>,
-    /// When it opens by itself; null: somebody must resume it.
-    pub(super) until: Option<DateTime<Utc>>,
-}
-
-impl From<&Brake> for BrakeView {
+impl From<&Brake> for wire::Brake {
     fn from(brake: &Brake) -> Self {
         Self {
             reason: brake.reason,
@@ -62,32 +45,7 @@ impl From<&Brake> for BrakeView {
     }
 }
 
-/// What one worker's gate knows of a judge.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct GateView {
-    /// The worker.
-    pub(super) worker_id: Uuid,
-    /// `closed` (calls go out), `open` or `half_open`.
-    pub(super) breaker: String,
-    /// Why it lets nothing through now; null if it does.
-    pub(super) reason: Option<WaitReason>,
-    /// When it lets calls through again, if known.
-    pub(super) until: Option<DateTime<Utc>>,
-    /// Transient failures in a row.
-    pub(super) failures_in_row: i32,
-    /// Calls in flight.
-    pub(super) in_flight: i32,
-    /// The last error's text; it stays while the judge answers again.
-    pub(super) last_error: Option<String>,
-    /// When it came.
-    pub(super) last_error_at: Option<DateTime<Utc>>,
-    /// How fast it may be asked.
-    pub(super) pace: Option<PaceView>,
-    /// When the worker said so.
-    pub(super) updated_at: DateTime<Utc>,
-}
-
-impl From<JudgeRow> for GateView {
+impl From<JudgeRow> for wire::Gate {
     fn from(row: JudgeRow) -> Self {
         Self {
             worker_id: row.worker_id,
@@ -98,137 +56,67 @@ impl From<JudgeRow> for GateView {
             in_flight: row.in_flight,
             last_error: row.last_error,
             last_error_at: row.last_error_at,
-            pace: row.pace.map(PaceView::from),
+            pace: row.pace.map(wire::Pace::from),
             updated_at: row.updated_at,
         }
     }
 }
 
-/// One judge.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct JudgeView {
-    /// Its name: a provider entry, or `entry:model`.
-    pub(super) name: String,
-    /// Whether it could be asked.
-    pub(super) configured: bool,
-    /// What to do if it isn't.
-    pub(super) remedy: Option<String>,
-    /// Whether its replies are made up.
-    pub(super) simulated: bool,
-    /// The kinds whose current criteria name it.
-    pub(super) kinds: Vec<Kind>,
-    /// The brake that stops its lane, if any.
-    pub(super) brake: Option<BrakeView>,
-    /// What live workers know of it.
-    pub(super) gates: Vec<GateView>,
-    /// What it cost.
-    pub(super) spent: SpentView,
-    /// The cap of its entry, if it has one.
-    pub(super) cap: Option<CapView>,
-}
-
-/// Every judge, by name.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct JudgeList {
-    /// The judges.
-    pub(super) items: Vec<JudgeView>,
-    /// The brake that stops every lane, if any.
-    pub(super) queue_brake: Option<BrakeView>,
-    /// What all judges cost.
-    pub(super) spent: SpentView,
-    /// The cap over all judges, if there is one.
-    pub(super) cap: Option<CapView>,
-    /// Always null: there is one page.
-    pub(super) next_cursor: Option<String>,
-}
-
-/// Why something is paused.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct PauseRequest {
-    /// For those who wonder why nothing moves; at most 500 characters.
-    pub(super) message: Option<String>,
-    /// When it resumes by itself; left out: when somebody resumes it.
-    pub(super) until: Option<DateTime<Utc>>,
-}
-
-/// What is paused now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct Paused {
-    /// The brake that is set.
-    pub(super) brake: BrakeView,
-}
-
-/// What resuming did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct Resumed {
-    /// Whether there was a brake.
-    pub(super) released: bool,
-}
-
-/// One worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct WorkerView {
-    /// Unique per start.
-    pub(super) worker_id: Uuid,
-    /// Host and process.
-    pub(super) name: String,
-    /// The binary's version.
-    pub(super) version: String,
-    /// When it started.
-    pub(super) started_at: DateTime<Utc>,
-    /// When it was last heard.
-    pub(super) heartbeat_at: DateTime<Utc>,
-    /// Jobs in hand.
-    pub(super) in_hand: i32,
-    /// What it does.
-    pub(super) state: WorkerState,
-    /// Whether it was heard within its time, and hasn't stopped.
-    pub(super) alive: bool,
-    /// The judges that it can ask by its settings: names, and `entry:*` for an entry that takes any model; null if it didn't say.
-    pub(super) judges: Option<Vec<String>>,
-}
-
-impl WorkerView {
-    fn new(row: WorkerRow, judges: Option<Vec<String>>) -> Self {
+impl From<MeterRow> for wire::Meter {
+    fn from(row: MeterRow) -> Self {
         Self {
-            judges,
-            worker_id: row.worker_id,
-            name: row.name,
-            version: row.version,
-            started_at: row.started_at,
-            heartbeat_at: row.heartbeat_at,
-            in_hand: row.in_hand,
-            state: row.state,
-            alive: row.alive,
+            limit: row.limit,
+            configured: row.configured,
+            learned: row.learned,
+            used_last_minute: row.used,
         }
     }
 }
 
-/// Workers heard in the last 24 h, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct WorkerList {
-    /// The workers.
-    pub(super) items: Vec<WorkerView>,
-    /// Always null: there is one page.
-    pub(super) next_cursor: Option<String>,
+impl From<PaceRow> for wire::Pace {
+    fn from(row: PaceRow) -> Self {
+        Self {
+            requests: row.requests.into(),
+            tokens: row.tokens.into(),
+            input_tokens: row.input_tokens.into(),
+            output_tokens: row.output_tokens.into(),
+            shrunk_until: row.shrunk_until,
+            held_until: row.held_until,
+            together: row.together,
+            part_of: row.part_of,
+        }
+    }
+}
+
+fn worker((row, judges): (WorkerRow, Option<Vec<String>>)) -> wire::Worker {
+    wire::Worker {
+        judges,
+        worker_id: row.worker_id,
+        name: row.name,
+        version: row.version,
+        started_at: row.started_at,
+        heartbeat_at: row.heartbeat_at,
+        in_hand: row.in_hand,
+        state: row.state,
+        alive: row.alive,
+    }
 }
 
 /// Lists judges: those configured here, those that live workers know, and those that are stopped.
 #[utoipa::path(
     get, path = "/api/v1/judges", tag = "brakes",
     responses(
-        (status = 200, description = "The judges", body = JudgeList),
+        (status = 200, description = "The judges", body = Judges),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_judges(
     State(state): State<ApiState>,
     params: Params,
-) -> Result<Json<JudgeList>, ApiError> {
+) -> Result<Json<Judges>, ApiError> {
     params.finish()?;
     let brakes = state.store.brakes(state.clock.now()).await?;
-    let mut gates: BTreeMap<String, Vec<GateView>> = BTreeMap::new();
+    let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
     for row in rows_of_live_workers(&state).await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
     }
@@ -238,12 +126,12 @@ async fn list_judges(
         .into_iter()
         .map(|name| {
             let problem = state.enqueue.check_judge(&name).err();
-            JudgeView {
+            wire::Judge {
                 configured: problem.is_none(),
                 remedy: problem.map(|problem| problem.remedy),
                 simulated: state.enqueue.is_simulated(&name),
                 kinds: state.enqueue.kinds_of(&name),
-                brake: brake_of(&BrakeTarget::Judge(name.clone())).map(BrakeView::from),
+                brake: brake_of(&BrakeTarget::Judge(name.clone())).map(wire::Brake::from),
                 gates: gates.remove(&name).unwrap_or_default(),
                 spent: spending.of_judge(&name),
                 cap: spending.cap_of(&name),
@@ -251,9 +139,9 @@ async fn list_judges(
             }
         })
         .collect();
-    Ok(Json(JudgeList {
+    Ok(Json(Judges {
         items,
-        queue_brake: brake_of(&BrakeTarget::Queue).map(BrakeView::from),
+        queue_brake: brake_of(&BrakeTarget::Queue).map(wire::Brake::from),
         spent: spending.of_all(),
         cap: spending.cap_of_all(),
         next_cursor: None,
@@ -339,7 +227,7 @@ pub(super) async fn pause(
     });
     tracing::info!(target = ?brake.target, "paused");
     Ok(Json(Paused {
-        brake: BrakeView::from(&brake),
+        brake: wire::Brake::from(&brake),
     }))
 }
 
@@ -444,20 +332,19 @@ fn why_capped(name: &str, brake: &Brake) -> String {
 #[utoipa::path(
     get, path = "/api/v1/workers", tag = "brakes",
     responses(
-        (status = 200, description = "The workers", body = WorkerList),
+        (status = 200, description = "The workers", body = Workers),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_workers(
     State(state): State<ApiState>,
     params: Params,
-) -> Result<Json<WorkerList>, ApiError> {
+) -> Result<Json<Workers>, ApiError> {
     params.finish()?;
     let workers = state.store.workers(state.worker_stale_after).await?;
     let listed = with_judges(&state, workers).await?;
-    let view = |(worker, judges)| WorkerView::new(worker, judges);
-    Ok(Json(WorkerList {
-        items: listed.into_iter().map(view).collect(),
+    Ok(Json(Workers {
+        items: listed.into_iter().map(worker).collect(),
         next_cursor: None,
     }))
 }

@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::ApiState;
 use super::live_workers::LiveWorkers;
 use crate::job::{Job, JobState, Priority, Wait, WaitReason};
-use crate::store::{Brake, BrakeTarget, JudgeRow, PausedBy, StoreError};
+use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
+use crate::wire::{PausedBy, Stopped};
 
 /// The reason of a job whose judge none of the live workers can ask.
 const NO_WORKER_FOR_JUDGE: &str = "no_worker_for_judge";
@@ -56,18 +57,6 @@ pub(super) struct WaitView {
     /// Only with `no_worker` and `no_worker_for_judge`: what makes it go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
-}
-
-/// Why no item of a batch begins at the moment: all judges that it asks are stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct StoppedView {
-    /// `paused`, `budget` (a cap is reached), `breaker_open`, `exhausted`, `misconfigured` or `no_worker_for_judge`; with several judges, of the one
-    /// that goes on first.
-    pub(super) reason: String,
-    /// In words.
-    pub(super) message: String,
-    /// When it goes on by itself; null where that isn't known, or somebody must act first.
-    pub(super) until: Option<DateTime<Utc>>,
 }
 
 /// The wait that a row tells of, until it is over: from then on the job is held back by what holds back its lane.
@@ -279,8 +268,8 @@ impl Lanes {
     }
 
     /// Why none of these judges is asked at the moment; `None`: one of them is, or may be within seconds.
-    pub(super) fn stopped(&self, judges: &BTreeSet<Option<String>>) -> Option<StoppedView> {
-        let mut stopped: Vec<StoppedView> = Vec::with_capacity(judges.len());
+    pub(super) fn stopped(&self, judges: &BTreeSet<Option<String>>) -> Option<Stopped> {
+        let mut stopped: Vec<Stopped> = Vec::with_capacity(judges.len());
         for judge in judges {
             stopped.push(self.stop_of(judge.as_deref())?);
         }
@@ -290,7 +279,7 @@ impl Lanes {
             .min_by_key(|stop| stop.until.unwrap_or(DateTime::<Utc>::MAX_UTC))?;
         Some(match others {
             0 => first,
-            _ => StoppedView {
+            _ => Stopped {
                 message: format!(
                     "{}; the batch's other judges are stopped too",
                     first.message
@@ -300,7 +289,7 @@ impl Lanes {
         })
     }
 
-    fn stop_of(&self, judge: Option<&str>) -> Option<StoppedView> {
+    fn stop_of(&self, judge: Option<&str>) -> Option<Stopped> {
         let (target, why, until, said) = match self.brake_of(judge) {
             Some(brake) => {
                 let said = Some(brake.message.as_str()).filter(|said| !said.is_empty());
@@ -328,7 +317,7 @@ impl Lanes {
                 _,
             ) => return None,
         };
-        Some(StoppedView {
+        Some(Stopped {
             reason: why.as_str().to_owned(),
             message: said.map_or(words.clone(), |said| format!("{words}: {said}")),
             until,
@@ -336,9 +325,9 @@ impl Lanes {
     }
 
     /// No live worker can ask that judge, though there are some.
-    fn unasked(&self, judge: Option<&str>) -> Option<StoppedView> {
+    fn unasked(&self, judge: Option<&str>) -> Option<Stopped> {
         let name = judge.filter(|_| !self.workers.is_empty() && !self.workers.can_ask(judge))?;
-        Some(StoppedView {
+        Some(Stopped {
             reason: NO_WORKER_FOR_JUDGE.to_owned(),
             message: format!(
                 "no live worker can ask judge {name}: {}",

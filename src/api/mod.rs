@@ -45,7 +45,6 @@ mod live_workers;
 mod new_job;
 mod openapi;
 mod operate;
-mod pace_view;
 mod panels;
 mod params;
 pub mod problem;

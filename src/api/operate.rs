@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -16,6 +15,7 @@ use super::params::Params;
 use super::problem::{ApiError, Problem};
 use super::{ApiState, Health};
 use crate::store::Store;
+use crate::wire::{Check, Readiness, ReadinessStatus};
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -24,32 +24,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(readyz))
         .routes(routes!(prometheus))
         .routes(routes!(openapi_document))
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct Check {
-    /// What.
-    pub(super) name: &'static str,
-    /// Whether it is well.
-    pub(super) ok: bool,
-    /// What is not, with its remedy.
-    pub(super) detail: Option<String>,
-}
-
-/// Whether requests should come here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct Readiness {
-    /// `ok`, `degraded` (it answers, but something is amiss) or `unavailable` (503).
-    pub(super) status: &'static str,
-    /// Why it isn't `ok`.
-    pub(super) reasons: Vec<String>,
-    /// What was looked at; only with `verbose`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) checks: Option<Vec<Check>>,
-    /// The binary's version; only with `verbose`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<&'static str>,
 }
 
 /// Whether the process runs. Looks at nothing else: a restart mends nothing outside of it.
@@ -93,15 +67,18 @@ pub(super) async fn ready(health: &dyn Health, mut checks: Vec<Check>, verbose: 
         .filter_map(|check| check.detail.clone())
         .collect();
     let (code, status) = match (unavailable, reasons.is_empty()) {
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-        (false, false) => (StatusCode::OK, "degraded"),
-        (false, true) => (StatusCode::OK, "ok"),
+        (true, _) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            ReadinessStatus::Unavailable,
+        ),
+        (false, false) => (StatusCode::OK, ReadinessStatus::Degraded),
+        (false, true) => (StatusCode::OK, ReadinessStatus::Ok),
     };
     let body = Readiness {
         status,
         reasons,
         checks: verbose.then_some(checks),
-        version: verbose.then_some(env!("CARGO_PKG_VERSION")),
+        version: verbose.then(|| env!("CARGO_PKG_VERSION").to_owned()),
     };
     (code, Json(body)).into_response()
 }
@@ -135,7 +112,7 @@ pub(super) async fn database(store: &Store) -> Check {
 /// A check that found nothing amiss.
 pub(super) fn passed(name: &'static str) -> Check {
     Check {
-        name,
+        name: name.to_owned(),
         ok: true,
         detail: None,
     }
@@ -144,7 +121,7 @@ pub(super) fn passed(name: &'static str) -> Check {
 /// A check that found something, with its remedy.
 pub(super) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
     Check {
-        name,
+        name: name.to_owned(),
         ok: false,
         detail: Some(detail.into()),
     }

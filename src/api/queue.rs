@@ -2,18 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiState;
 use super::auth::Caller;
 use super::body::OptionalJson;
-use super::judges::{BrakeView, PauseRequest, Paused, Resumed, pause, resume};
+use super::judges::{pause, resume};
 use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
 use crate::store::{BrakeTarget, JobCounts};
+use crate::wire::{Brake, PauseRequest, Paused, Queue, QueueCounts, Resumed};
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -21,23 +21,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(queue_status))
         .routes(routes!(pause_queue))
         .routes(routes!(resume_queue))
-}
-
-/// How many jobs there are of each state; each count stops at 10,000.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct QueueCounts {
-    /// Stored, and in no worker's hand yet.
-    pub(super) queued: i64,
-    /// In a worker's hand.
-    pub(super) running: i64,
-    /// Met a closed judge or a long delay.
-    pub(super) waiting: i64,
-    /// Ended with a score in the last 24 h.
-    pub(super) succeeded_24h: i64,
-    /// Failed in the last 24 h.
-    pub(super) failed_24h: i64,
-    /// Cancelled in the last 24 h.
-    pub(super) cancelled_24h: i64,
 }
 
 impl From<JobCounts> for QueueCounts {
@@ -53,37 +36,26 @@ impl From<JobCounts> for QueueCounts {
     }
 }
 
-/// The queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct QueueView {
-    /// Whether no job starts, whatever its judge.
-    pub(super) paused: bool,
-    /// The brake that pauses it; null if it isn't paused. Judges have brakes of their own.
-    pub(super) brake: Option<BrakeView>,
-    /// What is in it, and what came of it.
-    pub(super) counts: QueueCounts,
-}
-
 /// Tells whether the queue is paused, and how many jobs there are of each state.
 #[utoipa::path(
     get, path = "/api/v1/queue", tag = "brakes",
     responses(
-        (status = 200, description = "The queue", body = QueueView),
+        (status = 200, description = "The queue", body = Queue),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn queue_status(
     State(state): State<ApiState>,
     params: Params,
-) -> Result<Json<QueueView>, ApiError> {
+) -> Result<Json<Queue>, ApiError> {
     params.finish()?;
     let now = state.clock.now();
     let (brakes, counts) = tokio::try_join!(state.store.brakes(now), state.store.job_counts(now))?;
     let brake = brakes
         .iter()
         .find(|brake| brake.target == BrakeTarget::Queue)
-        .map(BrakeView::from);
-    Ok(Json(QueueView {
+        .map(Brake::from);
+    Ok(Json(Queue {
         paused: brake.is_some(),
         brake,
         counts: counts.into(),

@@ -14,7 +14,6 @@ use uuid::Uuid;
 use super::ApiState;
 use super::auth::Caller;
 use super::batch_body::{check_budget, check_name};
-use super::batch_view::BatchView;
 use super::batches::accepted;
 use super::body::ApiJson;
 use super::criteria_named::{beginning, stored};
@@ -25,6 +24,7 @@ use crate::enqueue::{Rescore, RescorePlan};
 use crate::job::{Priority, Purpose};
 use crate::score::session::Rating;
 use crate::store::{Force, Sample, Scored, SessionFilter, SessionStatus};
+use crate::wire::Batch;
 
 /// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;
@@ -131,7 +131,7 @@ pub(super) struct RescoreRequest {
         "name": "spring", "filter": {"criteria": "not_current", "alert_type": "PodCrashLooping"}, "dry_run": true})),
     responses(
         (status = 200, description = "`dry_run`: what it would come to", body = RescorePlan),
-        (status = 202, description = "The batch", body = BatchView, headers(
+        (status = 202, description = "The batch", body = Batch, headers(
             ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable", body = Problem, content_type = "application/problem+json"),

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::ApiState;
 use crate::store::{JudgeSpent, StoreError, known_usd};
+use crate::wire::{Cap, Spent};
 
 /// The most that may be spent, USD; `None`: no such cap.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -23,32 +22,6 @@ pub struct SpendingCaps {
     pub total: Option<SpendingCap>,
     /// By provider entry.
     pub entries: BTreeMap<String, SpendingCap>,
-}
-
-/// What was spent, as far as prices are known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct SpentView {
-    /// USD of today's calls, by UTC; null where there are some and none has a price.
-    pub(super) today_usd: Option<f64>,
-    /// USD of this month's calls, today's included; null where there are some and none has a price.
-    pub(super) month_usd: Option<f64>,
-    /// Today's calls whose price is unknown: what they cost comes on top.
-    pub(super) today_unpriced_calls: i64,
-    /// This month's calls whose price is unknown: what they cost comes on top.
-    pub(super) unpriced_calls: i64,
-}
-
-/// A cap, and what was spent of it.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CapView {
-    /// The provider entry whose judges it stops; null: all of them.
-    pub(super) entry: Option<String>,
-    /// USD that may be spent in a day of UTC; null: no such cap.
-    pub(super) daily_cap_usd: Option<f64>,
-    /// USD that may be spent in a month of UTC; null: no such cap.
-    pub(super) monthly_cap_usd: Option<f64>,
-    /// What all judges that it is of spent together.
-    pub(super) spent: SpentView,
 }
 
 /// What was spent, by judge.
@@ -69,17 +42,17 @@ impl Spending {
     }
 
     /// What one judge cost.
-    pub(super) fn of_judge(&self, name: &str) -> SpentView {
+    pub(super) fn of_judge(&self, name: &str) -> Spent {
         self.sum(|judge| judge == name)
     }
 
     /// What all judges cost.
-    pub(super) fn of_all(&self) -> SpentView {
+    pub(super) fn of_all(&self) -> Spent {
         self.sum(|_| true)
     }
 
     /// The cap of a judge's entry.
-    pub(super) fn cap_of(&self, judge: &str) -> Option<CapView> {
+    pub(super) fn cap_of(&self, judge: &str) -> Option<Cap> {
         let entry = entry_of(judge);
         let cap = self.caps.entries.get(entry)?;
         let spent = self.sum(|judge| entry_of(judge) == entry);
@@ -87,12 +60,12 @@ impl Spending {
     }
 
     /// The cap over all judges.
-    pub(super) fn cap_of_all(&self) -> Option<CapView> {
+    pub(super) fn cap_of_all(&self) -> Option<Cap> {
         let cap = self.caps.total?;
         Some(cap_view(None, cap, self.of_all()))
     }
 
-    fn sum(&self, takes: impl Fn(&str) -> bool) -> SpentView {
+    fn sum(&self, takes: impl Fn(&str) -> bool) -> Spent {
         let (mut today, mut month) = ((0.0, 0_i64), (0.0, 0_i64));
         for judge in self.spent.iter().filter(|spent| takes(&spent.judge)) {
             today.0 += judge.today_usd;
@@ -100,7 +73,7 @@ impl Spending {
             month.0 += judge.month_usd;
             month.1 = month.1.saturating_add(judge.unpriced_calls);
         }
-        SpentView {
+        Spent {
             today_usd: known_usd(today.0, today.1),
             month_usd: known_usd(month.0, month.1),
             today_unpriced_calls: today.1,
@@ -114,8 +87,8 @@ fn entry_of(judge: &str) -> &str {
     judge.split_once(':').map_or(judge, |(entry, _)| entry)
 }
 
-fn cap_view(entry: Option<String>, cap: SpendingCap, spent: SpentView) -> CapView {
-    CapView {
+fn cap_view(entry: Option<String>, cap: SpendingCap, spent: Spent) -> Cap {
+    Cap {
         entry,
         daily_cap_usd: cap.daily_usd,
         monthly_cap_usd: cap.monthly_usd,

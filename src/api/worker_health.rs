@@ -15,12 +15,13 @@ use uuid::Uuid;
 
 use super::auth::Auth;
 use super::guard::{Guard, Hosts};
-use super::operate::{Check, database, failed, livez, passed, ready, render};
+use super::operate::{database, failed, livez, passed, ready, render};
 use super::params::Params;
 use super::problem::ApiError;
 use super::{Health, Metrics, Pages, ServeError, layers};
 use crate::config::{AuthSettings, HttpSettings};
 use crate::store::Store;
+use crate::wire::Check;
 
 /// What a worker's port tells of.
 pub struct WorkerHealthParts {

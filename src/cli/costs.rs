@@ -93,16 +93,14 @@ fn row(line: &Value) -> Vec<String> {
         "/tokens_out",
     ];
     cells.extend(figures.map(|pointer| cell(line, pointer)));
-    cells.push(usd(&line["cost_usd"]));
+    cells.push(usd(line["cost_usd"].as_f64()));
     cells.push(cell(line, "/unpriced_calls"));
     cells
 }
 
 /// An amount as people read it; what isn't known says so.
-pub(super) fn usd(amount: &Value) -> String {
-    amount
-        .as_f64()
-        .map_or_else(|| "unknown".to_owned(), |usd| format!("{usd:.4}"))
+pub(super) fn usd(amount: Option<f64>) -> String {
+    amount.map_or_else(|| "unknown".to_owned(), |usd| format!("{usd:.4}"))
 }
 
 /// How many calls an amount leaves out, behind it; empty for none.
@@ -121,9 +119,9 @@ mod tests {
 
     #[test]
     fn an_unknown_cost_reads_unknown_and_never_0() {
-        assert_eq!(usd(&Value::Null), "unknown");
-        assert_eq!(usd(&json!(0.0)), "0.0000");
-        assert_eq!(usd(&json!(1.25)), "1.2500");
+        assert_eq!(usd(None), "unknown");
+        assert_eq!(usd(Some(0.0)), "0.0000");
+        assert_eq!(usd(Some(1.25)), "1.2500");
         let line = json!({ "judge": "a", "model": "m", "calls": 2, "cost_usd": null, "unpriced_calls": 2 });
         assert_eq!(row(&line)[0], "a: m");
         assert_eq!(row(&line)[6..], ["unknown", "2"]);

@@ -1,14 +1,16 @@
 //! `gavel judges`: who can be asked, and the brake of each.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::Global;
 use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output::{self, time};
 use super::reach::{Common, Needs, Reached};
-use crate::client::list;
+use crate::wire::{Gate, Judge, Judges as Listed, Meter, Pace};
 
 /// List, pause and resume judges
 #[derive(Debug, Args)]
@@ -45,11 +47,10 @@ impl Judges {
         match &self.what {
             What::List(common) => {
                 let command = async |reached: Reached<'_>| {
-                    let judges = reached.client.judges().await?;
                     if common.json {
-                        output::json(&judges)?;
+                        output::json(&reached.client.judges::<Value>().await?)?;
                     } else {
-                        print(&judges)?;
+                        print(&reached.client.judges::<Listed>().await?.items)?;
                     }
                     Ok(Exit::Done)
                 };
@@ -75,59 +76,51 @@ async fn brake(global: &Global, common: &Common, name: &str, verb: &str) -> Resu
 }
 
 /// The newest error that any worker knows of, with its time.
-fn last_error(gates: &[Value]) -> String {
-    let with_error = gates.iter().filter(|gate| gate["last_error"].is_string());
-    // Times of one form and zone: their texts sort as they do.
-    let newest = with_error.max_by_key(|gate| cell(gate, "/last_error_at"));
-    newest.map_or_else(String::new, |gate| {
-        let (said, at) = (cell(gate, "/last_error"), cell(gate, "/last_error_at"));
-        match at.as_str() {
-            "" => said,
-            at => format!("{said} ({at})"),
-        }
-    })
+fn last_error(gates: &[Gate]) -> String {
+    let with_error = gates.iter().filter(|gate| gate.last_error.is_some());
+    let newest = with_error.max_by_key(|gate| gate.last_error_at);
+    let said = newest.and_then(|gate| gate.last_error.clone());
+    let at = newest.and_then(|gate| gate.last_error_at);
+    match (said, at) {
+        (Some(said), Some(at)) => format!("{said} ({})", time(at)),
+        (said, _) => said.unwrap_or_default(),
+    }
+}
+
+/// What the gates say of a thing, each answer once.
+fn known(gates: &[Gate], of: impl Fn(&Gate) -> Option<String>) -> String {
+    let said: BTreeSet<String> = gates.iter().filter_map(of).collect();
+    said.into_iter().collect::<Vec<_>>().join("; ")
 }
 
 /// Prints the table of judges: their brakes, and what live workers know of each.
-pub(super) fn print(judges: &Value) -> Result<(), CliError> {
-    let mut rows = Vec::new();
-    for judge in list(judges, "/items") {
-        let gates = list(judge, "/gates");
-        let stopped = match cell(judge, "/brake/reason").as_str() {
-            "" => String::new(),
-            reason => format!(
-                "{reason} by {}: {}",
-                cell(judge, "/brake/set_by"),
-                cell(judge, "/brake/message")
-            ),
-        };
-        let known = |pointer: &str| {
-            let mut values: Vec<String> = gates.iter().map(|gate| cell(gate, pointer)).collect();
-            values.retain(|value| !value.is_empty());
-            values.sort();
-            values.dedup();
-            values.join("; ")
-        };
-        let in_flight: i64 = gates
-            .iter()
-            .filter_map(|gate| gate["in_flight"].as_i64())
-            .sum();
-        rows.push(vec![
-            cell(judge, "/name"),
-            if judge["configured"] == Value::Bool(false) {
-                cell(judge, "/remedy")
-            } else {
-                stopped
+pub(super) fn print(judges: &[Judge]) -> Result<(), CliError> {
+    let row = |judge: &Judge| {
+        let gates = judge.gates.as_slice();
+        let stopped = judge
+            .brake
+            .as_ref()
+            .map(|brake| format!("{} by {}: {}", brake.reason, brake.set_by, brake.message));
+        vec![
+            judge.name.clone(),
+            match judge.configured {
+                true => stopped.unwrap_or_default(),
+                false => judge.remedy.clone().unwrap_or_default(),
             },
-            known("/breaker"),
-            known("/reason"),
-            known("/until"),
-            in_flight.to_string(),
+            known(gates, |gate| Some(gate.breaker.clone())),
+            known(gates, |gate| gate.reason.map(|reason| reason.to_string())),
+            known(gates, |gate| gate.until.map(time)),
+            gates
+                .iter()
+                .map(|gate| gate.in_flight)
+                .sum::<i32>()
+                .to_string(),
             spent(judge),
             pace(gates),
             last_error(gates),
-        ]);
-    }
+        ]
+    };
+    let rows: Vec<Vec<String>> = judges.iter().map(row).collect();
     let head = [
         "judge",
         "stopped",
@@ -144,130 +137,126 @@ pub(super) fn print(judges: &Value) -> Result<(), CliError> {
 }
 
 /// What a judge spent today and this month; where its entry has a cap, what the entry spent of it.
-fn spent(judge: &Value) -> String {
-    let cap = &judge["cap"];
-    let spent = if cap.is_null() {
-        &judge["spent"]
-    } else {
-        &cap["spent"]
-    };
-    if spent["month_usd"] == 0.0 && cap.is_null() {
+fn spent(judge: &Judge) -> String {
+    let cap = judge.cap.as_ref();
+    let spent = cap.map_or(&judge.spent, |cap| &cap.spent);
+    if spent.month_usd == Some(0.0) && cap.is_none() {
         return String::new();
     }
-    let part = |period: &str, unpriced: &str, cap: &Value| {
-        let known = &spent[format!("{period}_usd")];
-        let unpriced = spent[unpriced].as_u64().unwrap_or(0);
+    let part = |period: &str, known: Option<f64>, unpriced: i64, cap: Option<f64>| {
+        let unpriced = u64::try_from(unpriced).unwrap_or(0);
         let lacking = without_price(unpriced);
-        let least = if unpriced > 0 && known.is_number() {
-            "at least "
-        } else {
-            ""
+        let least = match unpriced > 0 && known.is_some() {
+            true => "at least ",
+            false => "",
         };
-        let of = cap
-            .as_f64()
-            .map_or(String::new(), |usd| format!(" of {usd} USD"));
+        let of = cap.map_or(String::new(), |usd| format!(" of {usd} USD"));
         format!("{period} {least}{}{of}{lacking}", usd(known))
     };
-    let today = part("today", "today_unpriced_calls", &cap["daily_cap_usd"]);
-    let month = part("month", "unpriced_calls", &cap["monthly_cap_usd"]);
+    let (daily, monthly) = (
+        cap.and_then(|cap| cap.daily_cap_usd),
+        cap.and_then(|cap| cap.monthly_cap_usd),
+    );
+    let today = part("today", spent.today_usd, spent.today_unpriced_calls, daily);
+    let month = part("month", spent.month_usd, spent.unpriced_calls, monthly);
     format!("{today}; {month}")
 }
 
 /// What the workers' paces come to: used and allowed in a minute, over all of them, and what slows them down. Empty where
 /// nothing is limited.
-fn pace(gates: &[Value]) -> String {
-    let sum = |pointer: &str| {
-        let figures = gates
-            .iter()
-            .filter_map(|gate| gate.pointer(pointer)?.as_u64());
-        figures.reduce(u64::saturating_add)
-    };
-    let together = gates
-        .iter()
-        .any(|gate| gate.pointer("/pace/together") == Some(&Value::Bool(true)));
-    let meters = [
-        ("requests", "requests"),
-        ("tokens", "tokens"),
-        ("input_tokens", "prompt tokens"),
-        ("output_tokens", "answer tokens"),
+fn pace(gates: &[Gate]) -> String {
+    let paces: Vec<&Pace> = gates.iter().filter_map(|gate| gate.pace.as_ref()).collect();
+    let together = paces.iter().any(|pace| pace.together);
+    let meters: [(fn(&Pace) -> &Meter, &str); 4] = [
+        (|pace| &pace.requests, "requests"),
+        (|pace| &pace.tokens, "tokens"),
+        (|pace| &pace.input_tokens, "prompt tokens"),
+        (|pace| &pace.output_tokens, "answer tokens"),
     ];
-    let mut parts: Vec<String> = meters
-        .into_iter()
-        .filter_map(|(meter, name)| {
-            let limit = format!("/pace/{meter}/limit");
-            // One limit for all of them, or each its own.
-            let limit = match together {
-                true => gates
-                    .iter()
-                    .filter_map(|gate| gate.pointer(&limit)?.as_u64())
-                    .max()?,
-                false => sum(&limit)?,
-            };
-            let used = sum(&format!("/pace/{meter}/used_last_minute")).unwrap_or(0);
-            Some(format!("{used} of {limit} {name}/min"))
-        })
-        .collect();
-    for (field, why) in [
-        ("shrunk_until", "slowed by 429s"),
-        ("held_until", "used up"),
-    ] {
-        let until = gates
-            .iter()
-            .filter_map(|gate| gate.pointer(&format!("/pace/{field}"))?.as_str())
-            .max();
-        parts.extend(until.map(|until| format!("{why} until {until}")));
+    let mut parts = Vec::new();
+    for (meter, name) in meters {
+        let limits = paces.iter().filter_map(|pace| meter(pace).limit);
+        // One limit for all of them, or each its own.
+        let limit = match together {
+            true => limits.max(),
+            false => limits.reduce(u64::saturating_add),
+        };
+        let used: u64 = paces.iter().map(|pace| meter(pace).used_last_minute).sum();
+        parts.extend(limit.map(|limit| format!("{used} of {limit} {name}/min")));
     }
-    let workers = gates
-        .iter()
-        .filter_map(|gate| gate.pointer("/pace/part_of")?.as_u64());
-    parts.extend(
-        workers
-            .max()
-            .map(|workers| format!("Redis is away: a part of {workers} each")),
-    );
+    let shrunk = paces.iter().filter_map(|pace| pace.shrunk_until).max();
+    parts.extend(shrunk.map(|until| format!("slowed by 429s until {}", time(until))));
+    let held = paces.iter().filter_map(|pace| pace.held_until).max();
+    parts.extend(held.map(|until| format!("used up until {}", time(until))));
+    let workers = paces.iter().filter_map(|pace| pace.part_of).max();
+    parts.extend(workers.map(|workers| format!("Redis is away: a part of {workers} each")));
     parts.join("; ")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn judge(spent: &Value, cap: &Value) -> Judge {
+        serde_json::from_value(json!({ "name": "gpt", "configured": true, "remedy": null, "simulated": false, "kinds": [],
+            "brake": null, "gates": [], "spent": spent, "cap": cap }))
+        .unwrap()
+    }
+
     #[test]
     fn what_an_entry_spent_stands_beside_its_cap() {
-        let own = json!({ "today_usd": 0.5, "month_usd": 1.0, "unpriced_calls": 0 });
-        let all = json!({ "today_usd": 2.0, "month_usd": 3.0, "unpriced_calls": 0 });
-        let capped = json!({ "spent": own, "cap": { "daily_cap_usd": 10.0, "monthly_cap_usd": null, "spent": all } });
-        assert_eq!(spent(&capped), "today 2.0000 of 10 USD; month 3.0000");
-        let free = json!({ "spent": own, "cap": null });
-        assert_eq!(spent(&free), "today 0.5000; month 1.0000");
-        let unknown = json!({ "spent": { "today_usd": null, "month_usd": null }, "cap": null });
-        assert_eq!(spent(&unknown), "today unknown; month unknown");
-        let lately = json!({ "spent": { "today_usd": null, "today_unpriced_calls": 3, "month_usd": 1.0, "unpriced_calls": 3 } });
-        assert_eq!(
-            spent(&lately),
-            "today unknown (3 calls without a price); month at least 1.0000 (3 calls without a price)"
-        );
-        let unasked = json!({ "spent": { "today_usd": 0.0, "month_usd": 0.0 }, "cap": null });
-        assert_eq!(spent(&unasked), "");
+        let sum = |today: Value, today_unpriced: u64, month: Value, unpriced: u64| json!({ "today_usd": today, "today_unpriced_calls": today_unpriced, "month_usd": month, "unpriced_calls": unpriced });
+        let all = sum(json!(2.0), 0, json!(3.0), 0);
+        let cap =
+            json!({ "entry": "gpt", "daily_cap_usd": 10.0, "monthly_cap_usd": null, "spent": all });
+        for (own, cap, told) in [
+            (
+                sum(json!(0.5), 0, json!(1.0), 0),
+                cap,
+                "today 2.0000 of 10 USD; month 3.0000",
+            ),
+            (
+                sum(json!(0.5), 0, json!(1.0), 0),
+                Value::Null,
+                "today 0.5000; month 1.0000",
+            ),
+            (
+                sum(Value::Null, 0, Value::Null, 0),
+                Value::Null,
+                "today unknown; month unknown",
+            ),
+            (
+                sum(Value::Null, 3, json!(1.0), 3),
+                Value::Null,
+                "today unknown (3 calls without a price); month at least 1.0000 (3 calls without a price)",
+            ),
+            (sum(json!(0.0), 0, json!(0.0), 0), Value::Null, ""),
+        ] {
+            assert_eq!(spent(&judge(&own, &cap)), told);
+        }
     }
 
     #[test]
     fn a_pace_adds_up_the_workers_and_says_what_slows_them() {
-        let gate = |used: u64| {
-            json!({ "pace": {
-                "requests": { "limit": 30, "used_last_minute": used },
-                "tokens": { "limit": null, "used_last_minute": 9_000 },
-                "shrunk_until": "2026-01-01T00:02:30Z",
-            }})
+        let meter = |limit: Value, used: u64| json!({ "limit": limit, "configured": null, "learned": null, "used_last_minute": used });
+        let gate = |used: u64, together: bool| -> Gate {
+            serde_json::from_value(json!({ "worker_id": uuid::Uuid::nil(), "breaker": "closed", "reason": null, "until": null,
+                "failures_in_row": 0, "in_flight": 0, "last_error": null, "last_error_at": null, "updated_at": "2026-01-01T00:00:00Z",
+                "pace": {
+                    "requests": meter(json!(30), used),
+                    "tokens": meter(Value::Null, 9_000),
+                    "input_tokens": meter(Value::Null, 0),
+                    "output_tokens": meter(Value::Null, 0),
+                    "shrunk_until": "2026-01-01T00:02:30Z", "held_until": null, "together": together, "part_of": null,
+                }}))
+            .unwrap()
         };
         let expected = "41 of 60 requests/min; slowed by 429s until 2026-01-01T00:02:30Z";
-        assert_eq!(pace(&[gate(29), gate(12)]), expected);
-        let mut shared = gate(12);
-        shared["pace"]["together"] = json!(true);
+        assert_eq!(pace(&[gate(29, false), gate(12, false)]), expected);
         let expected = "24 of 30 requests/min; slowed by 429s until 2026-01-01T00:02:30Z";
-        assert_eq!(pace(&[shared.clone(), shared]), expected);
-        assert_eq!(pace(&[json!({ "pace": null })]), "");
+        assert_eq!(pace(&[gate(12, true), gate(12, true)]), expected);
+        assert_eq!(pace(&[]), "");
     }
 }

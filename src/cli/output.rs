@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::outcome::CliError;
@@ -20,13 +22,17 @@ pub(super) fn line(text: &str) -> io::Result<()> {
 }
 
 /// Writes results as JSON: indented for people, in one line for programs.
-pub(super) fn json(value: &Value) -> io::Result<()> {
-    let text = if io::stdout().is_terminal() {
-        format!("{value:#}")
-    } else {
-        value.to_string()
+pub(super) fn json(value: &impl Serialize) -> io::Result<()> {
+    let text = match io::stdout().is_terminal() {
+        true => serde_json::to_string_pretty(value)?,
+        false => serde_json::to_string(value)?,
     };
     line(&text)
+}
+
+/// A time as the API writes it.
+pub(super) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
 /// Says something to the person, beside the results. It may quote files and answers from outside.

@@ -1,13 +1,13 @@
 //! `gavel queue`: what is in it, and the brake of all judges at once.
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output::{self, time};
 use super::reach::{Common, Needs, Reached};
 use super::{Global, judges};
-use crate::client::list;
+use crate::wire;
 
 /// Show, pause and resume the queue
 #[derive(Debug, Args)]
@@ -57,9 +57,9 @@ async fn brake(global: &Global, common: &Common, verb: &str) -> Result<Exit, Cli
 
 async fn status(reached: &Reached<'_>, as_json: bool) -> Result<Exit, CliError> {
     let client = &reached.client;
-    let (queue, workers, known) =
-        tokio::try_join!(client.queue(), client.workers(), client.judges())?;
     if as_json {
+        let (queue, workers, known): (Value, Value, Value) =
+            tokio::try_join!(client.queue(), client.workers(), client.judges())?;
         output::json(&json!({
             "queue": queue,
             "workers": workers["items"],
@@ -67,40 +67,41 @@ async fn status(reached: &Reached<'_>, as_json: bool) -> Result<Exit, CliError> 
         }))?;
         return Ok(Exit::Done);
     }
-    match cell(&queue, "/brake/reason").as_str() {
-        "" => output::line("the queue is open")?,
-        reason => output::line(&output::clean(&format!(
-            "the queue is {reason} by {} since {}: {}",
-            cell(&queue, "/brake/set_by"),
-            cell(&queue, "/brake/since"),
-            cell(&queue, "/brake/message")
+    let (queue, workers, known): (wire::Queue, wire::Workers, wire::Judges) =
+        tokio::try_join!(client.queue(), client.workers(), client.judges())?;
+    match &queue.brake {
+        None => output::line("the queue is open")?,
+        Some(brake) => output::line(&output::clean(&format!(
+            "the queue is {} by {} since {}: {}",
+            brake.reason,
+            brake.set_by,
+            time(brake.since),
+            brake.message
         )))?,
     }
-    let count = |state: &str| cell(&queue, &format!("/counts/{state}"));
+    let counts = &queue.counts;
     output::line(&format!(
         "jobs: {} queued, {} running, {} waiting; in the last 24 h {} succeeded, {} failed, {} cancelled",
-        count("queued"),
-        count("running"),
-        count("waiting"),
-        count("succeeded_24h"),
-        count("failed_24h"),
-        count("cancelled_24h"),
+        counts.queued,
+        counts.running,
+        counts.waiting,
+        counts.succeeded_24h,
+        counts.failed_24h,
+        counts.cancelled_24h,
     ))?;
-    let rows: Vec<Vec<String>> = list(&workers, "/items")
-        .iter()
-        .map(|worker| {
-            vec![
-                cell(worker, "/name"),
-                cell(worker, "/state"),
-                cell(worker, "/alive"),
-                cell(worker, "/in_hand"),
-                cell(worker, "/heartbeat_at"),
-                cell(worker, "/version"),
-            ]
-        })
-        .collect();
+    let row = |worker: wire::Worker| {
+        vec![
+            worker.name,
+            worker.state.to_string(),
+            worker.alive.to_string(),
+            worker.in_hand.to_string(),
+            time(worker.heartbeat_at),
+            worker.version,
+        ]
+    };
+    let rows: Vec<Vec<String>> = workers.items.into_iter().map(row).collect();
     let head = ["worker", "state", "alive", "in hand", "heard", "version"];
     output::table(&head, &rows)?;
-    judges::print(&known)?;
+    judges::print(&known.items)?;
     Ok(Exit::Done)
 }

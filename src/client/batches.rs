@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use reqwest::Method;
 use secrecy::ExposeSecret as _;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Client, ClientError, Problem, escaped, foreign, list};
 use crate::outbound;
+use crate::wire::{Batch, BatchRetried};
 
 /// How long a batch may take to be sent, checked and stored.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
@@ -83,7 +85,7 @@ impl Client {
         (media_type, body): (&str, Vec<u8>),
         query: &[(&str, String)],
         key: &str,
-    ) -> Result<Value, ClientError> {
+    ) -> Result<Batch, ClientError> {
         let mut path = "/api/v1/batches".to_owned();
         for (n, (name, value)) in query.iter().enumerate() {
             let sign = if n == 0 { '?' } else { '&' };
@@ -96,11 +98,12 @@ impl Client {
             .header(reqwest::header::CONTENT_TYPE, media_type)
             .header("Idempotency-Key", key)
             .body(body);
-        self.answer(request, &path).await.map(|answer| answer.1)
+        let (_, answer) = self.answer(request, &path).await?;
+        self.read(&path, answer)
     }
 
     /// Reads a batch.
-    pub async fn batch(&self, id: Uuid) -> Result<Value, ClientError> {
+    pub async fn batch(&self, id: Uuid) -> Result<Batch, ClientError> {
         self.get(&format!("/api/v1/batches/{id}")).await
     }
 
@@ -108,7 +111,7 @@ impl Client {
     pub async fn spread(&self, id: Uuid, limit: usize) -> Result<Value, ClientError> {
         let path =
             |limit: usize| format!("/api/v1/batches/{id}/spread?limit={}", limit.clamp(1, 500));
-        let mut report = self.get(&path(limit)).await?;
+        let mut report: Value = self.get(&path(limit)).await?;
         let mut items = list(&report, "/items").to_vec();
         while items.len() < limit {
             let Some(cursor) = report["next_cursor"].as_str() else {
@@ -128,19 +131,24 @@ impl Client {
         &self,
         filter: &[(&str, String)],
         limit: usize,
-    ) -> Result<Vec<Value>, ClientError> {
+    ) -> Result<Vec<Batch>, ClientError> {
         self.pages("/api/v1/batches", filter, limit).await
     }
 
     /// Changes what a batch may cost, USD; `None`: whatever it costs. Answers the batch.
-    pub async fn set_budget(&self, id: Uuid, usd: Option<f64>) -> Result<Value, ClientError> {
+    pub async fn set_budget(&self, id: Uuid, usd: Option<f64>) -> Result<Batch, ClientError> {
         let path = format!("/api/v1/batches/{id}/budget");
         let body = json!({ "budget_usd": usd });
-        self.send(Method::POST, &path, Some(&body)).await
+        let answer = self.send(Method::POST, &path, Some(&body)).await?;
+        self.read(&path, answer)
     }
 
     /// Scores stored sessions anew, by a filter: a batch, or with `dry_run` a plan. The same `key` makes the same batch.
-    pub async fn rescore(&self, body: &Value, key: Option<&str>) -> Result<Value, ClientError> {
+    pub async fn rescore<T: DeserializeOwned>(
+        &self,
+        body: &Value,
+        key: Option<&str>,
+    ) -> Result<T, ClientError> {
         let path = "/api/v1/rescore";
         let request = self
             .http
@@ -151,11 +159,18 @@ impl Client {
             Some(key) => request.header("Idempotency-Key", key),
             None => request,
         };
-        self.answer(request, path).await.map(|answer| answer.1)
+        let (_, answer) = self.answer(request, path).await?;
+        self.read(path, answer)
     }
 
-    /// Moves a batch: `verb` is `pause`, `resume`, `cancel` or `retry-errors`.
-    pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Value, ClientError> {
+    /// Moves a batch: `verb` is `pause`, `resume` or `cancel`.
+    pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Batch, ClientError> {
         self.post(&format!("/api/v1/batches/{id}/{verb}")).await
+    }
+
+    /// Queues the failed items of a batch again.
+    pub async fn retry_errors(&self, id: Uuid) -> Result<BatchRetried, ClientError> {
+        self.post(&format!("/api/v1/batches/{id}/retry-errors"))
+            .await
     }
 }

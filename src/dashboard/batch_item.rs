@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::batch_items::{Answer, MISSED, Outcome};
-use super::batches::Batch;
 use super::form::segment;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
@@ -20,6 +19,8 @@ use super::page::{Page, go, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
+use crate::job::Kind;
+use crate::wire::Batch;
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
@@ -74,15 +75,15 @@ struct Fields {
     expected_rows: &'static str,
 }
 
-fn fields(kind: &str) -> Fields {
+fn fields(kind: Kind) -> Fields {
     match kind {
-        "query" => Fields {
+        Kind::Query => Fields {
             generated: "generated_kql",
             expected: "expected_kql",
             generated_rows: "generated_results",
             expected_rows: "expected_results",
         },
-        _ => Fields {
+        Kind::Session | Kind::Qas | Kind::SqlMetrics => Fields {
             generated: "generated_sql",
             expected: "expected_sql",
             generated_rows: "actual_results",
@@ -148,7 +149,7 @@ impl ItemPage {
 
     fn of(frame: Frame, batch: Batch, detail: Detail, calls: Vec<Call>) -> Self {
         let Detail { item, payload } = detail;
-        let fields = fields(&batch.kind);
+        let fields = fields(batch.kind);
         let text = |name: &str| payload.get(name).and_then(Value::as_str);
         let sides = match (text(fields.expected), text(fields.generated)) {
             (None, None) => None,

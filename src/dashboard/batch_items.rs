@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::batches::Batch;
 use super::form::query;
 use super::markdown;
 use super::page::Fault;
@@ -14,6 +13,8 @@ use super::visitor::Visitor;
 use super::waits::Wait;
 use super::words;
 use crate::api::Problem;
+use crate::job::Kind;
+use crate::wire::Batch;
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
@@ -282,7 +283,7 @@ impl Show {
 /// Whether a batch may have items that stand so: what can't be isn't looked for.
 fn may_have(batch: &Batch, outcome: Outcome) -> bool {
     let counts = &batch.counts;
-    let sessions = batch.kind == "session";
+    let sessions = batch.kind == Kind::Session;
     match outcome {
         Outcome::Passed | Outcome::Missed => counts.succeeded > 0 && !sessions,
         Outcome::Scored => counts.succeeded > 0 && sessions,

@@ -6,8 +6,6 @@ use axum::extract::{Path, State};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serde_json::Value;
-use uuid::Uuid;
 
 use super::address::Address;
 use super::form::{query, segment};
@@ -17,6 +15,8 @@ use super::site::Site;
 use super::upload::UploadForm;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
+use crate::job::Purpose;
+use crate::wire::{Batch, BatchProgress, Batches};
 
 /// How many rows a page has.
 const ROWS: &str = "50";
@@ -26,112 +26,6 @@ pub(super) fn routes() -> Router<Site> {
     Router::new()
         .route("/batches", get(list))
         .route("/batches/{id}/row", get(row))
-}
-
-/// A batch as the API answers it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Batch {
-    pub(super) batch_id: Uuid,
-    pub(super) name: Option<String>,
-    pub(super) kind: String,
-    pub(super) origin: String,
-    pub(super) state: String,
-    pub(super) counts: Counts,
-    pub(super) verdict: Option<Verdict>,
-    pub(super) purpose: String,
-    pub(super) criteria_hash: Option<String>,
-    pub(super) filter: Option<Value>,
-    pub(super) paused: Option<Paused>,
-    pub(super) stopped: Option<Stopped>,
-    pub(super) expanded: bool,
-    pub(super) progress: Progress,
-    pub(super) budget_usd: Option<f64>,
-    pub(super) spent_usd: f64,
-    pub(super) unpriced_calls: i64,
-    pub(super) tokens: Tokens,
-    pub(super) threshold: Option<f64>,
-    pub(super) created_by: String,
-    pub(super) links: Links,
-    pub(super) times: Times,
-}
-
-/// How many of its items stand where.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Counts {
-    pub(super) queued: i64,
-    pub(super) running: i64,
-    pub(super) waiting: i64,
-    pub(super) succeeded: i64,
-    pub(super) failed: i64,
-    pub(super) cancelled: i64,
-}
-
-/// What its cases came to.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Verdict {
-    pub(super) passed: i64,
-    pub(super) failed: i64,
-    pub(super) incomplete: i64,
-    pub(super) unscored: i64,
-    pub(super) pass_rate: Option<f64>,
-    pub(super) mean: Option<f64>,
-    pub(super) simulated: bool,
-}
-
-/// Why it is paused.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Paused {
-    /// `operator` or `budget`.
-    pub(super) by: String,
-    pub(super) reason: String,
-}
-
-/// Why no item of it begins at the moment.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Stopped {
-    pub(super) message: String,
-    pub(super) until: Option<DateTime<Utc>>,
-}
-
-/// How far it is.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Progress {
-    pub(super) done: i64,
-    pub(super) total: i64,
-    pub(super) rate_per_s: Option<f64>,
-    pub(super) eta_s: Option<f64>,
-}
-
-/// Tokens of its calls.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Tokens {
-    #[serde(rename = "in")]
-    pub(super) tokens_in: i64,
-    #[serde(rename = "out")]
-    pub(super) tokens_out: i64,
-}
-
-/// What may be done to it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Links {
-    pub(super) pause: Option<String>,
-    pub(super) resume: Option<String>,
-    pub(super) cancel: Option<String>,
-    pub(super) retry_errors: Option<String>,
-}
-
-/// Its times.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Times {
-    pub(super) created_at: DateTime<Utc>,
-    pub(super) finished_at: Option<DateTime<Utc>>,
-}
-
-/// A page of batches.
-#[derive(Debug, Deserialize)]
-pub(super) struct List {
-    pub(super) items: Vec<Batch>,
-    pub(super) next_cursor: Option<String>,
 }
 
 /// A batch's verdict in a word, with its colour and its reason.
@@ -157,7 +51,7 @@ impl Batch {
 
     /// The kind for people.
     pub(super) fn kind_word(&self) -> String {
-        self.kind.replace('_', " ")
+        words::kinds(&[self.kind])
     }
 
     /// Whether items may still end.
@@ -167,13 +61,13 @@ impl Batch {
 
     /// How wide its bar is, of 100.
     pub(super) fn width(&self) -> f64 {
-        let Progress { done, total, .. } = self.progress;
+        let BatchProgress { done, total, .. } = self.progress;
         share(done, total).map_or(0.0, |share| 100.0 * share)
     }
 
     /// `12 of 40`.
     pub(super) fn done(&self) -> String {
-        let Progress { done, total, .. } = self.progress;
+        let BatchProgress { done, total, .. } = self.progress;
         let more = if self.expanded { "" } else { "+" };
         format!(
             "{} of {}{more}",
@@ -322,7 +216,7 @@ async fn list(
         ("limit", ROWS),
     ]);
     let path = format!("/api/v1/batches{asked}");
-    let found: List = site.door.get(&visitor.caller, &path).await?;
+    let found: Batches = site.door.get(&visitor.caller, &path).await?;
     let now = site.about.clock.now();
     let rows: Vec<Row> = found.items.into_iter().map(|b| Row::of(b, now)).collect();
     let moves = rows.iter().any(|row| row.batch.moves());
@@ -347,8 +241,9 @@ async fn row(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>)
 
 #[cfg(test)]
 pub(super) mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use serde_json::json;
 
     /// A batch of forty cases that has ended; `fields` replace its own.
     pub(in crate::dashboard) fn batch(fields: &Value) -> Batch {
@@ -360,7 +255,8 @@ pub(super) mod tests {
                 "simulated": false},
             "progress": {"done": 40, "total": 40, "rate_per_s": null, "eta_s": null},
             "budget_usd": null, "spent_usd": 1.25, "unpriced_calls": 0, "tokens": {"in": 1000, "out": 200}, "cost_usd": 1.25,
-            "threshold": 0.9, "created_by": "ann", "links": {}, "times": {"created_at": "2026-11-22T12:00:00Z",
+            "threshold": 0.9, "created_by": "ann", "links": {"self": "", "jobs": "", "budget": ""}, "stopped": null, "skipped": null,
+            "in_progress": [], "economy": null, "times": {"created_at": "2026-11-22T12:00:00Z",
             "finished_at": "2026-11-22T12:05:00Z"}});
         for (name, value) in fields.as_object().unwrap() {
             body[name] = value.clone();

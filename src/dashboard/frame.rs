@@ -7,13 +7,15 @@ use axum::routing::get;
 use chrono::{DateTime, Utc};
 
 use super::health::Health;
-use super::machinery::{Judge, Machinery};
+use super::machinery::Machinery;
 use super::page::{Page, html};
 use super::site::Site;
 use super::system;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Caller;
+use crate::job::Kind;
+use crate::wire::Judge;
 
 /// The parts of the site, in the order of the head.
 pub(super) const PARTS: [(&str, &str); 6] = [
@@ -150,7 +152,7 @@ impl Strip {
         let alive = there().count();
         let to_do = counts.queued + counts.waiting + counts.running;
         let scores_sessions =
-            |judge: &Judge| judge.simulated && judge.kinds.iter().any(|kind| kind == "session");
+            |judge: &Judge| judge.simulated && judge.kinds.contains(&Kind::Session);
         Self {
             counts: vec![
                 ("queued", words::count(counts.queued)),

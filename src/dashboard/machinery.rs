@@ -2,11 +2,12 @@
 //! here, and nowhere else.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::Deserialize;
 
 use super::health::{self, Health};
 use super::words;
 use crate::api::{Caller, Door, Problem};
+use crate::job::WaitReason;
+use crate::wire::{Judge, Judges, Queue, Spent, Worker, WorkerState, Workers};
 
 /// How long a worker may be silent before pages call it gone.
 const HEARD: TimeDelta = TimeDelta::seconds(60);
@@ -24,8 +25,8 @@ impl Machinery {
     pub(super) async fn read(door: &Door, caller: &Caller) -> Result<Self, Box<Problem>> {
         let (queue, workers, judges) = tokio::try_join!(
             door.get::<Queue>(caller, "/api/v1/queue"),
-            door.get::<Listed<Worker>>(caller, "/api/v1/workers"),
-            door.get::<Listed<Judge>>(caller, "/api/v1/judges"),
+            door.get::<Workers>(caller, "/api/v1/workers"),
+            door.get::<Judges>(caller, "/api/v1/judges"),
         )?;
         Ok(Self {
             queue,
@@ -37,108 +38,8 @@ impl Machinery {
 
 /// Asks for the judges alone.
 pub(super) async fn judges(door: &Door, caller: &Caller) -> Result<Vec<Judge>, Box<Problem>> {
-    let judges: Listed<Judge> = door.get(caller, "/api/v1/judges").await?;
+    let judges: Judges = door.get(caller, "/api/v1/judges").await?;
     Ok(judges.items)
-}
-
-#[derive(Debug, Deserialize)]
-struct Listed<T> {
-    items: Vec<T>,
-}
-
-/// The queue: how much there is of each state, and who stopped it.
-#[derive(Debug, Deserialize)]
-pub(super) struct Queue {
-    pub(super) paused: bool,
-    pub(super) brake: Option<Brake>,
-    pub(super) counts: Counts,
-}
-
-/// Jobs by state.
-#[derive(Debug, Deserialize)]
-pub(super) struct Counts {
-    pub(super) queued: i64,
-    pub(super) running: i64,
-    pub(super) waiting: i64,
-    pub(super) succeeded_24h: i64,
-    pub(super) failed_24h: i64,
-}
-
-/// A worker that was heard in the last day.
-#[derive(Debug, Deserialize)]
-pub(super) struct Worker {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) started_at: DateTime<Utc>,
-    pub(super) heartbeat_at: DateTime<Utc>,
-    pub(super) in_hand: i32,
-    pub(super) state: String,
-    pub(super) alive: bool,
-}
-
-/// A judge with its gates.
-#[derive(Debug, Deserialize)]
-pub(super) struct Judge {
-    pub(super) name: String,
-    pub(super) configured: bool,
-    pub(super) remedy: Option<String>,
-    pub(super) simulated: bool,
-    pub(super) kinds: Vec<String>,
-    pub(super) brake: Option<Brake>,
-    pub(super) gates: Vec<Gate>,
-    pub(super) spent: Spent,
-}
-
-/// Who stopped a queue or a judge, and why.
-#[derive(Debug, Deserialize)]
-pub(super) struct Brake {
-    pub(super) reason: String,
-    pub(super) message: String,
-    pub(super) set_by: String,
-    pub(super) since: DateTime<Utc>,
-    pub(super) until: Option<DateTime<Utc>>,
-}
-
-/// A way to a judge as one process sees it.
-#[derive(Debug, Deserialize)]
-pub(super) struct Gate {
-    pub(super) breaker: String,
-    pub(super) failures_in_row: i32,
-    pub(super) reason: Option<String>,
-    pub(super) until: Option<DateTime<Utc>>,
-    pub(super) in_flight: i32,
-    pub(super) last_error: Option<String>,
-    pub(super) last_error_at: Option<DateTime<Utc>>,
-    pub(super) pace: Option<Pace>,
-}
-
-/// How fast a judge may be asked, as one worker sees it.
-#[derive(Debug, Deserialize)]
-pub(super) struct Pace {
-    pub(super) requests: Meter,
-    pub(super) tokens: Meter,
-    pub(super) shrunk_until: Option<DateTime<Utc>>,
-    /// Whether the limits hold for all workers together.
-    #[serde(default)]
-    pub(super) together: bool,
-    /// Among how many workers the limits are divided while Redis is away.
-    #[serde(default)]
-    pub(super) part_of: Option<u32>,
-}
-
-/// One quantity that is limited by the minute.
-#[derive(Debug, Deserialize)]
-pub(super) struct Meter {
-    pub(super) limit: Option<i64>,
-    pub(super) used_last_minute: i64,
-}
-
-/// What a judge cost.
-#[derive(Debug, Deserialize)]
-pub(super) struct Spent {
-    pub(super) today_usd: Option<f64>,
-    #[serde(default)]
-    pub(super) today_unpriced_calls: i64,
 }
 
 /// What keeps a judge's jobs waiting.
@@ -162,7 +63,7 @@ impl Worker {
     /// Whether it has ended, or wasn't heard for a minute. One whose heartbeat is late, as on a busy database, isn't given up by pages:
     /// its jobs go to others after the lease, which is shorter.
     pub(super) fn is_gone(&self, now: DateTime<Utc>) -> bool {
-        self.state == "stopped" || (!self.alive && now - self.heartbeat_at > HEARD)
+        self.state == WorkerState::Stopped || (!self.alive && now - self.heartbeat_at > HEARD)
     }
 
     /// Whether it was heard lately: "silent" doesn't stand beside "just now".
@@ -200,23 +101,29 @@ impl Judge {
     }
 
     /// The reason that stops it, as the API names it.
-    fn reason(&self) -> Option<&str> {
-        let closed = || self.gates.iter().find_map(|gate| gate.reason.as_deref());
-        let braked = self.brake.as_ref().map(|brake| brake.reason.as_str());
-        braked.or_else(closed)
+    fn reason(&self) -> Option<WaitReason> {
+        let closed = || self.gates.iter().find_map(|gate| gate.reason);
+        self.brake
+            .as_ref()
+            .map(|brake| brake.reason)
+            .or_else(closed)
     }
 
     /// What keeps its jobs waiting; `None`: nothing, as far as its calls say.
     pub(super) fn trouble(&self) -> Option<Trouble> {
-        match self.reason() {
-            Some("paused") => Some(Trouble::Paused),
-            Some("budget") => Some(Trouble::Capped),
-            Some("misconfigured" | "exhausted") => Some(Trouble::Refused),
-            Some("throttled" | "paced") => Some(Trouble::Slow),
-            Some(_) => Some(Trouble::Silent),
-            None if self.stopped().is_some() => Some(Trouble::Unset),
-            None => self.failing().map(|_| Trouble::Silent),
-        }
+        let Some(reason) = self.reason() else {
+            return match self.stopped() {
+                Some(_) => Some(Trouble::Unset),
+                None => self.failing().map(|_| Trouble::Silent),
+            };
+        };
+        Some(match reason {
+            WaitReason::Paused => Trouble::Paused,
+            WaitReason::Budget => Trouble::Capped,
+            WaitReason::Misconfigured | WaitReason::Exhausted => Trouble::Refused,
+            WaitReason::Throttled | WaitReason::Paced => Trouble::Slow,
+            WaitReason::BreakerOpen | WaitReason::Storage | WaitReason::Fallback => Trouble::Silent,
+        })
     }
 
     /// The entry that it is of: `gpt` of `gpt:mini`.
@@ -235,35 +142,51 @@ impl Judge {
 
     /// Why it lets nothing through, if it is one that is used.
     pub(super) fn stopped(&self) -> Option<(String, String)> {
-        let reason = match (
-            &self.brake,
-            self.gates.iter().find_map(|g| g.reason.clone()),
-        ) {
-            (Some(brake), _) => brake.reason.clone(),
-            (None, Some(reason)) => reason,
-            (None, None) if !self.configured && !self.kinds.is_empty() => {
-                return Some((self.name.clone(), "not configured".to_owned()));
-            }
-            (None, None) => return None,
+        let why = match self.reason() {
+            Some(reason) => reason.brief(),
+            None if !self.configured && !self.kinds.is_empty() => "not configured",
+            None => return None,
         };
-        Some((self.name.clone(), words::stopped_by(&reason).to_owned()))
+        Some((self.name.clone(), why.to_owned()))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
-    use serde_json::json;
+
+    /// A judge that answers, but for these fields.
+    pub(in crate::dashboard) fn judge(name: &str, change: &Value) -> Judge {
+        let spent = json!({"today_usd": 1.0, "month_usd": 1.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
+        let mut judge = json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],
+            "brake": null, "gates": [], "spent": spent, "cap": null});
+        for (field, value) in change.as_object().unwrap() {
+            judge[field] = value.clone();
+        }
+        serde_json::from_value(judge).unwrap()
+    }
+
+    /// What `ann` stopped for this reason an hour before noon.
+    pub(in crate::dashboard) fn brake(reason: &str, message: &str) -> Value {
+        json!({"reason": reason, "message": message, "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null})
+    }
+
+    /// A worker with two jobs in hand.
+    pub(in crate::dashboard) fn worker(state: &str, alive: bool, heard: &str) -> Worker {
+        let worker = json!({"worker_id": uuid::Uuid::nil(), "name": "w", "version": "1", "started_at": "2026-11-23T11:00:00Z",
+            "heartbeat_at": heard, "in_hand": 2, "state": state, "alive": alive, "judges": null});
+        serde_json::from_value(worker).unwrap()
+    }
 
     #[test]
     fn what_stops_an_entry_isnt_told_of_each_of_its_models() {
-        let judge = |name: &str, reason: Option<&str>| -> Judge {
-            let brake = reason.map(|reason| {
-                json!({"reason": reason, "message": "m", "set_by": "cap", "since": "2026-11-23T11:00:00Z", "until": null})
-            });
-            let judge = json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],
-                "brake": brake, "gates": [], "spent": {"today_usd": 1.0}});
-            serde_json::from_value(judge).unwrap()
+        let judge = |name: &str, reason: Option<&str>| {
+            judge(
+                name,
+                &json!({"brake": reason.map(|reason| brake(reason, "m"))}),
+            )
         };
         let judges = [
             judge("a", Some("budget")),

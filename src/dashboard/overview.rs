@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::batches::{Batch, List, Standing};
+use super::batches::Standing;
 use super::chart::Chart;
 use super::figures::{BY_RATING, Distribution, Trend, days_ago, percent};
 use super::form::{Form, query};
@@ -21,6 +21,7 @@ use super::visitor::Visitor;
 use super::words::{self, Moment};
 use crate::api::Problem;
 use crate::history::examples::SESSIONS;
+use crate::wire::{Batch, BatchState, Batches};
 
 /// How many of the newest are shown.
 const SHOWN: u32 = 5;
@@ -39,7 +40,7 @@ struct BatchLine {
     to: String,
     name: String,
     kind: String,
-    state: String,
+    state: BatchState,
     done: String,
     standing: Standing,
     made: Moment,
@@ -81,7 +82,7 @@ async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap
         fault(door.get::<Distribution>(caller, &spread)),
         fault(door.get::<Distribution>(caller, &ever)),
         fault(door.get::<Trend>(caller, &trend)),
-        fault(door.get::<List>(caller, &batches)),
+        fault(door.get::<Batches>(caller, &batches)),
     )?;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     troubles.extend(failed.map(|batch| Trouble {

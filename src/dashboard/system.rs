@@ -7,31 +7,18 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use serde::Deserialize;
 
 use super::frame::{Frame, Strip};
-use super::machinery::{self, Judge, Trouble};
+use super::machinery::{self, Trouble};
 use super::page::{Fault, Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use crate::api::Caller;
+use crate::wire::{Check, Judge, Readiness};
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
     Router::new().route("/system", get(system))
-}
-
-#[derive(Debug, Deserialize)]
-struct Readiness {
-    status: String,
-    checks: Option<Vec<Check>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Check {
-    name: String,
-    ok: bool,
-    detail: Option<String>,
 }
 
 /// What a check says that isn't passed, in the words of the service.
@@ -196,7 +183,7 @@ async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
     let mut checks = ready.checks.unwrap_or_default();
     // Without figures nothing is known of them, and the database's check says why.
     let workers = workers(&strip);
-    let verdict = verdict(&ready.status, &workers, &judges);
+    let verdict = verdict(ready.status.as_str(), &workers, &judges);
     if strip.fault.is_none() {
         checks.push(workers);
     }
@@ -219,12 +206,8 @@ mod tests {
     use super::*;
 
     fn judge(name: &str, reason: Option<&str>) -> Judge {
-        let brake = reason.map(|reason| {
-            json!({"reason": reason, "message": "", "set_by": "ann", "since": "2026-11-23T12:00:00Z", "until": null})
-        });
-        let judge = json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": ["session"],
-            "brake": brake, "gates": [], "spent": {"today_usd": null}});
-        serde_json::from_value(judge).unwrap()
+        let brake = reason.map(|reason| machinery::tests::brake(reason, ""));
+        machinery::tests::judge(name, &json!({"kinds": ["session"], "brake": brake}))
     }
 
     fn strip(there: usize, silent: usize) -> Strip {

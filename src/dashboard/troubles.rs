@@ -5,15 +5,14 @@ use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
 use serde::Deserialize;
 
-use super::batches::{Batch, List};
 use super::form::segment;
-use super::machinery;
 use super::page::Fault;
 use super::session::JobError;
 use super::sessions::Item;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
+use crate::wire::{Batch, Batches, Brake, Judges, PausedBy, Readiness};
 
 /// How many sessions are named.
 const SESSIONS: usize = 5;
@@ -24,31 +23,6 @@ const BATCHES: usize = 5;
 pub(super) struct Trouble {
     pub(super) text: String,
     pub(super) to: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Readiness {
-    reasons: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Judges {
-    items: Vec<Judge>,
-    queue_brake: Option<Brake>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Judge {
-    name: String,
-    brake: Option<Brake>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Brake {
-    reason: String,
-    message: String,
-    set_by: String,
-    since: DateTime<Utc>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,12 +46,11 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
     let (door, caller) = (&site.door, &visitor.caller);
     let failed = format!("/api/v1/sessions?scored=failed&limit={SESSIONS}");
     let paused = format!("/api/v1/batches?state=paused&limit={BATCHES}");
-    let (ready, judges, gates, failed, paused) = tokio::try_join!(
+    let (ready, judges, failed, paused) = tokio::try_join!(
         door.get::<Readiness>(caller, "/readyz"),
         door.get::<Judges>(caller, "/api/v1/judges"),
-        machinery::judges(door, caller),
         door.get::<Sessions>(caller, &failed),
-        door.get::<List>(caller, &paused),
+        door.get::<Batches>(caller, &paused),
     )?;
     let reasons = ready.reasons.into_iter();
     let mut troubles: Vec<Trouble> = reasons.map(|text| trouble(text, "/system")).collect();
@@ -85,18 +58,17 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
     if let Some(brake) = &judges.queue_brake {
         troubles.push(stopped("The queue", brake, now));
     }
-    let is_told = |name: &str| {
-        let judge = gates.iter().find(|judge| judge.name == name);
-        judge.is_some_and(|judge| judge.is_told_by_its_entry(&gates))
-    };
-    for judge in &judges.items {
-        if let Some(brake) = judge.brake.as_ref().filter(|_| !is_told(&judge.name)) {
+    let judges = &judges.items;
+    for judge in judges {
+        if let Some(brake) = &judge.brake
+            && !judge.is_told_by_its_entry(judges)
+        {
             troubles.push(stopped(&format!("Judge {}", judge.name), brake, now));
         }
     }
     // What calls say of those that nobody has stopped.
-    for judge in &gates {
-        if judge.brake.is_some() || judge.is_told_by_its_entry(&gates) {
+    for judge in judges {
+        if judge.brake.is_some() || judge.is_told_by_its_entry(judges) {
             continue;
         }
         let found = judge.stopped().or_else(|| judge.failing());
@@ -129,7 +101,7 @@ fn out_of_money(batch: &Batch) -> Option<Trouble> {
     let paused = batch
         .paused
         .as_ref()
-        .filter(|paused| paused.by == "budget")?;
+        .filter(|paused| paused.by == PausedBy::Budget)?;
     let text = format!("{} is paused: {}", batch.title(), paused.reason);
     Some(trouble(text, &format!("/batches/{}", batch.batch_id)))
 }
@@ -142,7 +114,7 @@ fn trouble(text: String, to: &str) -> Trouble {
 }
 
 fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Trouble {
-    let word = words::stopped_by(&brake.reason);
+    let word = brake.reason.brief();
     let since = words::moment(brake.since, now).ago;
     // What no person did was done by a worker, whose name says nothing.
     let mut text = match brake.reason.as_str() {

@@ -3,7 +3,7 @@
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
 
-use crate::job::WaitReason;
+use crate::job::Kind;
 
 /// Counts stop here in the API.
 const MANY: i64 = 10_000;
@@ -190,7 +190,8 @@ pub(super) fn clip(text: &str, most: usize) -> String {
 }
 
 /// A count of things: `1 score`, `1,200 scores`.
-pub(super) fn counted(n: i64, one: &str) -> String {
+pub(super) fn counted(n: impl Into<i128>, one: &str) -> String {
+    let n: i128 = n.into();
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {one}{plural}", grouped(n))
 }
@@ -219,11 +220,10 @@ pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     }
 }
 
-/// Why a queue or a judge lets nothing through, as short as a mark: the same word on every page. Takes the reason's name as the API
-/// tells it.
-pub(super) fn stopped_by(reason: &str) -> &str {
-    let known = reason.parse::<WaitReason>();
-    known.map_or(reason, |known| known.brief())
+/// Names of kinds, for people.
+pub(super) fn kinds(kinds: &[Kind]) -> String {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+    names.join(", ").replace('_', " ")
 }
 
 /// Why a job waits, in words: the reason's name as the API tells it.

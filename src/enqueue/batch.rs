@@ -16,7 +16,8 @@ use super::{Enqueue, EnqueueError, NewId};
 use crate::events::{Event, EventType};
 use crate::job::{Kind, Priority};
 use crate::queue::Push;
-use crate::store::{BatchOrigin, BatchRow, BatchState, DueJob, Force, Moved, NewBatch, StoreError};
+use crate::store::{BatchRow, DueJob, Force, Moved, NewBatch, StoreError};
+use crate::wire::{BatchOrigin, BatchState};
 
 /// How many items are pushed at once; `rescue` pushes the rest as there is room.
 const PUSHED: u32 = 1_000;

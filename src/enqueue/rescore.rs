@@ -23,9 +23,10 @@ pub use self::terms::{JudgeTerms, PromptTokens, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Kind, Priority, Purpose};
 use crate::store::{
-    BacklogPlan, BatchOrigin, BatchRow, Expanded, Force, Found, NewBacklog, NewBatch, Sample,
-    Scored, SessionFilter, SortRules, Standing, StoreError,
+    BacklogPlan, BatchRow, Expanded, Force, Found, NewBacklog, NewBatch, Sample, Scored,
+    SessionFilter, SortRules, Standing, StoreError,
 };
+use crate::wire::BatchOrigin;
 
 /// About how many jobs a step makes that the client waits for.
 const FIRST_STEP: u32 = 250;

@@ -14,8 +14,9 @@ use super::batches::{batch, columns, ids_of};
 use super::db::{Conn, Tx, twice};
 use super::session_sort::{Among, Look, page};
 use super::sql::{Arg, Row, Sql, decode, sql};
-use super::{BacklogPlan, BatchRow, FoundPage, SessionPlace, Skipped, Standing, Store, StoreError};
+use super::{BacklogPlan, BatchRow, FoundPage, SessionPlace, Standing, Store, StoreError};
 use crate::job::{BatchPlace, JobId, Kind, NewJob};
+use crate::wire::Skipped;
 
 const ATTEMPTED: &str = "expanding a rescore";
 /// How many jobs one statement inserts.

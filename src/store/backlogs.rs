@@ -8,8 +8,9 @@ use super::batches::NewBatch;
 use super::db::{Conn, Tx, twice};
 use super::session_sort::{SortRules, Standing};
 use super::sql::{Arg, Sql, sql};
-use super::{EconomyState, SessionFilter, Store, StoreError};
+use super::{SessionFilter, Store, StoreError};
 use crate::job::Priority;
+use crate::wire::{EconomyState, Skipped};
 
 /// How the items of a batch are made of the sessions that its filter finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,20 +57,6 @@ pub struct Sample {
     /// What they are drawn with; left out: 0.
     #[serde(default)]
     pub seed: u64,
-}
-
-/// How many sessions were found and passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(default)]
-pub struct Skipped {
-    /// Their current score is by these criteria already.
-    pub already_current: i64,
-    /// A job was active for them.
-    pub in_progress: i64,
-    /// They haven't ended, or have an empty conversation.
-    pub not_scorable: i64,
-    /// Ids that were named and aren't stored.
-    pub unknown: i64,
 }
 
 impl Skipped {

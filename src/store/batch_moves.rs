@@ -7,13 +7,14 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::accept::insert_statement;
-use super::batches::{BatchOrigin, BatchRow, BatchState, columns, ids_of, one};
+use super::batches::{BatchRow, columns, ids_of, one};
 use super::budgets::spent;
 use super::db::{Conn, twice};
 use super::rescue::due_job;
 use super::sql::{Sql, sql};
 use super::{DueJob, Store, StoreError};
 use crate::job::{JobId, NewJob};
+use crate::wire::{BatchOrigin, BatchState};
 
 /// Whether a batch may be completed, but for its items.
 macro_rules! may_complete {

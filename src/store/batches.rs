@@ -10,12 +10,13 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::backlogs::{BacklogPlan, Skipped};
+use super::backlogs::BacklogPlan;
 use super::db::{Conn, twice};
 use super::page::{Cursor, Page, bounded};
 use super::sql::{Row, Sql, decode, sql};
 use super::{BatchFigures, Store, StoreError};
-use crate::job::{JobId, Kind, Purpose, text_enum};
+use crate::job::{JobId, Kind, Purpose};
+use crate::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 
 /// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped, or somebody asked
 /// for them by themselves. Postgres reads
@@ -29,42 +30,6 @@ macro_rules! not_halted {
     };
 }
 pub(super) use not_halted;
-
-text_enum! {
-    /// Where a batch stands.
-    pub enum BatchState {
-        /// Its items are being inserted. Those of a rescore run already, others don't.
-        Expanding = "expanding",
-        /// Its items run.
-        Running = "running",
-        /// Its items don't run, until somebody resumes it.
-        Paused = "paused",
-        /// Each item has ended.
-        Completed = "completed",
-        /// Somebody ended it; what ran until then stands.
-        Cancelled = "cancelled",
-    }
-}
-
-text_enum! {
-    /// What made a batch what it is.
-    pub enum BatchOrigin {
-        /// Its items were given.
-        Suite = "suite",
-        /// Its items were found by a filter.
-        Rescore = "rescore",
-    }
-}
-
-text_enum! {
-    /// Who paused a batch.
-    pub enum PausedBy {
-        /// Somebody.
-        Operator = "operator",
-        /// What its calls cost has come to its budget.
-        Budget = "budget",
-    }
-}
 
 /// A batch to begin.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,9 +13,10 @@ use super::batch_moves::forget_waits;
 use super::batches::{batch, columns};
 use super::db::{Conn, Tx, twice};
 use super::sql::{Arg, Row, Sql, sql};
-use super::{BatchRow, BatchState, Moved, Store, StoreError};
+use super::{BatchRow, Moved, Store, StoreError};
 use crate::job::{JobId, Kind};
 use crate::judge::CallRecord;
+use crate::wire::BatchState;
 
 /// What the calls for a batch have cost, USD.
 macro_rules! spent {

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::batches::{BatchState, columns, one};
+use super::batches::{columns, one};
 use super::sql::{Sql, sql};
 use super::{Moved, Store, StoreError};
+use crate::wire::BatchState;
 
 /// How many places of a batch one step looks at.
 const STEP: i64 = 1_000;

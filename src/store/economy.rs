@@ -9,17 +9,7 @@ use uuid::Uuid;
 use super::batches::ids_of;
 use super::sql::{Row, sql};
 use super::{ProviderPart, Store, StoreError};
-use crate::job::text_enum;
-
-text_enum! {
-    /// Whether the replies of a batch are fetched ahead.
-    pub enum EconomyState {
-        /// They are being fetched; none of its items runs.
-        Asked = "asked",
-        /// They were; its items run, and ask for what is missing.
-        Collected = "collected",
-    }
-}
+use crate::wire::EconomyState;
 
 /// How a batch's replies are fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]

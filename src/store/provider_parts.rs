@@ -9,22 +9,9 @@ use super::db::{Conn, twice};
 use super::job_row::{job, job_columns};
 use super::sql::{Arg, Row, Sql, sql};
 use super::{Store, StoreError};
-use crate::job::{Job, JobId, text_enum};
+use crate::job::{Job, JobId};
 use crate::judge::CacheKey;
-
-text_enum! {
-    /// Where a part stands.
-    pub enum PartState {
-        /// It is being handed over.
-        Making = "making",
-        /// The provider has it.
-        Submitted = "submitted",
-        /// Its answers are here.
-        Collected = "collected",
-        /// Nothing came of it.
-        Failed = "failed",
-    }
-}
+use crate::wire::PartState;
 
 /// A part of a batch, as it is handed over to a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]

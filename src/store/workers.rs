@@ -9,19 +9,7 @@ use uuid::Uuid;
 
 use super::sql::{Row, Sql, sql};
 use super::{Dialect, Store, StoreError};
-use crate::job::text_enum;
-
-text_enum! {
-    /// What a worker does.
-    pub enum WorkerState {
-        /// Takes work.
-        Running = "running",
-        /// Finishes what it has.
-        Draining = "draining",
-        /// Left in good order.
-        Stopped = "stopped",
-    }
-}
+use crate::wire::WorkerState;
 
 /// One worker.
 #[derive(Debug, Clone, PartialEq)]

@@ -24,7 +24,8 @@ use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::job::Job;
 use crate::judge::{Economy, ErrorClass, Found, JudgeError, Judges, Progress, Question};
-use crate::store::{BatchRow, BatchState, Ending, PartState, ProviderPart, Store, StoreError};
+use crate::store::{BatchRow, Ending, ProviderPart, Store, StoreError};
+use crate::wire::{BatchState, PartState};
 
 /// A part that the provider hasn't ended after this long is cancelled: its items are asked as ever.
 const LONGEST: TimeDelta = TimeDelta::hours(25);

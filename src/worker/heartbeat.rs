@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::queue::backend::InHand;
-use crate::store::{Heartbeat, Store, StoreError, WorkerState};
+use crate::store::{Heartbeat, Store, StoreError};
+use crate::wire::WorkerState;
 
 /// One worker's heartbeat.
 #[derive(Clone)]

@@ -50,7 +50,8 @@ use crate::judge::gate::Gate;
 use crate::judge::{Caps, Judges};
 use crate::queue::backend::{self, Ahead, InHand};
 use crate::queue::{Push, Queue};
-use crate::store::{DueJob, Heartbeat, Store, StoreError, WorkerState};
+use crate::store::{DueJob, Heartbeat, Store, StoreError};
+use crate::wire::WorkerState;
 
 /// How long after a hard stop the ends of runs may take to be recorded.
 const RECORD_GRACE: Duration = Duration::from_secs(6);

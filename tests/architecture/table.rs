@@ -61,6 +61,7 @@ const SESSION: May = Only("score", &["session", "trust::Quality"]);
 /// Each top-level module in flow order, and what it may import besides [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("job", &[]),
+    ("wire", &[All("job")]),
     (
         "enqueue",
         &[
@@ -75,6 +76,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     (
         "worker",
         &[
+            All("wire"),
             All("job"),
             All("queue"),
             All("judge"),
@@ -85,17 +87,25 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ),
     ("judge", &[All("redis_client")]),
     ("score", &[QUESTION, KIND]),
-    ("store", &[All("job"), All("score"), JUDGE_ROWS]),
+    (
+        "store",
+        &[All("job"), All("wire"), All("score"), JUDGE_ROWS],
+    ),
     ("history", &[All("store"), All("job"), SESSION]),
     ("webhooks", &[All("store"), All("job"), All("events")]),
     ("events", &[All("job"), All("redis_client")]),
     ("suite", &[All("job"), All("score"), All("report")]),
-    ("client", &[All("job")]),
+    ("client", &[All("job"), All("wire")]),
     ("api", FRONT),
     // The pages go in by the API's door, and read a job's nouns.
     (
         "dashboard",
-        &[All("api"), All("job"), Only("history", &["examples"])],
+        &[
+            All("api"),
+            All("job"),
+            All("wire"),
+            Only("history", &["examples"]),
+        ],
     ),
     ("report", &[All("job"), All("score"), All("store")]),
     (
@@ -122,6 +132,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     (
         "cli",
         &[
+            All("wire"),
             All("app"),
             All("enqueue"),
             All("job"),
@@ -144,6 +155,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
 
 /// What the API and the pages may import: never a judge, a queue or a worker.
 const FRONT: &[May] = &[
+    All("wire"),
     All("enqueue"),
     All("job"),
     All("score"),
@@ -157,7 +169,7 @@ const FRONT: &[May] = &[
 
 /// The shell, which every module may import but those that are pure.
 pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "outbound", "telemetry"];
-pub(crate) const PURE: &[&str] = &["score", "job"];
+pub(crate) const PURE: &[&str] = &["score", "job", "wire"];
 
 /// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.
 pub(crate) const CRATES: &[(&[&str], &[&str])] = &[

@@ -5,18 +5,17 @@ mod spread;
 mod watch;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
 use super::output;
 use super::reach::{Common, Needs, ReachArgs, Reached};
-use crate::client::text;
 use crate::job::Kind;
-use crate::store::BatchState;
+use crate::wire::{Batch, BatchState};
 
-pub(super) use show::{dollars, duration, print_batch, skipped};
+pub(super) use show::{dollars, duration, print_batch};
 pub(super) use spread::print_spread;
 pub(super) use watch::{exit_of, watch};
 
@@ -196,7 +195,7 @@ impl One {
     async fn run(
         &self,
         global: &Global,
-        get: impl AsyncFnOnce(Reached<'_>, Uuid) -> Result<Value, CliError>,
+        get: impl AsyncFnOnce(Reached<'_>, Uuid) -> Result<Batch, CliError>,
     ) -> Result<Exit, CliError> {
         let command = async |reached: Reached<'_>| {
             let batch = get(reached, self.id).await?;
@@ -216,13 +215,13 @@ impl One {
     /// Queues failed items again; none: nothing to do.
     async fn retried(&self, global: &Global) -> Result<Exit, CliError> {
         let command = async |reached: Reached<'_>| {
-            let answer = reached.client.move_batch(self.id, "retry-errors").await?;
-            let again = answer["queued_again"].as_u64().unwrap_or(0);
+            let answer = reached.client.retry_errors(self.id).await?;
+            let again = answer.queued_again;
             if self.common.json {
                 output::json(&answer)?;
             } else {
                 output::line(&format!("{} queued again", output::counted(again, "item")))?;
-                print_batch(&answer["batch"])?;
+                print_batch(&answer.batch)?;
             }
             Ok(match again {
                 0 => Exit::Nothing,
@@ -264,19 +263,12 @@ pub(super) fn goes_on(id: Uuid, reach: &ReachArgs, global: &Global) -> String {
     }
 }
 
-fn print(batch: &Value, as_json: bool) -> Result<Exit, CliError> {
+fn print(batch: &Batch, as_json: bool) -> Result<Exit, CliError> {
     match as_json {
         true => output::json(batch)?,
         false => print_batch(batch)?,
     }
     Ok(Exit::Done)
-}
-
-/// The id of a batch that the service answered with.
-pub(super) fn id_of(batch: &Value) -> Result<Uuid, CliError> {
-    text(batch, "/batch_id")
-        .parse()
-        .map_err(|_| CliError::incomplete("the service answered a batch without its id"))
 }
 
 #[cfg(test)]

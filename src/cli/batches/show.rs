@@ -1,32 +1,31 @@
 //! How a batch reads: where it stands in words, what it came to, what it cost.
 
-use serde_json::Value;
-
 use crate::cli::costs::without_price;
 use crate::cli::outcome::CliError;
-use crate::cli::output::{self, cell};
-use crate::client::{list, text};
+use crate::cli::output::{self, time};
+use crate::wire::{
+    Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchState, BatchVerdict, Economy,
+    EconomyPart, EconomyState, PausedBy, Skipped,
+};
 
 /// Sessions that were being scored elsewhere which are named.
 const NAMED: usize = 5;
 
 /// Prints a table of batches.
-pub(super) fn print_list(items: &[Value]) -> Result<(), CliError> {
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|batch| {
-            vec![
-                cell(batch, "/batch_id"),
-                cell(batch, "/name"),
-                cell(batch, "/kind"),
-                brief(batch),
-                format!("{} of {}", done(batch), count(batch, "total")),
-                count(batch, "failed").to_string(),
-                money(batch),
-                cell(batch, "/times/created_at"),
-            ]
-        })
-        .collect();
+pub(super) fn print_list(items: &[Batch]) -> Result<(), CliError> {
+    let row = |batch: &Batch| {
+        vec![
+            batch.batch_id.to_string(),
+            batch.name.clone().unwrap_or_default(),
+            batch.kind.to_string(),
+            brief(batch),
+            format!("{} of {}", done(&batch.counts), batch.counts.total),
+            batch.counts.failed.to_string(),
+            money(batch),
+            time(batch.times.created_at),
+        ]
+    };
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
     let head = [
         "batch", "name", "kind", "state", "done", "failed", "spent", "created",
     ];
@@ -35,247 +34,204 @@ pub(super) fn print_list(items: &[Value]) -> Result<(), CliError> {
 }
 
 /// Prints one batch for people.
-pub(in crate::cli) fn print_batch(batch: &Value) -> Result<(), CliError> {
-    output::fields(
-        batch,
-        &[
-            ("batch", "/batch_id"),
-            ("name", "/name"),
-            ("kind", "/kind"),
-            ("purpose", "/purpose"),
-            ("criteria", "/criteria_hash"),
-            ("asked by", "/created_by"),
-            ("created", "/times/created_at"),
-            ("finished", "/times/finished_at"),
-        ],
-    )?;
+pub(in crate::cli) fn print_batch(batch: &Batch) -> Result<(), CliError> {
+    let economy = batch.economy.as_ref();
     for (name, words) in [
+        ("batch", batch.batch_id.to_string()),
+        ("name", batch.name.clone().unwrap_or_default()),
+        ("kind", batch.kind.to_string()),
+        ("purpose", batch.purpose.to_string()),
+        ("criteria", batch.criteria_hash.clone().unwrap_or_default()),
+        ("asked by", batch.created_by.clone()),
+        ("created", time(batch.times.created_at)),
+        (
+            "finished",
+            batch.times.finished_at.map(time).unwrap_or_default(),
+        ),
         ("state", standing(batch)),
-        ("items", items(batch)),
-        ("skipped", skipped(batch)),
-        ("verdict", verdict(batch)),
+        ("items", items(&batch.counts)),
+        ("skipped", batch.skipped.map(skipped).unwrap_or_default()),
+        ("verdict", batch.verdict.map(verdict).unwrap_or_default()),
         ("spent", money(batch)),
-        ("left", left(batch)),
-        ("economy", economy(batch)),
+        ("left", left(&batch.progress)),
+        ("economy", economy.map(economy_words).unwrap_or_default()),
     ] {
         if !words.is_empty() {
             output::line(&output::clean(&format!("{name:8}  {words}")))?;
         }
     }
-    for part in list(batch, "/economy/parts") {
+    for part in economy.iter().flat_map(|economy| &economy.parts) {
         output::line(&output::clean(&format!("          {}", part_words(part))))?;
     }
-    let busy = list(batch, "/in_progress");
-    for session in busy.iter().take(NAMED) {
-        output::line(&output::clean(&format!(
-            "          session {} was being scored by job {}",
-            cell(session, "/session_id"),
-            cell(session, "/job_id")
-        )))?;
+    for session in batch.in_progress.iter().take(NAMED) {
+        let job = session.job_id.map(|id| id.to_string()).unwrap_or_default();
+        output::line(&format!(
+            "          session {} was being scored by job {job}",
+            session.session_id
+        ))?;
     }
-    if busy.len() > NAMED {
+    if batch.in_progress.len() > NAMED {
         output::line("          and others; --json lists them")?;
     }
     Ok(())
 }
 
 /// Where a batch stands, in a word or two.
-fn brief(batch: &Value) -> String {
-    match (text(batch, "/state"), text(batch, "/paused/by")) {
-        ("running" | "expanding", _) if batch["stopped"].is_object() => {
+fn brief(batch: &Batch) -> String {
+    match (batch.state, &batch.paused) {
+        (BatchState::Running | BatchState::Expanding, _) if batch.stopped.is_some() => {
             "running, stopped".to_owned()
         }
-        ("paused", "") => "paused".to_owned(),
-        ("paused", by) => format!("paused ({by})"),
-        (state, _) => state.to_owned(),
+        (BatchState::Paused, Some(paused)) => format!("paused ({})", paused.by),
+        (state, _) => state.to_string(),
     }
 }
 
 /// Where a batch stands, in words.
-pub(super) fn standing(batch: &Value) -> String {
-    match (text(batch, "/state"), text(batch, "/origin")) {
-        ("running", _) | ("expanding", "rescore") if batch["stopped"].is_object() => stopped(batch),
-        ("expanding", "rescore") => "running, and still collecting its sessions".to_owned(),
-        ("expanding", _) => "its items are being stored".to_owned(),
-        ("paused", _) => paused(batch),
-        (state, _) => state.to_owned(),
+pub(super) fn standing(batch: &Batch) -> String {
+    match (batch.state, batch.origin, &batch.stopped) {
+        (BatchState::Running, _, Some(stopped))
+        | (BatchState::Expanding, BatchOrigin::Rescore, Some(stopped)) => {
+            let until = stopped
+                .until
+                .map(|at| format!("; it goes on at {}", time(at)));
+            format!(
+                "running, but stopped: {}{}",
+                stopped.message,
+                until.unwrap_or_default()
+            )
+        }
+        (BatchState::Expanding, BatchOrigin::Rescore, None) => {
+            "running, and still collecting its sessions".to_owned()
+        }
+        (BatchState::Expanding, BatchOrigin::Suite, _) => "its items are being stored".to_owned(),
+        (BatchState::Paused, _, _) => batch.paused.as_ref().map_or("paused".to_owned(), paused),
+        (state, _, _) => state.to_string(),
     }
 }
 
-/// What stops the judges of a batch that isn't paused itself.
-fn stopped(batch: &Value) -> String {
-    let until = match text(batch, "/stopped/until") {
-        "" => String::new(),
-        until => format!("; it goes on at {until}"),
+fn paused(paused: &BatchPause) -> String {
+    let by = match paused.by {
+        PausedBy::Budget => "its budget",
+        PausedBy::Operator => "an operator",
     };
-    format!(
-        "running, but stopped: {}{until}",
-        text(batch, "/stopped/message")
-    )
-}
-
-fn paused(batch: &Value) -> String {
-    let by = match text(batch, "/paused/by") {
-        "budget" => "paused by its budget",
-        "operator" => "paused by an operator",
-        _ => "paused",
-    };
-    match text(batch, "/paused/reason") {
-        "" => by.to_owned(),
-        reason => format!("{by}: {reason}"),
-    }
+    format!("paused by {by}: {}", paused.reason)
 }
 
 /// How many of a batch's items have ended.
-pub(super) fn done(batch: &Value) -> u64 {
-    ["succeeded", "failed", "cancelled"]
-        .iter()
-        .map(|state| count(batch, state))
-        .sum()
+pub(super) fn done(counts: &BatchCounts) -> i64 {
+    counts.succeeded + counts.failed + counts.cancelled
 }
 
-/// How many of a batch's items stand there.
-pub(super) fn count(batch: &Value, state: &str) -> u64 {
-    batch["counts"][state].as_u64().unwrap_or(0)
+/// Those counts that are not 0, with their words.
+fn told(counts: &[(i64, &str)]) -> String {
+    let some = counts.iter().filter(|(n, _)| *n > 0);
+    let words: Vec<String> = some.map(|(n, words)| format!("{n} {words}")).collect();
+    words.join(", ")
 }
 
-fn items(batch: &Value) -> String {
-    let parts: Vec<String> = [
-        ("succeeded", "scored"),
-        ("failed", "failed"),
-        ("cancelled", "cancelled"),
-        ("running", "running"),
-        ("waiting", "waiting"),
-        ("queued", "queued"),
-    ]
-    .iter()
-    .filter(|(state, _)| count(batch, state) > 0)
-    .map(|(state, word)| format!("{} {word}", count(batch, state)))
-    .collect();
-    let (done, total) = (done(batch), count(batch, "total"));
+fn items(counts: &BatchCounts) -> String {
+    let parts = told(&[
+        (counts.succeeded, "scored"),
+        (counts.failed, "failed"),
+        (counts.cancelled, "cancelled"),
+        (counts.running, "running"),
+        (counts.waiting, "waiting"),
+        (counts.queued, "queued"),
+    ]);
+    let done = format!("{} of {} done", done(counts), counts.total);
     match parts.is_empty() {
-        true => format!("{done} of {total} done"),
-        false => format!("{done} of {total} done: {}", parts.join(", ")),
+        true => done,
+        false => format!("{done}: {parts}"),
     }
 }
 
 /// What a rescore passed over.
-pub(in crate::cli) fn skipped(batch: &Value) -> String {
-    let parts: Vec<String> = [
-        ("already_current", "scored by these criteria already"),
-        ("in_progress", "being scored"),
-        ("not_scorable", "can't be scored"),
-        ("unknown", "unknown"),
-        ("not_sampled", "not in the sample"),
-        ("beyond_max", "beyond --max"),
-    ]
-    .iter()
-    .filter_map(|(name, words)| {
-        let n = batch["skipped"][*name].as_u64().filter(|n| *n > 0)?;
-        Some(format!("{n} {words}"))
-    })
-    .collect();
-    parts.join(", ")
+fn skipped(skipped: Skipped) -> String {
+    told(&[
+        (skipped.already_current, "scored by these criteria already"),
+        (skipped.in_progress, "being scored"),
+        (skipped.not_scorable, "can't be scored"),
+        (skipped.unknown, "unknown"),
+    ])
 }
 
-fn verdict(batch: &Value) -> String {
-    let verdict = &batch["verdict"];
-    let figure = |name: &str| verdict[name].as_u64().unwrap_or(0);
-    if !verdict.is_object() {
-        return String::new();
-    }
+fn verdict(verdict: BatchVerdict) -> String {
     let mut parts = vec![format!(
         "{} passed, {} did not",
-        figure("passed"),
-        figure("failed")
+        verdict.passed, verdict.failed
     )];
-    if let Some(mean) = verdict["mean"].as_f64() {
-        parts.push(format!("mean {mean:.3}"));
+    parts.extend(verdict.mean.map(|mean| format!("mean {mean:.3}")));
+    let rest = told(&[
+        (verdict.incomplete, "incomplete"),
+        (verdict.unscored, "without a score that counts"),
+    ]);
+    if !rest.is_empty() {
+        parts.push(rest);
     }
-    for (name, words) in [
-        ("incomplete", "incomplete"),
-        ("unscored", "without a score that counts"),
-    ] {
-        match figure(name) {
-            0 => {}
-            n => parts.push(format!("{n} {words}")),
-        }
-    }
-    if verdict["simulated"] == Value::Bool(true) {
+    if verdict.simulated {
         parts.push("SIMULATED".to_owned());
     }
     parts.join(", ")
 }
 
 /// What it cost so far, and what it may.
-pub(super) fn money(batch: &Value) -> String {
-    let spent = ["/spent_usd", "/cost_usd"]
-        .iter()
-        .find_map(|pointer| batch.pointer(pointer)?.as_f64());
-    let budget = batch["budget_usd"]
-        .as_f64()
+pub(super) fn money(batch: &Batch) -> String {
+    let spent = batch.spent_usd;
+    let budget = batch
+        .budget_usd
         .map_or(String::new(), |usd| format!(" of {usd} USD at most"));
-    let unpriced = batch["unpriced_calls"].as_u64().unwrap_or(0);
-    match (spent, unpriced) {
-        (None, _) => format!("unknown, a model has no price{budget}"),
-        (Some(spent), 0) => format!("{spent:.4} USD{budget}"),
-        (Some(spent), n) if spent <= 0.0 => format!("unknown{}{budget}", without_price(n)),
-        (Some(spent), _) => {
-            format!("at least {spent:.4} USD{budget}, some calls have no price")
-        }
+    match u64::try_from(batch.unpriced_calls).unwrap_or(0) {
+        0 => format!("{spent:.4} USD{budget}"),
+        n if spent <= 0.0 => format!("unknown{}{budget}", without_price(n)),
+        _ => format!("at least {spent:.4} USD{budget}, some calls have no price"),
     }
 }
 
 /// What is left to do, and how long that takes.
-fn left(batch: &Value) -> String {
-    let Some(eta) = batch.pointer("/progress/eta_s").and_then(Value::as_f64) else {
+fn left(progress: &BatchProgress) -> String {
+    let Some(eta) = progress.eta_s else {
         return String::new();
     };
-    let rate = batch
-        .pointer("/progress/rate_per_s")
-        .and_then(Value::as_f64);
+    let rate = progress.rate_per_s;
     let rate = rate.map_or(String::new(), |rate| format!(" at {rate:.1} items/s"));
     format!("about {}{rate}", duration(eta))
 }
 
 /// How its replies are fetched ahead, and what that waits for.
-fn economy(batch: &Value) -> String {
-    let count = |name: &str| batch["economy"][name].as_u64().unwrap_or(0);
-    let mut words = match text(batch, "/economy/state") {
-        "" => return String::new(),
-        "asked" => "its replies are being fetched".to_owned(),
-        "collected" => "its replies are here".to_owned(),
-        other => other.to_owned(),
+fn economy_words(economy: &Economy) -> String {
+    let mut words = match economy.state {
+        EconomyState::Asked => "its replies are being fetched".to_owned(),
+        EconomyState::Collected => "its replies are here".to_owned(),
     };
-    let (replied, failed) = (count("replied"), count("failed"));
-    if replied + failed > 0 {
-        words = format!("{words}: {replied} fetched, {failed} to be asked at the full price");
+    if economy.replied + economy.failed > 0 {
+        words = format!(
+            "{words}: {} fetched, {} to be asked at the full price",
+            economy.replied, economy.failed
+        );
     }
-    match text(batch, "/economy/waits_for") {
-        "" => words,
-        reason => format!("{words}; it waits: {reason}"),
+    match &economy.waits_for {
+        None => words,
+        Some(reason) => format!("{words}; it waits: {reason}"),
     }
 }
 
 /// One of the provider's batches.
-fn part_words(part: &Value) -> String {
-    let name = match text(part, "/provider_id") {
-        "" => "a part".to_owned(),
-        id => format!("part {id}"),
-    };
-    let count = |name: &str| part[name].as_u64().unwrap_or(0);
+fn part_words(part: &EconomyPart) -> String {
+    let id = part.provider_id.as_ref();
     let mut words = format!(
-        "{name}: {}, {} of {} answered",
-        text(part, "/state"),
-        count("done"),
-        count("requests")
+        "{}: {}, {} of {} answered",
+        id.map_or("a part".to_owned(), |id| format!("part {id}")),
+        part.state,
+        part.done,
+        part.requests
     );
-    if !text(part, "/submitted_at").is_empty() {
-        words = format!("{words}, handed over {}", text(part, "/submitted_at"));
+    if let Some(at) = part.submitted_at {
+        words = format!("{words}, handed over {}", time(at));
     }
-    match text(part, "/error") {
-        "" => words,
-        why => format!("{words}: {why}"),
+    match &part.error {
+        None => words,
+        Some(why) => format!("{words}: {why}"),
     }
 }
 
@@ -297,96 +253,111 @@ pub(in crate::cli) fn dollars(text: &str) -> Result<f64, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
+pub(super) mod tests {
+    use serde_json::{Value, json};
 
     use super::*;
 
-    #[test]
-    fn a_batch_says_where_it_stands_and_why() {
-        for (batch, words) in [
-            (json!({"state": "running"}), "running"),
-            (
-                json!({"state": "expanding", "origin": "rescore"}),
-                "running, and still collecting its sessions",
-            ),
-            (
-                json!({"state": "paused", "paused": {"by": "budget", "reason": "1.01 of 1 USD are spent"}}),
-                "paused by its budget: 1.01 of 1 USD are spent",
-            ),
-            (json!({"state": "paused", "paused": null}), "paused"),
-            (
-                json!({"state": "running", "stopped": {"message": "judge a is paused", "until": null}}),
-                "running, but stopped: judge a is paused",
-            ),
-        ] {
-            assert_eq!(standing(&batch), words);
+    /// A running suite of three, but for these fields.
+    pub(in crate::cli) fn batch(change: &Value) -> Batch {
+        let mut batch = json!({
+            "batch_id": uuid::Uuid::nil(), "name": null, "kind": "query", "origin": "suite", "state": "running",
+            "counts": {"total": 3, "queued": 0, "running": 0, "waiting": 0, "succeeded": 0, "failed": 0, "cancelled": 0},
+            "verdict": null, "purpose": "score", "criteria_hash": null, "filter": null, "paused": null, "stopped": null,
+            "expanded": true, "skipped": null, "in_progress": [], "economy": null,
+            "progress": {"done": 0, "total": 3, "rate_per_s": null, "eta_s": null}, "budget_usd": null, "spent_usd": 0.0,
+            "unpriced_calls": 0, "tokens": {"in": 0, "out": 0}, "cost_usd": null, "threshold": null, "created_by": "ann",
+            "links": {"self": "", "jobs": "", "budget": ""}, "times": {"created_at": "2026-01-01T00:00:00Z", "finished_at": null},
+        });
+        for (field, value) in change.as_object().unwrap() {
+            batch[field] = value.clone();
         }
+        serde_json::from_value(batch).unwrap()
     }
 
     #[test]
-    fn a_list_says_it_in_a_word_or_two() {
-        for (batch, words) in [
-            (json!({"state": "expanding"}), "expanding"),
+    fn a_batch_says_where_it_stands_and_why() {
+        let paused = json!({"by": "budget", "reason": "1.01 of 1 USD are spent"});
+        let stopped = json!({"reason": "paused", "message": "judge a is paused", "until": null});
+        for (change, words, short) in [
+            (json!({}), "running", "running"),
             (
-                json!({"state": "paused", "paused": {"by": "budget", "reason": "1.01 of 1 USD are spent"}}),
+                json!({"state": "expanding", "origin": "rescore"}),
+                "running, and still collecting its sessions",
+                "expanding",
+            ),
+            (
+                json!({"state": "paused", "paused": paused}),
+                "paused by its budget: 1.01 of 1 USD are spent",
                 "paused (budget)",
             ),
-            (json!({"state": "paused", "paused": null}), "paused"),
             (
-                json!({"state": "running", "stopped": {"message": "judge a is paused"}}),
+                json!({"stopped": stopped}),
+                "running, but stopped: judge a is paused",
                 "running, stopped",
             ),
         ] {
-            assert_eq!(brief(&batch), words);
+            let batch = batch(&change);
+            assert_eq!(
+                (standing(&batch).as_str(), brief(&batch).as_str()),
+                (words, short)
+            );
         }
     }
 
     #[test]
     fn what_is_not_priced_is_never_free() {
-        let money = |batch: Value| money(&batch);
-        assert_eq!(money(json!({"cost_usd": 0.0})), "0.0000 USD");
-        assert_eq!(
-            money(json!({"cost_usd": null})),
-            "unknown, a model has no price"
-        );
-        assert_eq!(
-            money(json!({"spent_usd": 1.5, "budget_usd": 2.0, "unpriced_calls": 3})),
-            "at least 1.5000 USD of 2 USD at most, some calls have no price"
-        );
-        assert_eq!(
-            money(json!({"spent_usd": 0.0, "cost_usd": null, "unpriced_calls": 3})),
-            "unknown (3 calls without a price)"
-        );
+        for (change, words) in [
+            (json!({}), "0.0000 USD"),
+            (
+                json!({"spent_usd": 1.5, "budget_usd": 2.0, "unpriced_calls": 3}),
+                "at least 1.5000 USD of 2 USD at most, some calls have no price",
+            ),
+            (
+                json!({"unpriced_calls": 3}),
+                "unknown (3 calls without a price)",
+            ),
+        ] {
+            assert_eq!(money(&batch(&change)), words);
+        }
     }
 
     #[test]
     fn items_and_what_is_skipped_are_told_where_there_are_any() {
-        let batch = json!({
-            "counts": {"total": 9, "queued": 2, "running": 0, "waiting": 0, "succeeded": 6, "failed": 1, "cancelled": 0},
-            "skipped": {"already_current": 3, "in_progress": 0},
-        });
-        assert_eq!(items(&batch), "7 of 9 done: 6 scored, 1 failed, 2 queued");
-        assert_eq!(skipped(&batch), "3 scored by these criteria already");
-        assert_eq!(items(&json!({"counts": {"total": 0}})), "0 of 0 done");
+        let counts = json!({"total": 9, "queued": 2, "running": 0, "waiting": 0, "succeeded": 6, "failed": 1, "cancelled": 0});
+        let some =
+            batch(&json!({"counts": counts, "skipped": {"already_current": 3, "in_progress": 0}}));
+        assert_eq!(
+            items(&some.counts),
+            "7 of 9 done: 6 scored, 1 failed, 2 queued"
+        );
+        assert_eq!(
+            skipped(some.skipped.unwrap()),
+            "3 scored by these criteria already"
+        );
+        assert_eq!(items(&batch(&json!({})).counts), "0 of 3 done");
     }
 
     #[test]
     fn how_replies_are_fetched_is_told_with_what_it_waits_for_and_its_parts() {
-        let batch = json!({"economy": {"state": "asked", "replied": 3, "failed": 1, "waits_for": "the queue is stopped (paused)"}});
+        let parts = json!([
+            {"state": "submitted", "provider_id": "batch_7", "requests": 9, "done": 4, "submitted_at": "2026-01-01T00:00:00Z", "error": null},
+            {"state": "failed", "provider_id": null, "requests": 2, "done": 0, "submitted_at": null, "error": "no"},
+        ]);
+        let economy = json!({"state": "asked", "replied": 3, "failed": 1, "waits_for": "the queue is stopped (paused)", "parts": parts});
+        let economy = batch(&json!({"economy": economy})).economy.unwrap();
         assert_eq!(
-            economy(&batch),
+            economy_words(&economy),
             "its replies are being fetched: 3 fetched, 1 to be asked at the full price; it waits: the queue is stopped (paused)"
         );
-        assert_eq!(economy(&json!({"economy": null})), "");
-        let part = json!({"state": "submitted", "provider_id": "batch_7", "requests": 9, "done": 4,
-            "submitted_at": "2026-01-01T00:00:00Z", "error": null});
+        let parts: Vec<String> = economy.parts.iter().map(part_words).collect();
         assert_eq!(
-            part_words(&part),
-            "part batch_7: submitted, 4 of 9 answered, handed over 2026-01-01T00:00:00Z"
+            parts,
+            [
+                "part batch_7: submitted, 4 of 9 answered, handed over 2026-01-01T00:00:00Z",
+                "a part: failed, 0 of 2 answered: no"
+            ]
         );
-        let part = json!({"state": "failed", "provider_id": null, "requests": 2, "done": 0, "error": "no"});
-        assert_eq!(part_words(&part), "a part: failed, 0 of 2 answered: no");
     }
 
     #[test]

@@ -2,93 +2,85 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use uuid::Uuid;
 
-use super::show::{count, done, duration, money, standing};
+use super::show::{done, duration, money, standing};
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
-use crate::client::{Client, text};
+use crate::client::Client;
+use crate::wire::{Batch, BatchState};
 
 /// How often a batch is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The batch when it has ended, or is paused. The service may be away for a minute.
-pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Value, CliError> {
+pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, CliError> {
     let progress = Progress::growing("items");
     loop {
         let batch = patiently(&progress, || client.batch(id)).await?;
-        if has_ended(&batch) {
-            return Ok(batch);
+        match batch.state {
+            BatchState::Completed | BatchState::Cancelled | BatchState::Paused => return Ok(batch),
+            BatchState::Expanding | BatchState::Running => {}
         }
-        let failed = count(&batch, "failed") + count(&batch, "cancelled");
-        let standing = [done(&batch), failed, count(&batch, "total")];
-        progress.at(standing, &beside(&batch));
+        let counts = &batch.counts;
+        let failed = counts.failed + counts.cancelled;
+        let figures = [done(counts), failed, counts.total];
+        let figures = figures.map(|n| u64::try_from(n).unwrap_or(0));
+        progress.at(figures, &beside(&batch));
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn has_ended(batch: &Value) -> bool {
-    matches!(text(batch, "/state"), "completed" | "cancelled" | "paused")
-}
-
 /// What stands beside the counts while a batch runs.
-fn beside(batch: &Value) -> String {
+fn beside(batch: &Batch) -> String {
     let mut parts = vec![money(batch)];
-    if text(batch, "/state") == "expanding" || batch["stopped"].is_object() {
+    if batch.state == BatchState::Expanding || batch.stopped.is_some() {
         parts.insert(0, standing(batch));
     }
-    if let Some(eta) = batch.pointer("/progress/eta_s").and_then(Value::as_f64) {
-        parts.push(format!("about {} left", duration(eta)));
-    }
+    let eta = batch.progress.eta_s;
+    parts.extend(eta.map(|eta| format!("about {} left", duration(eta))));
     parts.join("; ")
 }
 
 /// How a watched batch ended: done only if each item has a whole score.
-pub(in crate::cli) fn exit_of(batch: &Value) -> Exit {
-    let unscored = ["incomplete", "unscored"]
-        .iter()
-        .filter_map(|name| batch["verdict"][*name].as_u64())
-        .sum::<u64>();
-    let (total, scored) = (count(batch, "total"), count(batch, "succeeded"));
-    match text(batch, "/state") {
-        "completed" if total == 0 => Exit::Nothing,
-        "completed" if scored == total && unscored == 0 => Exit::Done,
-        _ => Exit::Incomplete,
+pub(in crate::cli) fn exit_of(batch: &Batch) -> Exit {
+    let verdict = batch.verdict;
+    let unscored = verdict.map_or(0, |verdict| verdict.incomplete + verdict.unscored);
+    let counts = &batch.counts;
+    match batch.state {
+        BatchState::Completed if counts.total == 0 => Exit::Nothing,
+        BatchState::Completed if counts.succeeded == counts.total && unscored == 0 => Exit::Done,
+        BatchState::Completed
+        | BatchState::Expanding
+        | BatchState::Running
+        | BatchState::Paused
+        | BatchState::Cancelled => Exit::Incomplete,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
+    use super::super::show::tests::batch;
     use super::*;
 
     #[test]
     fn only_a_batch_whose_items_all_have_a_whole_score_ends_well() {
-        let batch = |state: &str, succeeded: u64, incomplete: u64| {
-            json!({
-                "state": state, "counts": {"total": 2, "succeeded": succeeded, "failed": 2 - succeeded},
-                "verdict": {"incomplete": incomplete, "unscored": 0},
-            })
-        };
-        for (found, exit) in [
-            (batch("completed", 2, 0), Exit::Done),
-            (batch("completed", 1, 0), Exit::Incomplete),
-            (batch("completed", 2, 1), Exit::Incomplete),
-            (batch("paused", 2, 0), Exit::Incomplete),
-            (batch("cancelled", 2, 0), Exit::Incomplete),
-            (
-                json!({"state": "completed", "counts": {"total": 0}, "verdict": null}),
-                Exit::Nothing,
-            ),
-            (
-                json!({"state": "completed", "counts": {"total": 1, "succeeded": 1}, "verdict": null}),
-                Exit::Done,
-            ),
+        let counts = |total: u64, succeeded: u64| json!({"total": total, "queued": 0, "running": 0, "waiting": 0, "succeeded": succeeded, "failed": total - succeeded, "cancelled": 0});
+        let verdict = |incomplete: u64| json!({"passed": 0, "failed": 0, "incomplete": incomplete, "unscored": 0, "pass_rate": null, "mean": null, "coverage": 1.0, "simulated": false});
+        for (state, counts, verdict, exit) in [
+            ("completed", counts(2, 2), verdict(0), Exit::Done),
+            ("completed", counts(2, 1), verdict(0), Exit::Incomplete),
+            ("completed", counts(2, 2), verdict(1), Exit::Incomplete),
+            ("paused", counts(2, 2), verdict(0), Exit::Incomplete),
+            ("cancelled", counts(2, 2), verdict(0), Exit::Incomplete),
+            ("completed", counts(0, 0), Value::Null, Exit::Nothing),
+            ("completed", counts(1, 1), Value::Null, Exit::Done),
         ] {
-            assert_eq!(exit_of(&found), exit, "{found}");
+            let found = batch(&json!({"state": state, "counts": counts, "verdict": verdict}));
+            assert_eq!(exit_of(&found), exit, "{found:?}");
         }
     }
 }

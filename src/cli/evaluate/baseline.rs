@@ -7,13 +7,14 @@ use std::path::Path;
 use super::mixed;
 use crate::cli::outcome::CliError;
 use crate::cli::output;
-use crate::client::{Client, ClientError, list, text};
+use crate::client::{Client, ClientError};
 use crate::job::Kind;
 use crate::report::shown::{judge, measured};
 use crate::report::{Lines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::{Plan, compare, gate};
+use crate::wire::Judges;
 
 /// What is known of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,22 +106,20 @@ pub(super) async fn are_simulated(
     client: &Client,
     named: &[&str],
 ) -> Result<Option<bool>, CliError> {
-    let judges = match client.judges().await {
+    let judges: Judges = match client.judges().await {
         Ok(judges) => judges,
         // Whoever may ask for scores alone is told no more.
         Err(ClientError::Refused(problem)) if problem.status == 403 => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let known = list(&judges, "/items");
     let is_simulated = |judge: &str| {
         let entry = judge.split_once(':').map_or(judge, |(entry, _)| entry);
         // Or a model of the default entry, by its own name.
         let model = format!(":{judge}");
-        let mut of_it = known.iter().filter(|known| {
-            let name = text(known, "/name");
-            [entry, judge].contains(&name) || name.ends_with(&model)
+        let mut of_it = judges.items.iter().filter(|known| {
+            [entry, judge].contains(&known.name.as_str()) || known.name.ends_with(&model)
         });
-        of_it.find_map(|known| known.get("simulated")?.as_bool())
+        of_it.next().map(|known| known.simulated)
     };
     let sorts: BTreeSet<Option<bool>> = named.iter().map(|judge| is_simulated(judge)).collect();
     Ok(if sorts.contains(&Some(true)) {

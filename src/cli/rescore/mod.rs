@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::plan::to_score;
-use super::batches::{exit_of, goes_on, id_of, print_batch, print_spread, watch};
+use super::batches::{exit_of, goes_on, print_batch, print_spread, watch};
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
-use crate::client::{Client, list, text};
+use crate::client::Client;
 use crate::job::Kind;
+use crate::wire::{Batch, Judge, Judges};
 
 pub(super) use self::args::Rescore;
 
@@ -91,7 +92,7 @@ impl Rescore {
         let hash = self.target(reached).await?;
         let mut body = self.body(ids, hash.as_deref());
         body["dry_run"] = json!(true);
-        let plan = client.rescore(&body, None).await?;
+        let plan: Value = client.rescore(&body, None).await?;
         if self.dry_run {
             self.show(&plan)?;
         } else {
@@ -112,9 +113,8 @@ impl Rescore {
         }
         body["dry_run"] = json!(false);
         let key = Uuid::now_v7().to_string();
-        let mut batch = client.rescore(&body, Some(&key)).await?;
-        let id = id_of(&batch)?;
-        let id = *started.get_or_init(|| id);
+        let mut batch: Batch = client.rescore(&body, Some(&key)).await?;
+        let id = *started.get_or_init(|| batch.batch_id);
         if self.watch {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
@@ -145,8 +145,8 @@ impl Rescore {
                 candidate.kind
             )));
         }
-        let judges = reached.client.judges().await?;
-        check_judge(&judges, &candidate.judge)
+        let judges: Judges = reached.client.judges().await?;
+        check_judge(&judges.items, &candidate.judge)
             .map_err(|fault| CliError::usage(format!("--preview {}: {fault}", file.display())))?;
         let stored = reached.client.add_criteria(&candidate.content).await?;
         Ok(Some(cell(&stored, "/criteria_hash")))
@@ -178,10 +178,10 @@ impl Rescore {
     async fn say_how_to_go_on(
         &self,
         client: &Client,
-        batch: &Value,
+        batch: &Batch,
         global: &Global,
     ) -> Result<(), CliError> {
-        let (id, again) = (id_of(batch)?, self.reach.again(global));
+        let (id, again) = (batch.batch_id, self.reach.again(global));
         if !self.watch {
             output::note(&match self.reach.is_remote() {
                 true => format!("follow it with: gavel batches watch {id}{again}"),
@@ -199,12 +199,12 @@ impl Rescore {
                 "how far its scores lie apart, session by session: gavel batches spread {id}{again}"
             ));
         }
-        if self.watch && self.preview.is_some() && batch["counts"]["succeeded"] == 0 {
+        if self.watch && self.preview.is_some() && batch.counts.succeeded == 0 {
             output::note(&format!(
                 "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv{again}"
             ));
         } else if let Some(file) = &self.preview {
-            let candidate = text(batch, "/criteria_hash");
+            let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
             output::note(&format!(
                 "compare them: gavel criteria compare current {candidate}{again}\n\
                  make it current: let GAVEL_SCORING_CONFIG of the API name {}, and send SIGHUP or restart; then: gavel \
@@ -239,21 +239,23 @@ async fn is_wanted(plan: &Value) -> Result<bool, CliError> {
 }
 
 /// Whether the service can ask a judge, of whom it lists the entries and their known models: what it can't ask isn't worth storing.
-fn check_judge(judges: &Value, judge: &str) -> Result<(), String> {
+fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     let entry = judge.split(':').next().unwrap_or(judge);
-    let items = list(judges, "/items");
-    let of = |name: &str| items.iter().find(|item| item["name"] == name);
+    let of = |name: &str| judges.iter().find(|known| known.name == name);
     let Some(listed) = of(judge).or_else(|| of(entry)) else {
-        let known: Vec<String> = items.iter().map(|item| cell(item, "/name")).collect();
+        let known: Vec<&str> = judges.iter().map(|known| known.name.as_str()).collect();
         return Err(format!(
             "the service has no judge {judge:?}: name one of its own in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER where this \
              command runs; known: {}",
             known.join(", ")
         ));
     };
-    match listed["configured"] == json!(false) {
-        true => Err(format!("judge {judge:?}: {}", cell(listed, "/remedy"))),
-        false => Ok(()),
+    match listed.configured {
+        true => Ok(()),
+        false => Err(format!(
+            "judge {judge:?}: {}",
+            listed.remedy.as_deref().unwrap_or_default()
+        )),
     }
 }
 

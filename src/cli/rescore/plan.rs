@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cli::batches::{duration, skipped};
+use crate::cli::batches::duration;
 use crate::cli::output::{cell, clean};
 use crate::client::list;
 
@@ -52,6 +52,25 @@ pub(super) fn lines(plan: &Value) -> Vec<String> {
         lines.push(format!("warning: {}", warning.as_str().unwrap_or_default()));
     }
     lines.iter().map(|line| clean(line)).collect()
+}
+
+/// What would be passed over.
+fn skipped(plan: &Value) -> String {
+    let parts: Vec<String> = [
+        ("already_current", "scored by these criteria already"),
+        ("in_progress", "being scored"),
+        ("not_scorable", "can't be scored"),
+        ("unknown", "unknown"),
+        ("not_sampled", "not in the sample"),
+        ("beyond_max", "beyond --max"),
+    ]
+    .iter()
+    .filter_map(|(name, words)| {
+        let n = plan["skipped"][*name].as_u64().filter(|n| *n > 0)?;
+        Some(format!("{n} {words}"))
+    })
+    .collect();
+    parts.join(", ")
 }
 
 fn judge(judge: &Value) -> String {

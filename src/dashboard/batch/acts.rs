@@ -8,13 +8,14 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::batches::{Batch, items};
+use super::super::batches::items;
 use super::super::form::{Form, segment};
 use super::super::frame::Frame;
 use super::super::page::{Page, go, html, is_mendable, refusal, with_status};
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::{Asked, BatchPage, Refused};
+use crate::wire::Batch;
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {

@@ -14,13 +14,15 @@ use serde_json::Value;
 
 use super::address::Address;
 use super::batch_items::{Items, Section, Show};
-use super::batches::{Batch, Standing};
+use super::batches::Standing;
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
+use crate::job::{Kind, Purpose};
+use crate::wire::Batch;
 use spread::Spread;
 
 /// The forms of a report, with what each is for.
@@ -91,12 +93,12 @@ impl Body {
             batch: &batch,
         };
         let sections = read.sections(show, &asked.cursor).await?;
-        let spread = match batch.purpose.as_str() {
-            "repeat" | "jury" => {
+        let spread = match batch.purpose {
+            Purpose::Repeat | Purpose::Jury => {
                 let path = format!("{path}/spread?limit=20");
                 Some(site.door.get(&visitor.caller, &path).await?)
             }
-            _ => None,
+            Purpose::Score | Purpose::Preview => None,
         };
         let now = site.about.clock.now();
         let strip = site.strip(&visitor.caller).await;

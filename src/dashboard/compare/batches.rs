@@ -3,7 +3,6 @@
 use askama::Template;
 use serde::Deserialize;
 
-use super::super::batches::Batch;
 use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
@@ -11,6 +10,7 @@ use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words;
 use super::{Pair, Row, class};
+use crate::wire::Batch;
 
 /// Two batches as the API compares them.
 #[derive(Debug, Deserialize)]

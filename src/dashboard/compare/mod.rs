@@ -12,13 +12,14 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::batches::{Batch, List};
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
+use crate::job::Kind;
+use crate::wire::{Batch, Batches};
 
 /// How many of the last batches can be chosen.
 const CHOICES: &str = "100";
@@ -132,13 +133,13 @@ struct ChoosePage {
 async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     let recent = format!("/api/v1/batches?limit={CHOICES}");
     let (recent, versions) = tokio::try_join!(
-        site.door.get::<List>(&visitor.caller, &recent),
+        site.door.get::<Batches>(&visitor.caller, &recent),
         site.door
             .get::<Criteria>(&visitor.caller, "/api/v1/scoring/criteria"),
     )?;
     let now = site.about.clock.now();
     let batch = |batch: Batch| Choice {
-        group: batch.kind.clone(),
+        group: batch.kind.to_string(),
         before: false,
         after: false,
         value: batch.batch_id.to_string(),
@@ -162,7 +163,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
         ),
         value: version.criteria_hash,
     };
-    let cases = recent.items.into_iter().filter(|b| b.kind != "session");
+    let cases = recent.items.into_iter().filter(|b| b.kind != Kind::Session);
     let versions = versions.items.into_iter().filter(|v| v.kind == "session");
     html(&ChoosePage {
         is_one: pair.is_one(),

@@ -4,13 +4,13 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::super::batches::List;
 use super::super::chart::{Chart, Promise, reliability};
 use super::super::form::{query, segment};
 use super::super::page::Fault;
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words;
+use crate::wire::{Batch, Batches};
 
 /// How many of the last suites can be chosen.
 const SUITES: &str = "20";
@@ -63,7 +63,7 @@ impl Calibration {
     pub(super) async fn read(site: &Site, visitor: &Visitor, chosen: &str) -> Result<Self, Fault> {
         let (door, caller) = (&site.door, &visitor.caller);
         let asked = query(&[("kind", "sql_metrics"), ("limit", SUITES)]);
-        let newest: List = door.get(caller, &format!("/api/v1/batches{asked}")).await?;
+        let newest: Batches = door.get(caller, &format!("/api/v1/batches{asked}")).await?;
         let now = site.about.clock.now();
         let mut suites = suites(newest, now);
         let id = match (chosen, suites.first()) {
@@ -153,8 +153,8 @@ impl Group {
     }
 }
 
-fn suites(newest: List, now: DateTime<Utc>) -> Vec<Suite> {
-    let suite = |batch: super::super::batches::Batch| Suite {
+fn suites(newest: Batches, now: DateTime<Utc>) -> Vec<Suite> {
+    let suite = |batch: Batch| Suite {
         text: format!(
             "{} · {} · {}",
             batch.title(),

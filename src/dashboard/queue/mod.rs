@@ -17,12 +17,13 @@ use rows::{Control, Job, JobRow, JudgeRow, WorkerRow, held};
 use super::confirm::{self, Question, is_sure};
 use super::form::{Form, segment};
 use super::frame::Frame;
-use super::machinery::{Judge, Machinery};
+use super::machinery::Machinery;
 use super::page::{Fault, Page, go, html};
 use super::session::LEFT;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
+use crate::wire::Judge;
 
 /// The heading of what workers have in hand.
 const RUNNING: &str = "Running";
@@ -265,8 +266,10 @@ async fn cancel_job(State(site): State<Site>, Path(id): Path<String>, form: Form
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::super::machinery::tests as fake;
+    use super::*;
 
     fn now() -> DateTime<Utc> {
         "2026-11-23T12:00:00Z".parse().unwrap()
@@ -290,7 +293,7 @@ mod tests {
     }
 
     fn machinery(brake: &Value) -> Machinery {
-        let counts = json!({"queued": 12_345, "running": 1, "waiting": 2, "succeeded_24h": 3, "failed_24h": 1});
+        let counts = json!({"queued": 12_345, "running": 1, "waiting": 2, "succeeded_24h": 3, "failed_24h": 1, "cancelled_24h": 0});
         let queue = json!({"paused": !brake.is_null(), "brake": brake, "counts": counts});
         Machinery {
             queue: serde_json::from_value(queue).unwrap(),
@@ -327,9 +330,7 @@ mod tests {
     #[test]
     fn a_worker_whose_heartbeat_is_late_is_silent_before_it_is_gone() {
         let worker = |state: &str, alive: bool, heard: &str| {
-            let worker = json!({"name": "w", "version": "1", "started_at": "2026-11-23T11:00:00Z", "heartbeat_at": heard,
-                "in_hand": 2, "state": state, "alive": alive});
-            let row = WorkerRow::of(serde_json::from_value(worker).unwrap(), now());
+            let row = WorkerRow::of(fake::worker(state, alive, heard), now());
             (row.state, row.gone, row.in_hand)
         };
         let shown = |state: &str, gone, in_hand: &str| (state.to_owned(), gone, in_hand.to_owned());
@@ -357,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_paused_queue_says_by_whom_and_whoever_may_can_resume_it() {
-        let brake = json!({"reason": "paused", "message": "until the <b>move</b>", "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null});
+        let brake = fake::brake("paused", "until the <b>move</b>");
         let mut body = page(&brake, [&[], &[], &[], &[]]);
         body.may_admin = false;
         let reader = body.render().unwrap();
@@ -380,10 +381,8 @@ mod tests {
             job(&json!({"error": {"class": "too_large", "message": "m", "remedy": "trim it"}}));
         let running = [job(&json!({}))];
         let groups = [&[], &[], &running[..], std::slice::from_ref(&failed)];
-        let worker = json!({"name": "w", "version": "1", "started_at": "2026-11-23T11:00:00Z",
-            "heartbeat_at": "2026-11-23T11:59:59Z", "in_hand": 1, "state": "running", "alive": true});
         let machinery = Machinery {
-            workers: vec![serde_json::from_value(worker).unwrap()],
+            workers: vec![fake::worker("running", true, "2026-11-23T11:59:59Z")],
             ..machinery(&Value::Null)
         };
         let body = Body::of(machinery, groups.map(jobs), &Visitor::anybody(), now());
@@ -443,17 +442,21 @@ mod tests {
     #[test]
     fn a_judge_offers_what_can_be_done_about_it() {
         let gate = |said: &str, hour: Option<u8>| {
-            json!({"breaker": "closed", "failures_in_row": 0, "reason": null, "until": null, "in_flight": 0, "pace": null,
+            json!({"worker_id": uuid::Uuid::nil(), "updated_at": "2026-11-23T12:00:00Z", "breaker": "closed", "failures_in_row": 0, "reason": null, "until": null, "in_flight": 0, "pace": null,
                 "last_error": said, "last_error_at": hour.map(|hour| format!("2026-11-23T{hour:02}:00:00Z"))})
         };
         let judge = |reason: Option<&str>| {
-            let brake = reason.map(|reason| {
-                json!({"reason": reason, "message": "m", "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null})
-            });
-            let judge = json!({"name": "gpt", "configured": true, "remedy": null, "simulated": false, "kinds": ["session"],
-                "brake": brake, "gates": [gate("old 502", Some(9)), gate("new 503", Some(11)), gate("older", None)], "spent": {"today_usd": 6.5, "today_unpriced_calls": 1}});
+            let gates = [
+                gate("old 502", Some(9)),
+                gate("new 503", Some(11)),
+                gate("older", None),
+            ];
+            let spent = json!({"today_usd": 6.5, "month_usd": 6.5, "today_unpriced_calls": 1, "unpriced_calls": 1});
+            let brake = reason.map(|reason| fake::brake(reason, "m"));
+            let change =
+                json!({"kinds": ["session"], "brake": brake, "gates": gates, "spent": spent});
             let machinery = Machinery {
-                judges: vec![serde_json::from_value(judge).unwrap()],
+                judges: vec![fake::judge("gpt", &change)],
                 ..machinery(&Value::Null)
             };
             let none: [&[Value]; 4] = [&[]; 4];

@@ -6,10 +6,11 @@ use uuid::Uuid;
 
 use super::super::form::segment;
 use super::super::health::{self, Health};
-use super::super::machinery::{Brake, Judge, Meter, Pace, Worker};
 use super::super::session::JobError;
 use super::super::waits::Wait;
 use super::super::words::{self, Moment};
+use crate::job::WaitReason;
+use crate::wire::{Brake, Judge, Meter, Pace, Worker};
 
 /// A job as the API tells it.
 #[derive(Debug, Deserialize)]
@@ -164,7 +165,7 @@ impl JobRow {
 /// What the last minute used of what a minute may, over the workers.
 fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
     let of = |meter: fn(&Pace) -> &Meter, what: &str| {
-        let used: i64 = paces.clone().map(|p| meter(p).used_last_minute).sum();
+        let used: u64 = paces.clone().map(|p| meter(p).used_last_minute).sum();
         // One limit for all of them, or each its own.
         let limits = |together| {
             let of = paces.clone().filter(move |p| p.together == together);
@@ -206,7 +207,7 @@ impl WorkerRow {
         let heard = worker.is_heard(now);
         let (state, colour) = match (gone, heard) {
             (true, _) => ("gone".to_owned(), "failed"),
-            (false, true) => (worker.state, "succeeded"),
+            (false, true) => (worker.state.to_string(), "succeeded"),
             (false, false) => ("silent".to_owned(), "waiting"),
         };
         Self {
@@ -231,19 +232,19 @@ impl JudgeRow {
         let stopped = judge.brake.is_some() || closed.is_some();
         let (state, detail) = match (&judge.brake, closed) {
             (Some(brake), _) => (
-                words::stopped_by(&brake.reason).to_owned(),
-                match brake.reason.as_str() {
-                    "budget" => format!(
+                brake.reason.brief().to_owned(),
+                match brake.reason == WaitReason::Budget {
+                    true => format!(
                         "{}. To go on before, raise the cap and restart the workers.",
                         held(brake, now)
                     ),
-                    _ => held(brake, now),
+                    false => held(brake, now),
                 },
             ),
             (None, Some(gate)) => (
                 match (gate.breaker.as_str(), &gate.reason) {
-                    ("closed", Some(reason)) => words::stopped_by(reason).to_owned(),
-                    (_, _) => words::stopped_by("breaker_open").to_owned(),
+                    ("closed", Some(reason)) => reason.brief().to_owned(),
+                    (_, _) => WaitReason::BreakerOpen.brief().to_owned(),
                 },
                 gate.until.map_or_else(String::new, |until| {
                     format!("asked again by itself at {}", until.format("%H:%M:%S UTC"))
@@ -274,13 +275,13 @@ impl JudgeRow {
             .filter(|said| !detail.contains(said.as_str()));
         Self {
             segment: segment(&judge.name),
-            kinds: judge.kinds.join(", ").replace('_', " "),
+            kinds: words::kinds(&judge.kinds),
             simulated: judge.simulated,
             colour,
             control: match &judge.brake {
                 None => Control::Pause,
                 // A cap ends with its day or month, or where it is raised: the API resumes nothing that is capped.
-                Some(brake) if brake.reason == "budget" => Control::None,
+                Some(brake) if brake.reason == WaitReason::Budget => Control::None,
                 Some(_) => Control::Resume,
             },
             erred: last_error
@@ -315,8 +316,9 @@ mod tests {
     #[test]
     fn the_last_minute_is_told_over_all_workers() {
         let one = |limit: Value, used: i64, until: Value| {
-            json!({"requests": {"limit": limit, "used_last_minute": used}, "tokens": {"limit": null, "used_last_minute": 100 * used},
-                "shrunk_until": until})
+            let meter = |limit: Value, used: i64| json!({"limit": limit, "configured": limit, "learned": null, "used_last_minute": used});
+            json!({"requests": meter(limit, used), "tokens": meter(Value::Null, 100 * used), "input_tokens": meter(Value::Null, 0),
+                "output_tokens": meter(Value::Null, 0), "shrunk_until": until, "held_until": null, "together": false, "part_of": null})
         };
         assert_eq!(paces(&[]), "");
         let two = [

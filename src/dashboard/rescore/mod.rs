@@ -69,7 +69,7 @@ impl Ask {
     ) -> Result<Self, Box<Problem>> {
         let known = judges(&site.door, &visitor.caller).await?;
         let configured = known.into_iter().filter(|judge| judge.configured);
-        let juror = |judge: super::machinery::Judge| Juror {
+        let juror = |judge: crate::wire::Judge| Juror {
             name: judge.name,
             simulated: judge.simulated,
         };

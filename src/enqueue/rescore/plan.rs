@@ -8,7 +8,8 @@ use super::estimate::Estimated;
 use super::figures::{CostRange, TokenRange};
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
 use crate::job::Purpose;
-use crate::store::{Found, Sample, SessionFilter, Skipped, SortRules, Standing};
+use crate::store::{Found, Sample, SessionFilter, SortRules, Standing};
+use crate::wire::Skipped;
 
 /// How many sessions an estimate looks at.
 const LOOKED_AT: Sample = Sample { size: 200, seed: 0 };

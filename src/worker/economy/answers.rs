@@ -7,7 +7,8 @@ use crate::job::{Job, JobId, JobState, Usage};
 use crate::judge::{
     Accepted, CacheKey, CallUsage, CollectedAnswer, Economy, ErrorClass, HandedOver, Question,
 };
-use crate::store::{ItemAnswer, PartState, ProviderPart};
+use crate::store::{ItemAnswer, ProviderPart};
+use crate::wire::PartState;
 
 /// Answers kept at once.
 const KEPT_AT_ONCE: usize = 100;

@@ -5,7 +5,8 @@ use uuid::Uuid;
 use super::{EconomyLane, Trouble, count, no_endpoint};
 use crate::job::Job;
 use crate::judge::{Added, Economy, ErrorClass, JudgeError, Part, PartSize};
-use crate::store::{BatchRow, Brake, BrakeTarget, NewPart, PartState, ProviderPart};
+use crate::store::{BatchRow, Brake, BrakeTarget, NewPart, ProviderPart};
+use crate::wire::PartState;
 
 /// Items read at once.
 const PAGE: u32 = 100;

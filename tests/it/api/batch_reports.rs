@@ -2,10 +2,11 @@
 
 use gavel::job::BatchPlace;
 use gavel::report::Format;
-use gavel::store::{BatchOrigin, NewBatch, NewEvaluation};
+use gavel::store::{NewBatch, NewEvaluation};
 
 use super::*;
 use crate::support::stores;
+use gavel::wire::BatchOrigin;
 
 /// A batch of queries, its items without their ends.
 struct Batch<'a> {

@@ -1,6 +1,7 @@
 //! Pausing and resuming judges and the queue; workers.
 
-use gavel::store::{Brake, BrakeTarget, WorkerState};
+use gavel::store::{Brake, BrakeTarget};
+use gavel::wire::WorkerState;
 use serde_json::json;
 
 use super::*;

@@ -1,9 +1,10 @@
 //! Repeats and juries over HTTP: what a batch's scores of one session come to.
 
 use gavel::job::BatchPlace;
-use gavel::store::{BatchOrigin, NewBatch};
+use gavel::store::NewBatch;
 
 use super::*;
+use gavel::wire::BatchOrigin;
 
 /// The judges that are asked, and what each gives, if anything.
 type Votes = &'static [(&'static str, Option<u8>)];

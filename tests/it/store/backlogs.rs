@@ -10,8 +10,8 @@ use gavel::job::{JobId, JobState, Kind, Lane, Priority, Purpose};
 use gavel::queue::Queue;
 use gavel::queue::memory::MemoryQueue;
 use gavel::store::{
-    BacklogPlan, BatchOrigin, BatchRow, BatchState, Expanded, Moved, NewBacklog, NewBatch,
-    PausedBy, SessionFilter, SessionRecord, SessionStatus, Skipped, SortRules, Standing, Store,
+    BacklogPlan, BatchRow, Expanded, Moved, NewBacklog, NewBatch, SessionFilter, SessionRecord,
+    SessionStatus, SortRules, Standing, Store,
 };
 use gavel::worker::{Expansion, Round};
 use uuid::Uuid;
@@ -20,6 +20,7 @@ use super::fixtures::{
     accept, claim, hash, job, minutes, new_job, now, record, scored, scored_session, session,
 };
 use crate::support;
+use gavel::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 
 /// A rescore of everything that is stored, by criteria `a`.
 pub(super) fn new_backlog() -> NewBacklog {

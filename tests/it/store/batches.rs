@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gavel::job::{BatchPlace, JobId, JobState, Kind, Lane, NewJob, Priority};
 use gavel::store::{
-    Added, BatchFigures, BatchFilter, BatchOrigin, BatchState, CancelStep, Cancelling, Ending,
-    Force, Moved, NewBatch, NewEvaluation, PausedBy, Recorded, Store,
+    Added, BatchFigures, BatchFilter, CancelStep, Cancelling, Ending, Force, Moved, NewBatch,
+    NewEvaluation, Recorded, Store,
 };
 use serde_json::json;
 use sqlx::Connection as _;
@@ -20,6 +20,7 @@ use super::fixtures::{
 use crate::support;
 use crate::support::client::PATIENCE;
 use crate::support::wait::eventually;
+use gavel::wire::{BatchOrigin, BatchState, PausedBy};
 
 fn new_batch() -> NewBatch {
     NewBatch {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use gavel::job::{JobId, Usage};
 use gavel::judge::{CacheKey, CachedReply, ReplyCache as _};
 use gavel::store::{
-    BacklogPlan, EconomyState, Force, ItemAnswer, Moved, NewBacklog, NewPart, PartState,
-    ProviderPart, Store,
+    BacklogPlan, Force, ItemAnswer, Moved, NewBacklog, NewPart, ProviderPart, Store,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -14,6 +13,7 @@ use uuid::Uuid;
 use super::backlogs::{begun, new_backlog, stored, whole};
 use super::fixtures::{claim, job, minutes, now};
 use crate::support;
+use gavel::wire::{EconomyState, PartState};
 
 const SILENT: Duration = Duration::from_secs(60);
 const OWNER: Uuid = Uuid::from_u128(77);

@@ -9,7 +9,7 @@ use gavel::judge::gate::{
 use gavel::judge::{
     CacheKey, CachedReply, CallLog as _, CallRecord, CallUsage, ErrorClass, ReplyCache as _,
 };
-use gavel::store::WorkerState;
+use gavel::wire::WorkerState;
 use serde_json::json;
 use uuid::Uuid;
 

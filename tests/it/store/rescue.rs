@@ -2,7 +2,8 @@
 
 use gavel::job::{FailureClass, Job, JobId, JobState, Lane, Priority, WaitReason};
 use gavel::judge::gate::{BreakerState, GateSnapshot, LastError, PaceSnapshot};
-use gavel::store::{Died, Ending, Rescued, Store, WorkerState};
+use gavel::store::{Died, Ending, Rescued, Store};
+use gavel::wire::WorkerState;
 use uuid::Uuid;
 
 use super::fixtures::{

@@ -2,12 +2,13 @@
 
 use gavel::job::{BatchPlace, Kind, NewJob, Purpose};
 use gavel::score::trust::PairCount;
-use gavel::store::{Basis, BatchOrigin, Ending, NewBatch, Store};
+use gavel::store::{Basis, Ending, NewBatch, Store};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::fixtures::{accept, claim, hash, new_job, new_score, now, record, session};
 use crate::support;
+use gavel::wire::BatchOrigin;
 
 pub(super) async fn stored(store: &Store) -> Uuid {
     let id = Uuid::now_v7();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use gavel::judge::gate::{BreakerState, GateSnapshot};
-use gavel::store::WorkerState;
+use gavel::wire::WorkerState;
 use uuid::Uuid;
 
 use crate::support;

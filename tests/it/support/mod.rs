@@ -171,7 +171,7 @@ pub(crate) fn beat(worker_id: uuid::Uuid, name: &str) -> gavel::store::Heartbeat
         name: name.to_owned(),
         version: "0.1".to_owned(),
         in_hand: 0,
-        state: gavel::store::WorkerState::Running,
+        state: gavel::wire::WorkerState::Running,
         lease: std::time::Duration::from_secs(5),
     }
 }
