@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::{Item, Outcome};
 use crate::job::{FailureClass, Kind};
-use crate::score::qas::says_no_error;
 use crate::score::sql_metrics::calibration::Confidence;
 use crate::score::sql_metrics::safety::SafetyOutcome;
 
@@ -409,10 +408,7 @@ pub(super) fn execution_error(item: &Item) -> Option<&str> {
         Kind::Qas => "error",
         Kind::SqlMetrics | Kind::Session => return None,
     };
-    text(&item.payload, field).filter(|error| match item.kind {
-        Kind::Qas => !says_no_error(error),
-        Kind::Query | Kind::SqlMetrics | Kind::Session => !error.trim().is_empty(),
-    })
+    text(&item.payload, field).filter(|error| !error.trim().is_empty())
 }
 
 /// How many rows the generated query gave.

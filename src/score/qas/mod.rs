@@ -6,7 +6,6 @@
 mod answer;
 mod case;
 mod datatype;
-mod errors;
 mod execution;
 mod judge;
 mod semantic;
@@ -21,7 +20,6 @@ use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
 pub use answer::AnswerType;
 pub use case::{Agent, FIELDS, QasCase, THRESHOLD};
-pub use errors::says_no_error;
 
 /// The weights of the components.
 const SEMANTIC: f64 = 0.40;
