@@ -45,7 +45,7 @@ fn beside(batch: &Value) -> String {
     parts.join("; ")
 }
 
-/// How a watched batch ended: done only if each item has a whole score.
+/// How a watched batch ended: done only if each item has a score.
 pub(in crate::cli) fn exit_of(batch: &Value) -> Exit {
     let unscored = ["incomplete", "unscored"]
         .iter()
