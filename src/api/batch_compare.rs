@@ -107,18 +107,15 @@ pub(super) struct BatchComparison {
     pub(super) pass_to_fail: TurnedItems,
     /// Those that missed in `a` and pass in `b`.
     pub(super) fail_to_pass: TurnedItems,
-    /// Those that have a whole score in `a` alone.
+    /// Those that have a score in `a` alone.
     pub(super) lost_score: TurnedItems,
-    /// Those that missed in `a` with a whole total and miss in `b` without one, such as SQL that can't be read any more.
-    pub(super) lost_total: TurnedItems,
     /// Those that have one in `b` alone.
     pub(super) gained_score: TurnedItems,
     /// How many items of `a` have no counterpart.
     pub(super) only_a: usize,
     /// How many items of `b` have none.
     pub(super) only_b: usize,
-    /// Items with a whole total in both: what the means are made of. A miss whose total leaves out what couldn't be computed (SQL that
-    /// can't be read) has none.
+    /// Items with a score in both: what the means are made of.
     pub(super) n: u64,
     /// Their mean in `a`, 0-1; null without any.
     pub(super) mean_a: Option<f64>,
@@ -218,7 +215,6 @@ fn view((a, b): (Uuid, Uuid), found: Comparison, unfinished: u64) -> BatchCompar
         pass_to_fail: found.pass_to_fail.into(),
         fail_to_pass: found.fail_to_pass.into(),
         lost_score: found.lost_score.into(),
-        lost_total: found.lost_total.into(),
         gained_score: found.gained_score.into(),
         only_a: found.gone.len(),
         only_b: found.new.len(),

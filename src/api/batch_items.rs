@@ -66,7 +66,7 @@ pub(super) struct BatchItemView {
     pub(super) question: String,
     /// The item in a few lines, as `gavel evaluate` prints it; empty while it hasn't ended.
     pub(super) lines: Vec<String>,
-    /// 0-1; null where it has no whole score, and for sessions.
+    /// 0-1; null where it has no score, and for sessions.
     pub(super) total: Option<f64>,
     /// What the total is held against, 0-1.
     pub(super) threshold: Option<f64>,
@@ -74,8 +74,8 @@ pub(super) struct BatchItemView {
     pub(super) execution_error: Option<String>,
     /// Why what was generated can't be read, where none of its parts says so.
     pub(super) unreadable: Option<String>,
-    /// Whether it has missed already, whatever its judge will say; of items without a whole score.
-    pub(super) has_missed: bool,
+    /// The parts that it has no score without: their judge failed or wasn't asked, or they couldn't be computed.
+    pub(super) missing: Vec<&'static str>,
     /// The parts of its score, in the order of the kind's rules.
     pub(super) parts: Vec<ItemPart>,
     /// The judge's own words.
@@ -96,7 +96,7 @@ impl BatchItemView {
             threshold: shown.threshold,
             execution_error: shown.execution_error,
             unreadable: shown.unreadable,
-            has_missed: shown.has_missed,
+            missing: shown.missing,
             parts: shown.parts.into_iter().map(ItemPart::from).collect(),
             reasoning: shown.reasoning,
             job,

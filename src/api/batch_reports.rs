@@ -77,7 +77,7 @@ impl From<ReportError> for ApiError {
         ("batch_id" = Uuid, Path, description = "The batch"),
         ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line an item, without loss. \
             `report.csv`, `report.xlsx`: a row an item; the workbook also has the summary. `report.junit.xml`: for CI servers; misses are failures, what \
-            has no whole score is an error. `report.md`: a summary for people, at most 900 KB.",
+            has no score is an error. `report.md`: a summary for people, at most 900 KB.",
             pattern = r"^report\.(json|jsonl|csv|xlsx|junit\.xml|md)$"),
         ("allow_simulated" = Option<bool>, Query, description = "Whether scores of a simulated judge may pass; default false: they make the verdict incomplete, \
             and are skipped tests in JUnit"),

@@ -23,12 +23,12 @@ const LISTED: usize = 50;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). Printed \
-                  first is what passed in A and misses in B, then the other way round, then what lost or gained a whole \
-                  score. Means are made of the items that have a whole total in both runs (SQL that can't be read has none); the interval is a bootstrap \
+                  first is what passed in A and misses in B, then the other way round, then what lost or gained its \
+                  score. Means are made of the items that have a score in both runs; the interval is a bootstrap \
                   over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
                   criteria are compared, and told (`judged_otherwise` with --json).\n\nExit codes: 0 compared, 1 the mean fell by more than \
-                  --max-regression, also with the best that items could come to that miss whatever their judge would say, or an item lost its total by missing (SQL that can't be read), 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
-                  nothing has a whole total in both, or, with --max-regression, more items lost their whole score than --max-errors allows.",
+                  --max-regression, 2 a folder is no run, the two are of two kinds, or only one of them was judged by a simulated judge, 3 \
+                  nothing has a score in both, or, with --max-regression, more items lost their score than --max-errors allows.",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
 )]
@@ -42,7 +42,7 @@ pub(super) struct Compare {
     /// Most that the mean of B may fall below that of A, as 0.02 or 2%
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     max_regression: Option<f64>,
-    /// Items that may have lost their whole score between A and B; they are in no mean
+    /// Items that may have lost their score between A and B; they are in no mean
     #[arg(
         long,
         value_name = "N",
@@ -136,12 +136,8 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
     for (title, changes) in [
         ("passed, and misses now", &found.pass_to_fail),
         ("missed, and passes now", &found.fail_to_pass),
-        ("has no whole score any more", &found.lost_score),
-        (
-            "missed, and misses without a whole total now",
-            &found.lost_total,
-        ),
-        ("has a whole score now", &found.gained_score),
+        ("has no score any more", &found.lost_score),
+        ("has a score now", &found.gained_score),
     ] {
         if changes.is_empty() {
             continue;
@@ -179,7 +175,7 @@ pub(super) fn print(found: &Comparison) -> Result<(), CliError> {
 fn mean(found: &Comparison) -> String {
     let (Some(a), Some(b), Some(difference)) = (found.mean_a, found.mean_b, found.difference)
     else {
-        return "no item has a whole total in both runs".to_owned();
+        return "no item has a score in both runs".to_owned();
     };
     let interval = found.interval.map_or(String::new(), |(low, high)| {
         format!(", 95 % interval {low:+.3} to {high:+.3}")

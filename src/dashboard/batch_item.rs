@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::batch_items::{Answer, MISSED, Outcome};
+use super::batch_items::{Answer, Outcome};
 use super::form::segment;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};

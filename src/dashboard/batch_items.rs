@@ -33,7 +33,6 @@ pub(super) struct Answer {
     pub(super) threshold: Option<f64>,
     pub(super) execution_error: Option<String>,
     pub(super) unreadable: Option<String>,
-    pub(super) has_missed: bool,
     pub(super) parts: Vec<Part>,
     pub(super) reasoning: Option<String>,
     pub(super) job: Job,
@@ -70,7 +69,7 @@ impl Outcome {
             Self::Passed => ("ok", "✓", "Passed"),
             Self::Scored => ("ok", "✓", "Scored"),
             Self::Missed => ("bad", "✗", "Missed"),
-            Self::Unscored => ("warn", "!", "Judge error"),
+            Self::Unscored => ("warn", "!", "Incomplete"),
             Self::Cancelled => ("warn", "–", "Cancelled"),
             Self::Open => ("", "…", "Not ended"),
         }
@@ -114,9 +113,6 @@ struct List {
     items: Vec<Answer>,
     next_cursor: Option<String>,
 }
-
-/// What is said of an item whose judge can't mend it any more.
-pub(super) const MISSED: &str = "It misses whatever its judge would say.";
 
 /// An item as it is drawn in a section.
 pub(super) struct Line {
@@ -167,7 +163,6 @@ impl Line {
             } else {
                 lines
                     .filter(|line| !error.as_ref().is_some_and(|e| line.contains(&e.message)))
-                    .chain(answer.has_missed.then(|| MISSED.to_owned()))
                     .collect()
             },
             badge,
@@ -225,7 +220,7 @@ const SECTIONS: [(Outcome, &str, &str); 6] = [
     (
         Outcome::Unscored,
         "Judge errors",
-        "no whole score, which says nothing of the work unless an item says so",
+        "no score, which says nothing of the work: the judge failed, or a part could not be computed",
     ),
     (Outcome::Passed, "Success", ""),
     (Outcome::Scored, "Scored", ""),
@@ -365,7 +360,7 @@ pub(super) mod tests {
         let mut body = json!({
             "item_no": 3, "outcome": "missed", "name": "q3", "question": "Errors?",
             "lines": ["Query: Errors?", "Query executed (results: 2)", "Score: 50% (FAIL <90%)", "Schema: 100% | LLM: 40%"],
-            "total": 0.5, "threshold": 0.9, "execution_error": null, "unreadable": null, "has_missed": false,
+            "total": 0.5, "threshold": 0.9, "execution_error": null, "unreadable": null, "missing": [],
             "parts": [{"name": "schema_match", "title": "Schema", "score": 1.0, "words": null},
                 {"name": "llm_grading", "title": "LLM", "score": 0.4, "words": "**Wrong** table"}],
             "reasoning": "**Wrong** table",
@@ -404,12 +399,6 @@ pub(super) mod tests {
             json!({"class": "timeout", "message": "timed out", "remedy": "try again"});
         let line = line(&fields);
         assert_eq!(line.lines, ["Schema: 100%"]);
-        fields["has_missed"] = json!(true);
-        let missed: Answer = serde_json::from_value(fields).unwrap();
-        assert_eq!(
-            Line::of(missed, Uuid::nil()).lines,
-            ["Schema: 100%", MISSED]
-        );
         assert_eq!(line.error.unwrap().message, "timed out");
         assert!(line.reasoning.is_none());
     }

@@ -113,7 +113,7 @@ impl Batch {
         };
         let without = verdict.unscored + verdict.incomplete;
         if without > 0 {
-            return incomplete(format!("{} without a whole score", items(without)));
+            return incomplete(format!("{} without a score", items(without)));
         }
         if verdict.simulated {
             return incomplete("scores of a simulated judge pass nothing".to_owned());
@@ -279,7 +279,7 @@ pub(super) mod tests {
             (
                 verdict(38, 1, 1, false),
                 "INCOMPLETE",
-                "1 item without a whole score",
+                "1 item without a score",
             ),
             (
                 verdict(40, 0, 0, true),

@@ -1,11 +1,12 @@
 //! The kinds' bodies as reports read them: which components there are, what each is worth, what was said of it. Whatever a body lacks is
 //! simply not there.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::{Item, Outcome};
 use crate::job::{FailureClass, Kind};
-use crate::score::qas::says_no_error;
 use crate::score::sql_metrics::calibration::Confidence;
 use crate::score::sql_metrics::safety::SafetyOutcome;
 
@@ -249,7 +250,7 @@ pub(super) fn judge(item: &Item) -> Option<String> {
     })
 }
 
-/// Whether an item has no whole score because of its judge, not of itself, its agent or whoever cancelled it.
+/// Whether an item has no score because of its judge, not of itself, its agent or whoever cancelled it.
 pub(super) fn is_judge_error(item: &Item) -> bool {
     let Some(error) = item.error.as_ref() else {
         return false;
@@ -354,51 +355,30 @@ pub(super) fn parse_error(item: &Item) -> Option<&str> {
     text(item.result.as_ref()?, "parse_error")
 }
 
-/// The total of a scored item, unless it is [`unmeasured`].
-pub(super) fn measured(item: &Item) -> Option<f64> {
-    item.total
-        .filter(|total| item.outcome == Outcome::Scored && total.is_finite() && !unmeasured(item))
+/// The parts that an incomplete item lacks, as its body says.
+pub(super) fn missing(item: &Item) -> impl Iterator<Item = &'static Component> {
+    let named = item
+        .result
+        .as_ref()
+        .and_then(|body| body.get("missing")?.as_array());
+    components(item.kind)
+        .iter()
+        .filter(move |part| named.is_some_and(|named| named.iter().any(|name| *name == part.name)))
 }
 
-/// Whether an item has missed and a part of it couldn't be computed, such as the tables of SQL that can't be read. A total of what is left
-/// may stand higher than that of the same item did when it could be read, so that no gate and no comparison goes by it.
-pub(super) fn unmeasured(item: &Item) -> bool {
-    if item.passed != Some(false) {
-        return false;
-    }
-    match (item.outcome, item.kind) {
-        (Outcome::Failed, _) => false,
-        (Outcome::Scored, _) if item.total.is_none_or(|total| !total.is_finite()) => true,
-        (_, Kind::Session | Kind::Query | Kind::Qas) => false,
-        (outcome, Kind::SqlMetrics) => {
-            // What lacks its judge's part lacks it because of the judge.
-            let parts = SQL_METRICS.get(usize::from(outcome == Outcome::Incomplete)..);
-            let mut parts = parts.unwrap_or_default().iter();
-            parse_error(item).is_some() || parts.any(|part| part.is_error(item))
+/// The class and the words of what keeps an item from a score.
+pub(super) fn fault(item: &Item) -> (&str, Cow<'_, str>) {
+    let missing: Vec<&str> = missing(item).map(|part| part.title).collect();
+    match (&item.error, item.outcome) {
+        (Some(error), _) => (&error.class, Cow::Borrowed(&error.message)),
+        (None, Outcome::Failed) => ("failed", Cow::Borrowed("it has no score")),
+        (None, Outcome::Incomplete | Outcome::Scored) if missing.is_empty() => {
+            (INCOMPLETE, Cow::Borrowed("it has no score"))
         }
-    }
-}
-
-/// Whether an item without its judge's part has missed already: a metric below 1.0, or SQL that can't be read, is no better for what a judge
-/// would say.
-pub(super) fn has_missed(item: &Item) -> bool {
-    item.outcome == Outcome::Incomplete && item.passed == Some(false)
-}
-
-/// The total of an item that [`has_missed`], if its judge said the best: no gate holds that wouldn't hold then. None where that isn't known.
-pub(super) fn best_total(item: &Item) -> Option<f64> {
-    if !has_missed(item) || unmeasured(item) {
-        return None;
-    }
-    match item.kind {
-        Kind::Query | Kind::Qas => item.result.as_ref()?.get("best_total")?.as_f64(),
-        Kind::SqlMetrics => {
-            let computed = SQL_METRICS.get(1..).unwrap_or_default();
-            let known = computed.iter().filter_map(|part| part.score(item));
-            let (sum, n) = known.fold((1.0, 1.0), |(sum, n), score| (sum + score, n + 1.0));
-            Some(sum / n)
-        }
-        Kind::Session => None,
+        (None, Outcome::Incomplete | Outcome::Scored) => (
+            INCOMPLETE,
+            Cow::Owned(format!("missing: {}", missing.join(", "))),
+        ),
     }
 }
 
@@ -409,16 +389,16 @@ pub(super) fn execution_error(item: &Item) -> Option<&str> {
         Kind::Qas => "error",
         Kind::SqlMetrics | Kind::Session => return None,
     };
-    text(&item.payload, field).filter(|error| match item.kind {
-        Kind::Qas => !says_no_error(error),
-        Kind::Query | Kind::SqlMetrics | Kind::Session => !error.trim().is_empty(),
-    })
+    text(&item.payload, field).filter(|error| !error.trim().is_empty())
 }
 
 /// How many rows the generated query gave.
 pub(super) fn rows(item: &Item) -> Option<usize> {
     Some(item.payload.get("generated_results")?.as_array()?.len())
 }
+
+/// The class of what is incomplete without an error of its own.
+pub(super) const INCOMPLETE: &str = "incomplete";
 
 /// What stands where a score would.
 pub(super) const NO_SCORE: &str = "no score";

@@ -1,6 +1,6 @@
 //! The report for CI servers: JUnit XML, a suite for each kind, of `qas` for each agent.
 //!
-//! A miss is a `<failure>` with its breakdown and the judge's reasoning; what has no whole score is an `<error>`, never a failure; what a
+//! A miss is a `<failure>` with its breakdown and the judge's reasoning; what has no score is an `<error>`, never a failure; what a
 //! simulated judge scored is `<skipped>` unless that is allowed: it passes no gate. Written by hand, since a writer that holds the whole document
 //! would hold all items.
 
@@ -10,7 +10,7 @@ use std::io::Write;
 use super::body::{self, Status};
 use super::plain::{cut, xml_attribute, xml_text};
 use super::summary::{Figures, GroupNames, group_name};
-use super::{Item, Meta, Outcome, ReportError, Simulated, Source};
+use super::{Item, Meta, ReportError, Simulated, Source};
 use crate::job::Kind;
 
 /// The most of one text within an element, characters.
@@ -182,11 +182,8 @@ fn case(
         Shown::Passed => return writeln!(out, "/>"),
         Shown::Failure => ("failure", "miss".to_owned(), body::one_line(item)),
         Shown::Error => {
-            let (class, mut message) = fault(item);
-            if body::has_missed(item) {
-                message.push_str("; it misses whatever its judge would say");
-            }
-            ("error", class, message)
+            let (class, message) = body::fault(item);
+            ("error", class.to_owned(), message.into_owned())
         }
         Shown::Skipped => {
             let message = format!("scored by a simulated judge: {}", body::one_line(item));
@@ -202,22 +199,11 @@ fn case(
     )
 }
 
-/// The class and the words of what kept an item from its score.
-fn fault(item: &Item) -> (String, String) {
-    match (&item.error, item.outcome) {
-        (Some(error), _) => (error.class.clone(), error.message.clone()),
-        (None, Outcome::Failed) => ("failed".to_owned(), "it has no score".to_owned()),
-        (None, Outcome::Incomplete | Outcome::Scored) => {
-            ("incomplete".to_owned(), "it has no whole score".to_owned())
-        }
-    }
-}
-
 /// What was asked, and what was said of each component.
 fn explained(item: &Item) -> String {
     let mut text = format!("{}\n", body::question(item));
-    if item.error.is_some() {
-        text.push_str(&format!("{}\n", fault(item).1));
+    if let Some(error) = &item.error {
+        text.push_str(&format!("{}\n", error.message));
     }
     if let Some(why) = body::unreadable(item) {
         text.push_str(&format!("The SQL can't be read: {why}\n"));

@@ -154,10 +154,7 @@ fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
         item_no: nth,
         kind: Kind::Qas,
         id: name_in(&line, "test_id"),
-        outcome: match total {
-            Some(_) => Outcome::Scored,
-            None => Outcome::Incomplete,
-        },
+        outcome: Outcome::of_total(total),
         total,
         passed: of("passed").and_then(Value::as_bool),
         payload: Value::Object(line),

@@ -64,13 +64,9 @@ fn score(item: &Item) -> String {
             format!("Score: {total} ({}{threshold}{mark})", status.as_str())
         }
         Status::Scored => format!("Score: {}{mark}", body::total(item)),
-        Status::Incomplete => match &item.error {
-            Some(error) => format!(
-                "Score: none (INCOMPLETE, {}: {})",
-                error.class,
-                cut(&error.message, LONGEST)
-            ),
-            None => "Score: none (INCOMPLETE)".to_owned(),
+        Status::Incomplete => match body::fault(item) {
+            (body::INCOMPLETE, why) => format!("Score: none (INCOMPLETE, {why})"),
+            (class, why) => format!("Score: none (INCOMPLETE, {class}: {})", cut(&why, LONGEST)),
         },
     }
 }

@@ -1,7 +1,7 @@
 //! The report for people: Markdown of at most 900 KB, as much as comments and job summaries of CI servers take.
 //!
 //! The summary, then what passed, then what missed or was not executed, with its breakdown and the judge's reasoning, then, apart from both, what
-//! has no whole score because of its judge. Each part has its share of the room; a part that is cut says how much was left out. Text of items is
+//! has no score because of its judge. Each part has its share of the room; a part that is cut says how much was left out. Text of items is
 //! escaped or fenced: it is from outside.
 
 use std::fmt::Write as _;
@@ -83,14 +83,10 @@ pub(super) fn write(
 ) -> Result<(), ReportError> {
     let mut misses = Part::new("Missed or not executed", MISSES);
     let mut judge = Part::new("Without the judge's part", JUDGE);
-    let mut known_misses = 0_u64;
     source.each(&mut |item| {
         match Status::of(item) {
             Status::Pass | Status::Scored => {}
-            Status::Incomplete if is_judges(item) => {
-                known_misses += u64::from(body::has_missed(item));
-                judge.add(&judge_row(item));
-            }
+            Status::Incomplete if is_judges(item) => judge.add(&judge_row(item)),
             Status::Fail | Status::Incomplete => misses.add(&miss(item)),
         }
         Ok(())
@@ -101,12 +97,7 @@ pub(super) fn write(
             .insert_str(0, "| Item | Class | What happened |\n| --- | --- | --- |\n");
     }
     let head = head(figures, meta);
-    let misses = misses.finish(match known_misses {
-        0 => "Nothing missed.",
-        _ => {
-            "Nothing that was judged missed; what misses whatever its judge would say stands below."
-        }
-    });
+    let misses = misses.finish("Nothing missed.");
     let judge = judge.finish("The judge answered wherever it was asked.");
     let room = LONGEST.saturating_sub(head.len() + misses.len() + judge.len() + 1_000);
     let mut passed = Part::new("Passed", room);
@@ -137,7 +128,9 @@ fn is_judges(item: &Item) -> bool {
         .error
         .as_ref()
         .is_some_and(|error| error.class == "not_run");
-    not_run || item.error.is_none() || body::is_judge_error(item)
+    // A line from elsewhere says nothing of what it lacks.
+    let is_untold = item.error.is_none() && body::missing(item).next().is_none();
+    not_run || is_untold || body::is_judge_error(item)
 }
 
 fn head(figures: &Figures, meta: &Meta) -> String {
@@ -217,19 +210,12 @@ fn passed_row(item: &Item) -> String {
 }
 
 fn judge_row(item: &Item) -> String {
-    let (class, message) = item.error.as_ref().map_or_else(
-        || ("incomplete", "it has no whole score"),
-        |error| (error.class.as_str(), error.message.as_str()),
-    );
-    let misses = match body::has_missed(item) {
-        true => " **It misses whatever its judge would say.**",
-        false => "",
-    };
+    let (class, message) = body::fault(item);
     format!(
-        "| {} | {} | {}{misses} |\n",
+        "| {} | {} | {} |\n",
         name(item),
         markdown(&cut(class, IN_TABLE)),
-        markdown(&cut(message, 500))
+        markdown(&cut(&message, 500))
     )
 }
 

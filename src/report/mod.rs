@@ -74,21 +74,20 @@ pub struct Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// With a whole score.
+    /// With a score.
     Scored,
-    /// What is computed is there; the judge's part failed, or wasn't run (`--no-judge`).
+    /// Some parts are there, others are missing: the judge failed or wasn't asked (`--no-judge`), or a part couldn't be computed.
     Incomplete,
     /// Without any score: its agent or its job failed, or it was cancelled.
     Failed,
 }
 
 impl Outcome {
-    /// Of a case that has a result and lacks no judge's part. One that fails whatever its total is a miss without a number,
-    /// such as SQL that can't be read.
-    pub fn of_judged(total: Option<f64>, passed: Option<bool>) -> Self {
-        match (total, passed) {
-            (Some(_), _) | (None, Some(false)) => Self::Scored,
-            (None, Some(true) | None) => Self::Incomplete,
+    /// Of a case that has a result: without a total it is incomplete.
+    pub fn of_total(total: Option<f64>) -> Self {
+        match total {
+            Some(_) => Self::Scored,
+            None => Self::Incomplete,
         }
     }
 }
@@ -104,7 +103,7 @@ impl Outcome {
     }
 }
 
-/// Why an item has no whole score.
+/// Why an item has no score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemError {
     /// A job's error class, or `agent`, `not_run`, `cancelled`.

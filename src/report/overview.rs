@@ -73,25 +73,14 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
         ));
     }
     if figures.judge_errors > 0 {
-        let known = match figures.all.missed_incomplete {
-            0 => String::new(),
-            1 if figures.judge_errors == 1 => " It would miss whatever the judge said.".to_owned(),
-            known => format!(" {known} of them would miss whatever the judge said."),
-        };
         notes.push(format!(
-            "{} no whole score because the judge failed: {} apart from the misses.{known}",
+            "{} no score because the judge failed: {} apart from the misses.",
             items_have(figures.judge_errors),
             if figures.judge_errors == 1 {
                 "it stands"
             } else {
                 "they stand"
             },
-        ));
-    }
-    if figures.all.unmeasured > 0 {
-        notes.push(format!(
-            "{} missed without a whole total (such as SQL that can't be read): the mean says too much of such an item, and no gate on it holds.",
-            items_have(figures.all.unmeasured)
         ));
     }
     if figures.all.simulated > 0 {
@@ -122,7 +111,7 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "PASS: every item was scored, and passed",
         Verdict::Fail => "FAIL: every item was scored, and some missed",
-        Verdict::Incomplete => "INCOMPLETE: not every item has a whole score that counts",
+        Verdict::Incomplete => "INCOMPLETE: not every item has a score that counts",
         Verdict::Nothing => "NOTHING: there are no items",
     }
 }
@@ -172,10 +161,6 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
         ("Pass rate", Cell::number(all.pass_rate)),
         ("Passed", Cell::count(all.passed)),
         ("Missed", Cell::count(all.missed)),
-        (
-            "Missed, of which a part could not be computed",
-            Cell::count(all.unmeasured),
-        ),
         ("Judge errors", Cell::count(figures.judge_errors)),
         ("Simulated scores", Cell::count(all.simulated)),
     ]);

@@ -17,8 +17,8 @@ pub struct Shown {
     pub execution_error: Option<String>,
     /// Why what was generated can't be read, where none of its parts says so.
     pub unreadable: Option<String>,
-    /// Whether it has missed already, whatever its judge would say; of items without a whole score.
-    pub has_missed: bool,
+    /// The parts that it has no score without, by their names in bodies.
+    pub missing: Vec<&'static str>,
     /// What the total is held against, where the kind has that; 0-1.
     pub threshold: Option<f64>,
     /// The parts of its score, in the order of the kind's rules.
@@ -57,7 +57,7 @@ impl Shown {
             },
             execution_error: body::execution_error(item).map(str::to_owned),
             unreadable: body::unreadable(item).map(str::to_owned),
-            has_missed: body::has_missed(item),
+            missing: body::missing(item).map(|part| part.name).collect(),
             threshold: body::threshold(item),
             parts: parts(item).collect(),
             reasoning: body::reasoning(item).map(str::to_owned),
@@ -65,24 +65,10 @@ impl Shown {
     }
 }
 
-/// The total of a scored item all of whose parts could be computed: what comparisons are made of.
+/// The total of a scored item: what comparisons are made of.
 pub fn measured(item: &Item) -> Option<f64> {
-    body::measured(item)
-}
-
-/// Whether an item has missed and a part of it couldn't be computed, such as SQL that can't be read: a total of what is left says too much.
-pub fn unmeasured(item: &Item) -> bool {
-    body::unmeasured(item)
-}
-
-/// Whether an item without its judge's part has missed already, whatever its judge would say.
-pub fn has_missed(item: &Item) -> bool {
-    body::has_missed(item)
-}
-
-/// The total of such an item if its judge said the best.
-pub fn best_total(item: &Item) -> Option<f64> {
-    body::best_total(item)
+    item.total
+        .filter(|total| item.outcome == Outcome::Scored && total.is_finite())
 }
 
 /// Who judged an item: the judge's entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).

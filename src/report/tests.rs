@@ -343,6 +343,45 @@ fn junit_parts_a_missing_score_from_the_reason_it_is_missing_for() {
 }
 
 #[test]
+fn what_could_not_be_computed_is_told_by_its_parts() {
+    let item = Item {
+        kind: Kind::SqlMetrics,
+        total: None,
+        passed: None,
+        outcome: Outcome::Incomplete,
+        result: Some(
+            json!({ "missing": ["table_accuracy"], "parse_error": "Expected: a statement",
+            "metrics": { "safety_validation": { "score": 1.0 }, "table_accuracy": { "score": 0.0,
+                "error": { "message": "Expected: a statement" } } } }),
+        ),
+        ..query(0, 0.0)
+    };
+    let items = [item, query(1, 1.0)];
+    let xml = text(Format::Junit, &items);
+    assert!(
+        xml.contains("<error message=\"missing: Tables\" type=\"incomplete\">"),
+        "{xml}"
+    );
+    let told = text(Format::Markdown, &items);
+    assert!(told.contains("## Missed or not executed (1)"), "{told}");
+    let lines = live::lines(&items[0]);
+    assert!(
+        lines.contains(&"Score: none (INCOMPLETE, missing: Tables)".to_owned()),
+        "{lines:?}"
+    );
+    let json: Value = serde_json::from_slice(&written(Format::Json, &items)).unwrap();
+    let summary = &json["summary"];
+    assert_eq!(
+        (
+            &summary["incomplete"],
+            &summary["errors"]["incomplete"],
+            &summary["mean"]
+        ),
+        (&json!(1), &json!(1), &json!(1.0))
+    );
+}
+
+#[test]
 fn what_is_unfinished_is_said_and_keeps_the_verdict_open() {
     let meta = Meta {
         unfinished: 7,

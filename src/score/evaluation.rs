@@ -7,9 +7,9 @@ use crate::judge::{JudgeError, Reply};
 /// A case's score. Shares are between 0 and 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// The total; `None`: incomplete, since a judge's part failed or wasn't run.
+    /// The total; `None`: incomplete, since a part of it is missing (`missing` in the result).
     pub total: Option<f64>,
-    /// Whether it passed; `None`: not known without the part that is missing.
+    /// Whether it passed; `None` without a total.
     pub passed: Option<bool>,
     /// What the total is held against; `None` for `sql_metrics`, which has no threshold.
     pub threshold: Option<f64>,

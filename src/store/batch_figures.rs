@@ -33,15 +33,15 @@ pub struct Verdict {
     pub passed: i64,
     /// Cases that didn't.
     pub failed: i64,
-    /// Cases whose judge's part failed or wasn't run.
+    /// Cases without a score, since a part of it is missing.
     pub incomplete: i64,
     /// Cases without a score that counts: not ended, failed, cancelled, or scored by a simulated judge beside real ones.
     pub unscored: i64,
     /// Passed of those that passed or didn't, 0-1; `None`: neither.
     pub pass_rate: Option<f64>,
-    /// The mean of whole totals, 0-1; `None`: there is none.
+    /// The mean of totals, 0-1; `None`: there is none.
     pub mean: Option<f64>,
-    /// The share of cases that passed or didn't, or have a whole total, 0-1.
+    /// The share of cases with a score, 0-1.
     pub coverage: f64,
     /// Whether the figures are those of a simulated judge.
     pub simulated: bool,
@@ -61,7 +61,6 @@ struct Group {
     passed: Option<bool>,
     whole: bool,
     cases: i64,
-    totals: i64,
     sum: f64,
 }
 
@@ -106,20 +105,19 @@ impl Store {
     async fn count_items(&self, id: Uuid) -> Result<BatchFigures, StoreError> {
         const ATTEMPTED: &str = "counting a batch's items";
         // One statement, so that the counts and the verdict are of one moment. A job that was queued again keeps its last score
-        // until it has the next one: only ended jobs count. A case whose metrics all failed has no total, and is known to have failed.
+        // until it has the next one: only ended jobs count.
         let groups = sql!(
             "select j.state, count(*) as items, sum(j.cost_usd) as cost,
                 cast(sum(case when j.cost_usd is null then 1 else 0 end) as bigint) as unpriced,
                 cast(case when e.job_id is null then 0 else 1 end as bigint) as evaluated,
                 cast(case when e.simulated then 1 when j.judge is null then 0 else 2 end as bigint) as made,
                 cast(case when e.passed is null then -1 when e.passed then 1 else 0 end as bigint) as passed,
-                cast(case when e.total is not null or (e.passed is not null and j.state = 'succeeded') then 1 else 0 end as bigint)
-                    as whole,
-                count(e.total) as totals, sum(e.total) as total, case when j.finished_at is null then j.judge end as judge
+                cast(case when e.total is null then 0 else 1 end as bigint) as whole,
+                sum(e.total) as total, case when j.finished_at is null then j.judge end as judge
              from scoring_jobs j
              left join evaluation_scores e on e.job_id = j.job_id and j.state in ('succeeded', 'failed')
              where j.batch_id = $1
-             group by 1, 5, 6, 7, 8, 11",
+             group by 1, 5, 6, 7, 8, 10",
             id
         );
         let rows = self.db.read_long(ATTEMPTED, &groups).await?;
@@ -190,7 +188,6 @@ fn group(row: &Row) -> sqlx::Result<Option<Group>> {
         },
         whole: row.int::<i32>("whole")? == 1,
         cases: row.get("items")?,
-        totals: row.get("totals")?,
         sum: row.get::<Option<f64>>("total")?.unwrap_or(0.0),
     }))
 }
@@ -211,14 +208,13 @@ fn verdict(groups: &[Group], total: i64) -> Verdict {
     let failed = cases(&|group| group.whole && group.passed == Some(false));
     let (whole, incomplete) = (cases(&|group| group.whole), cases(&|group| !group.whole));
     let sum: f64 = counted.iter().map(|group| group.sum).sum();
-    let totals: i64 = counted.iter().map(|group| group.totals).sum();
     Verdict {
         passed,
         failed,
         incomplete,
         unscored: (total - whole - incomplete).max(0),
         pass_rate: share(passed, passed + failed),
-        mean: (totals > 0).then(|| sum / float(totals)),
+        mean: (whole > 0).then(|| sum / float(whole)),
         coverage: share(whole, total).unwrap_or(0.0),
         simulated: counted.iter().any(|group| group.made == Made::Simulated),
     }
@@ -246,7 +242,6 @@ mod tests {
             passed,
             whole: each >= 0.0,
             cases,
-            totals: if each >= 0.0 { cases } else { 0 },
             sum: if each >= 0.0 {
                 each * float(cases)
             } else {
@@ -275,23 +270,6 @@ mod tests {
             (2, 2, 6, false)
         );
         assert_eq!(mixed.mean, Some(0.625));
-    }
-
-    #[test]
-    fn a_case_that_failed_without_a_total_is_in_the_rate_and_in_no_mean() {
-        let without_total = Group {
-            whole: true,
-            ..group(Made::Computed, Some(false), 1, -1.0)
-        };
-        let verdict = verdict(&[group(Made::Judged, Some(true), 1, 0.5), without_total], 2);
-        assert_eq!(
-            (verdict.passed, verdict.failed, verdict.incomplete),
-            (1, 1, 0)
-        );
-        assert_eq!(
-            (verdict.mean, verdict.pass_rate, verdict.coverage),
-            (Some(0.5), Some(0.5), 1.0)
-        );
     }
 
     #[test]

@@ -11,13 +11,13 @@ use crate::job::{Job, JobState, Kind, text_enum};
 text_enum! {
     /// How an item of a batch stands.
     pub enum ItemOutcome {
-        /// It has a whole score and passed.
+        /// It has a score and passed.
         Passed = "passed",
-        /// It has a whole score and didn't pass.
+        /// It has a score and didn't pass.
         Missed = "missed",
         /// It has a score that nothing is held against.
         Scored = "scored",
-        /// It ended without a whole score: its judge failed or wasn't asked.
+        /// It ended without a score: its judge failed or wasn't asked, or a part couldn't be computed.
         Unscored = "unscored",
         /// It was cancelled.
         Cancelled = "cancelled",

@@ -20,7 +20,7 @@ pub struct CriteriaDefinition {
     pub content: Value,
     /// When it was first stored.
     pub created_at: DateTime<Utc>,
-    /// How many whole scores were made with it (purpose `score`, superseded ones included).
+    /// How many scores were made with it (purpose `score`, superseded ones included).
     pub scores: i64,
     /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
     pub mean_total: Option<f64>,

@@ -151,16 +151,16 @@ pub struct BatchVerdict {
     pub passed: i64,
     /// Cases that didn't.
     pub failed: i64,
-    /// Cases whose judge's part failed or wasn't run: never passed.
+    /// Cases without a score, since a part of it is missing: the judge failed or wasn't asked, or it couldn't be computed (SQL that can't
+    /// be read).
     pub incomplete: i64,
     /// Cases without a score that counts: not ended, failed, cancelled, or scored by a simulated judge beside real ones.
     pub unscored: i64,
     /// `passed` of `passed` + `failed`, 0-1; null where there are neither.
     pub pass_rate: Option<f64>,
-    /// The mean of the cases' totals, 0-1; null where there is none. SQL that can't be read has the total of what could be computed without
-    /// reading it, if anything could: `GET /api/v1/batches/{batch_id}/report.json` tells how many such there are (`unmeasured`).
+    /// The mean of the cases' totals, 0-1; null where there is none.
     pub mean: Option<f64>,
-    /// The share of cases that passed or didn't, or have a whole total, 0-1.
+    /// The share of cases with a score, 0-1.
     pub coverage: f64,
     /// Whether these are figures of a simulated judge: they say nothing of the work.
     pub simulated: bool,

@@ -24,7 +24,7 @@ pub(super) use watch::{exit_of, watch};
 #[command(
     long_about = "List, show, pause, resume, cancel, retry and watch batches: suites that were sent whole, and rescores \
                   (see `gavel rescore`).\n\nExit codes of watch: 0 completed and everything scored, 3 something failed, \
-                  was cancelled or has no whole score, or the batch is paused, 4 it has no items, 130 interrupted (the \
+                  was cancelled or has no score, or the batch is paused, 4 it has no items, 130 interrupted (the \
                   batch goes on).",
     after_help = "Examples:\n  gavel batches list --state running\n  gavel batches watch 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches retry-errors 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches budget 019ab2c3-7d1e-7000-8000-0123456789ab 25"
 )]

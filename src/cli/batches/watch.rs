@@ -43,7 +43,7 @@ fn beside(batch: &Batch) -> String {
     parts.join("; ")
 }
 
-/// How a watched batch ended: done only if each item has a whole score.
+/// How a watched batch ended: done only if each item has a score.
 pub(in crate::cli) fn exit_of(batch: &Batch) -> Exit {
     let verdict = batch.verdict;
     let unscored = verdict.map_or(0, |verdict| verdict.incomplete + verdict.unscored);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_batch_whose_items_all_have_a_whole_score_ends_well() {
+    fn only_a_batch_whose_items_all_have_a_score_ends_well() {
         let counts = |total: u64, succeeded: u64| json!({"total": total, "queued": 0, "running": 0, "waiting": 0, "succeeded": succeeded, "failed": total - succeeded, "cancelled": 0});
         let verdict = |incomplete: u64| json!({"passed": 0, "failed": 0, "incomplete": incomplete, "unscored": 0, "pass_rate": null, "mean": null, "coverage": 1.0, "simulated": false});
         for (state, counts, verdict, exit) in [

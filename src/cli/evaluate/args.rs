@@ -69,7 +69,7 @@ pub(in crate::cli) struct Evaluate {
     /// Go on with the run in this folder: items that have a result are not run again
     #[arg(long, value_name = "DIR", help_heading = "Run")]
     pub(super) resume: Option<PathBuf>,
-    /// With --resume: try items again that have no whole score
+    /// With --resume: try items again that have no score
     #[arg(long, help_heading = "Run", requires = "resume")]
     pub(super) retry_errors: bool,
     /// Run only what the run of this folder was asked for and what did not pass in it; the same SUITE is named again
@@ -113,7 +113,7 @@ pub(in crate::cli) struct Evaluate {
     /// Least mean of the totals: 0.85 or 85%
     #[arg(long, value_name = "SHARE", help_heading = "Gates", value_parser = share)]
     pub(super) min_mean: Option<f64>,
-    /// Most items that may have no whole score [default: 0]
+    /// Most items that may have no score [default: 0]
     #[arg(long, value_name = "N", help_heading = "Gates")]
     pub(super) max_errors: Option<u64>,
     /// Compare with the run of this folder

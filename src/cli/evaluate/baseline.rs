@@ -26,7 +26,7 @@ pub(super) struct Baseline {
     is_judged: bool,
     /// How many items it has.
     items: usize,
-    /// What those of them that have a whole total are paired by.
+    /// What those of them that have a total are paired by.
     names: HashSet<String>,
 }
 
@@ -78,9 +78,9 @@ impl Baseline {
         }
         let what = match (self.items, self.names.iter().min()) {
             (0, _) => "that run has no items".to_owned(),
-            (items, None) => format!("none of that run's {items} items has a whole total"),
+            (items, None) => format!("none of that run's {items} items has a total"),
             (_, Some(first)) => format!(
-                "no item of this suite has a whole total in that run, whose items call themselves otherwise, such as {first}"
+                "no item of this suite has a total in that run, whose items call themselves otherwise, such as {first}"
             ),
         };
         Err(CliError::usage(output::clean(&format!(

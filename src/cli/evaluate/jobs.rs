@@ -357,14 +357,13 @@ fn item(case: CaseToScore, job: &Value) -> Item {
             message: text(job, "/error/message").to_owned(),
         }),
     };
-    let outcome = match (&result, &error) {
-        (Some(_), None) => Outcome::of_judged(total, passed),
-        (Some(_), Some(_)) => Outcome::Incomplete,
-        (None, _) => Outcome::Failed,
+    let outcome = match &result {
+        Some(_) => Outcome::of_total(total),
+        None => Outcome::Failed,
     };
     Item {
         outcome,
-        total: total.filter(|_| outcome == Outcome::Scored),
+        total,
         passed,
         result,
         error,
@@ -379,24 +378,20 @@ fn item(case: CaseToScore, job: &Value) -> Item {
     }
 }
 
-/// Total and verdict, where the kind's body has them.
+/// Total and verdict of what isn't incomplete, where the kind's body has them.
 fn verdict(kind: Kind, result: &Value) -> (Option<f64>, Option<bool>) {
+    if text(result, "/status") == "incomplete" {
+        return (None, None);
+    }
     let (total, passed) = match kind {
         Kind::Query => ("/total_score", "/is_successful"),
         Kind::Qas => ("/final_score", "/passed"),
         Kind::SqlMetrics | Kind::Session => ("/total", "/passed"),
     };
-    let total = result.pointer(total).and_then(Value::as_f64);
-    let passed = result.pointer(passed).and_then(Value::as_bool);
-    let passed = match kind {
-        // Bodies have false or null here while the judge's part is missing; what is a miss already, they say apart.
-        Kind::Query | Kind::Qas if total.is_none() => {
-            let can_pass = result.get("can_pass").and_then(Value::as_bool);
-            can_pass.filter(|can_pass| !can_pass)
-        }
-        Kind::Query | Kind::Qas | Kind::SqlMetrics | Kind::Session => passed,
-    };
-    (total, passed)
+    (
+        result.pointer(total).and_then(Value::as_f64),
+        result.pointer(passed).and_then(Value::as_bool),
+    )
 }
 
 #[cfg(test)]

@@ -331,7 +331,7 @@ impl Evaluate {
             Some(format!("go on with: {go_on}"))
         } else if figures.unscored() > 0 && !folder.header().options.no_judge {
             Some(format!(
-                "try those without a whole score again with: {go_on} --retry-errors"
+                "try those without a score again with: {go_on} --retry-errors"
             ))
         } else {
             None

@@ -114,9 +114,6 @@ fn score(item: &Item) -> String {
             let against = threshold.map_or(String::new(), |share| format!(" ≥{}", percent(share)));
             format!("Score: {} ({word}{against}){mark}", percent(total))
         }
-        (Outcome::Scored, None) if item.passed == Some(false) => {
-            format!("Score: none (FAIL){mark}")
-        }
         (Outcome::Scored | Outcome::Incomplete, _) => missing("INCOMPLETE"),
         (Outcome::Failed, _) => missing("none"),
     }

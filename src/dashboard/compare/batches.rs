@@ -19,7 +19,6 @@ struct BatchComparison {
     pass_to_fail: Turned,
     fail_to_pass: Turned,
     lost_score: Turned,
-    lost_total: Turned,
     gained_score: Turned,
     only_a: u64,
     only_b: u64,
@@ -128,11 +127,6 @@ impl BatchesPage {
             take("Passed before, misses now", "bad", |f| &mut f.pass_to_fail),
             take("Missed before, passes now", "ok", |f| &mut f.fail_to_pass),
             take("Lost its score", "warn", |f| &mut f.lost_score),
-            take(
-                "Missed before, misses without a whole total now",
-                "bad",
-                |f| &mut f.lost_total,
-            ),
             take("Has a score now", "", |f| &mut f.gained_score),
         ];
         let mut rows = vec![Row {
@@ -197,7 +191,7 @@ mod tests {
             json!({"count": ids.len(), "items": items})
         };
         let found = json!({"common": 10, "pass_to_fail": turned(&["<script>q</script>"]), "fail_to_pass": turned(&[]),
-            "lost_score": turned(&[]), "lost_total": turned(&["unread"]), "gained_score": turned(&[]), "only_a": 0, "only_b": 1, "n": 9, "mean_a": 0.9, "mean_b": 0.85,
+            "lost_score": turned(&["unread"]), "gained_score": turned(&[]), "only_a": 0, "only_b": 1, "n": 9, "mean_a": 0.9, "mean_b": 0.85,
             "difference": -0.05, "low": -0.1, "high": 0.0, "warnings": ["w"],
             "parts": [{"name": "schema_match", "title": "Schema", "n": 9, "mean_a": 1.0, "mean_b": 0.9, "difference": -0.1}]});
         let batches = (batch(&json!({})), batch(&json!({"name": "other"})));

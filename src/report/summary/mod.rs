@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::body::{self, Status};
-use super::{Item, Judgement, Judging, Meta, Simulated};
+use super::{Item, Judgement, Judging, Meta, Outcome, Simulated};
 use crate::job::Kind;
 use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
 use crate::score::sql_metrics::safety::{SafetyOutcome, SafetySuite, suite};
@@ -134,11 +134,11 @@ pub struct Figures {
     pub basis: Basis,
     /// The simulated scores by themselves, where there are real ones beside them.
     pub simulated_apart: Option<Share>,
-    /// Items without a whole score because of their judge: no misses.
+    /// Items without a score because of their judge: no misses.
     pub judge_errors: u64,
     /// How many items each judge judged, as `entry (model)`; the first 50 are told apart. Not told of sessions.
     pub judges: BTreeMap<String, u64>,
-    /// How many items have an error of each class.
+    /// How many items have an error of each class; `incomplete`: one whose parts couldn't all be computed.
     pub errors: BTreeMap<String, u64>,
     /// The components, in the order of the rules.
     pub components: Vec<ComponentMean>,
@@ -168,8 +168,8 @@ impl Summary {
         if let Some(judge) = body::judge(item) {
             *group(&mut self.judges, &judge) += 1;
         }
-        if let Some(error) = &item.error {
-            *group(&mut self.errors, &error.class) += 1;
+        if item.error.is_some() || item.outcome == Outcome::Incomplete {
+            *group(&mut self.errors, body::fault(item).0) += 1;
         }
         let components = body::components(item.kind);
         let means = self.kinds.entry(item.kind).or_default().of(item);
@@ -369,7 +369,7 @@ fn rank(difficulty: &str) -> usize {
 }
 
 impl Figures {
-    /// Items without any part of a score, or without their judge's part.
+    /// Items without a score.
     pub fn unscored(&self) -> u64 {
         self.all.incomplete + self.all.failed
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::body::{self, Status};
+use super::super::body::Status;
 use super::super::{Item, Outcome};
 use crate::job::Kind;
 
@@ -12,9 +12,9 @@ use crate::job::Kind;
 pub struct Share {
     /// Its items.
     pub n: u64,
-    /// Those with a whole score.
+    /// Those with a score.
     pub scored: u64,
-    /// Those with what is computed, but without their judge's part.
+    /// Those without one, since some of their parts are missing.
     pub incomplete: u64,
     /// Those without any score.
     pub failed: u64,
@@ -27,14 +27,6 @@ pub struct Share {
     pub passed: u64,
     /// Those of them that didn't.
     pub missed: u64,
-    /// Those of the missed, and of the `missed_incomplete`, of which a part couldn't be computed, such as SQL that can't be read: their totals,
-    /// if they have any, say too much of them, and no gate on the mean holds.
-    pub unmeasured: u64,
-    /// Those of the incomplete that miss whatever their judge would say: in no rate and no mean here, and misses for the gates.
-    pub missed_incomplete: u64,
-    /// Of how many of those it is known what they could come to at best, and the sum of that.
-    #[serde(skip)]
-    pub at_best: (u64, f64),
     /// The mean of their totals, 0-1; null where none has one.
     pub mean: Option<f64>,
     /// `passed / (passed + missed)`; null where neither is known.
@@ -147,7 +139,6 @@ struct Scores {
     scored: u64,
     passed: u64,
     missed: u64,
-    unmeasured: u64,
     total: Mean,
 }
 
@@ -157,7 +148,6 @@ impl Scores {
             scored: self.scored + other.scored,
             passed: self.passed + other.passed,
             missed: self.missed + other.missed,
-            unmeasured: self.unmeasured + other.unmeasured,
             total: self.total.and(other.total),
         }
     }
@@ -168,9 +158,6 @@ impl Scores {
 pub(super) struct Tally {
     n: u64,
     incomplete: u64,
-    missed_incomplete: u64,
-    at_best: Mean,
-    unmeasured_incomplete: u64,
     failed: u64,
     scores: Apart<Scores>,
 }
@@ -179,12 +166,7 @@ impl Tally {
     pub(super) fn add(&mut self, item: &Item) {
         self.n += 1;
         match item.outcome {
-            Outcome::Incomplete => {
-                self.incomplete += 1;
-                self.missed_incomplete += u64::from(body::has_missed(item));
-                self.at_best.add(body::best_total(item));
-                self.unmeasured_incomplete += u64::from(body::unmeasured(item));
-            }
+            Outcome::Incomplete => self.incomplete += 1,
             Outcome::Failed => self.failed += 1,
             Outcome::Scored => {
                 let scores = self.scores.of(item);
@@ -192,10 +174,7 @@ impl Tally {
                 scores.total.add(item.total);
                 match Status::of(item) {
                     Status::Pass => scores.passed += 1,
-                    Status::Fail => {
-                        scores.missed += 1;
-                        scores.unmeasured += u64::from(body::unmeasured(item));
-                    }
+                    Status::Fail => scores.missed += 1,
                     Status::Incomplete | Status::Scored => {}
                 }
             }
@@ -214,13 +193,7 @@ impl Tally {
     /// The share, its means on that basis.
     pub(super) fn share(&self, basis: Basis) -> Share {
         let [computed, chosen] = self.scores.on(basis);
-        let share = self.share_of(computed.and(*chosen));
-        Share {
-            missed_incomplete: self.missed_incomplete,
-            at_best: (self.at_best.n, self.at_best.sum),
-            unmeasured: share.unmeasured + self.unmeasured_incomplete,
-            ..share
-        }
+        self.share_of(computed.and(*chosen))
     }
 
     /// The simulated scores by themselves.
@@ -244,9 +217,6 @@ impl Tally {
             measured: scores.scored,
             passed: scores.passed,
             missed: scores.missed,
-            unmeasured: scores.unmeasured,
-            missed_incomplete: 0,
-            at_best: (0, 0.0),
             mean: scores.total.value(),
             pass_rate: ratio(scores.passed, scores.passed + scores.missed),
             simulated: simulated.scored,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::score::rows::{Table, TableError};
 
 /// How many lists and objects of one element are opened around a single value.
-pub(super) const WRAPPINGS: usize = 8;
+const WRAPPINGS: usize = 8;
 
 /// `expected_answer_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

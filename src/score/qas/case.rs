@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::answer::{self, AnswerType, Comparison};
-use super::errors;
 use crate::judge::Fault;
 use crate::score::Field;
 use crate::score::reading::{LONGEST_TEXT, Reading, Spelling};
@@ -83,15 +82,26 @@ pub struct QasCase {
 }
 
 impl QasCase {
-    /// Whether the answer is an error rather than an answer. One that is just what is expected never is.
+    /// Whether the answer is an error: the case's own `error` once more, or an object that says `error` and nothing else. What a
+    /// text means is not guessed.
     pub(super) fn answers_with_an_error(&self) -> bool {
-        let expected = self.expected.as_ref();
-        let is_expected =
-            |actual| expected.is_some_and(|expected| answer::is_same(expected, actual));
-        self.actual.as_ref().is_some_and(|actual| {
-            errors::is_error(actual, self.error.as_deref(), self.answer_type, expected)
-                && !is_expected(actual)
-        })
+        let Some(actual) = &self.actual else {
+            return false;
+        };
+        let actual = answer::opened(actual);
+        let said = match actual.as_object() {
+            Some(members) if members.len() == 1 => members.get("error"),
+            Some(_) | None => None,
+        };
+        let is_own = |error: &String| {
+            let text = answer::single(&actual).as_str();
+            text.is_some_and(|text| text.trim() == error.trim())
+        };
+        said.is_some_and(|said| match said {
+            Value::String(text) => !text.trim().is_empty(),
+            Value::Object(_) => true,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
+        }) || self.error.as_ref().is_some_and(is_own)
     }
 
     /// Reads a payload.
@@ -124,9 +134,7 @@ impl QasCase {
                 (None, None)
             }
         };
-        let error = reading
-            .solid_text("error")
-            .filter(|error| !errors::says_no_error(error));
+        let error = reading.solid_text("error");
         let success = reading.boolean("success");
         let success = success.or(error.is_some().then_some(false));
         let api_success = reading.boolean("api_success");

@@ -1,5 +1,4 @@
-//! The datatype component: whether an answer has the form that the question asks for. What is expected is looked at for one thing alone: an
-//! answer that reads as an error is none where just that is expected.
+//! The datatype component: whether an answer has the form that the question asks for. Never looks at what is expected.
 
 use serde_json::Value;
 
@@ -15,7 +14,7 @@ pub(super) fn datatype(case: &QasCase) -> (f64, String) {
         return (0.0, "there is no answer".to_owned());
     };
     if case.answers_with_an_error() {
-        return (0.0, "the answer is an error's text".to_owned());
+        return (0.0, "the answer is an error".to_owned());
     }
     form(case.answer_type, actual)
 }

@@ -36,7 +36,7 @@ pub(super) fn execution(case: &QasCase) -> Part {
         return Part::Known(0.0, "there is no answer".to_owned());
     };
     if case.answers_with_an_error() {
-        return Part::Known(0.0, "the answer is an error's text".to_owned());
+        return Part::Known(0.0, "the answer is an error".to_owned());
     }
     match case.answer_type.comparison() {
         Comparison::Numbers => numbers(expected, actual),

@@ -6,7 +6,6 @@
 mod answer;
 mod case;
 mod datatype;
-mod errors;
 mod execution;
 mod judge;
 mod semantic;
@@ -21,8 +20,9 @@ use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
 pub use answer::AnswerType;
 pub use case::{Agent, FIELDS, QasCase, THRESHOLD};
-pub use errors::says_no_error;
 
+/// The components' names, in the order of the rules.
+const NAMES: [&str; 3] = ["semantic", "execution", "datatype"];
 /// The weights of the components.
 const SEMANTIC: f64 = 0.40;
 const EXECUTION: f64 = 0.40;
@@ -105,13 +105,12 @@ impl QasCase {
     fn evaluation(&self, findings: &[Finding; 3], judged_by: Option<JudgedBy>) -> Evaluation {
         let [semantic, execution, datatype] = findings;
         let total = total(findings);
-        let reaches = |total: f64| total >= self.threshold - SLACK;
-        let passed = match total {
-            Some(total) => Some(reaches(total)),
-            // The best that the judge could say wouldn't be enough: a miss, judged or not.
-            None if !best_total(findings).is_some_and(reaches) => Some(false),
-            None => None,
-        };
+        let passed = total.map(|total| total >= self.threshold - SLACK);
+        let named = || NAMES.into_iter().zip(findings);
+        let missing: Vec<&str> = named()
+            .filter(|(_, finding)| finding.is_missing())
+            .map(|(name, _)| name)
+            .collect();
         let judge = judged_by.as_ref().map(
             |by| json!({ "provider": by.provider, "model": by.model, "simulated": by.simulated }),
         );
@@ -120,9 +119,9 @@ impl QasCase {
             "execution_score": execution.shown(),
             "datatype_score": datatype.shown(),
             "final_score": total.map(tidy),
-            "passed": total.and(passed),
+            "passed": passed,
             "threshold": self.threshold,
-            "status": if total.is_some() { "complete" } else { "incomplete" },
+            "status": if missing.is_empty() { "complete" } else { "incomplete" },
             "breakdown": {
                 "semantic_explanation": semantic.explanation(),
                 "execution_explanation": execution.explanation(),
@@ -130,9 +129,8 @@ impl QasCase {
             },
             "judge": judge,
         });
-        if total.is_none() {
-            result["best_total"] = json!(best_total(findings).map(tidy));
-            result["can_pass"] = json!(passed.is_none());
+        if !missing.is_empty() {
+            result["missing"] = json!(missing);
         }
         let error = findings.iter().find_map(|finding| match finding {
             Finding::Failed(error) => Some(error.clone()),
@@ -142,11 +140,9 @@ impl QasCase {
             total,
             passed,
             threshold: Some(self.threshold),
-            components: vec![
-                ("semantic", semantic.score()),
-                ("execution", execution.score()),
-                ("datatype", datatype.score()),
-            ],
+            components: named()
+                .map(|(name, finding)| (name, finding.score()))
+                .collect(),
             result,
             error,
             judged_by,
@@ -159,6 +155,14 @@ impl Finding {
         match self {
             Self::Scored(score, _) => Some(*score),
             Self::Absent(_) | Self::Failed(_) | Self::NotRun => None,
+        }
+    }
+
+    /// Whether a judge has to say it and didn't.
+    fn is_missing(&self) -> bool {
+        match self {
+            Self::Failed(_) | Self::NotRun => true,
+            Self::Scored(..) | Self::Absent(_) => false,
         }
     }
 
@@ -195,23 +199,14 @@ fn finding<'a>(part: Part, answers: &mut impl Iterator<Item = &'a Answer>) -> Fi
     }
 }
 
-/// The weighted mean over the components that there are; none while one of them is open.
+/// The weighted mean over the components that there are; none while one of them is missing.
 fn total(findings: &[Finding; 3]) -> Option<f64> {
-    total_with(findings, None)
-}
-
-/// The same, if the judge said the best of what is open.
-fn best_total(findings: &[Finding; 3]) -> Option<f64> {
-    total_with(findings, Some(1.0))
-}
-
-fn total_with(findings: &[Finding; 3], open: Option<f64>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for (finding, weight) in findings.iter().zip([SEMANTIC, EXECUTION, DATATYPE]) {
         let score = match finding {
             Finding::Scored(score, _) => *score,
             Finding::Absent(_) => continue,
-            Finding::Failed(_) | Finding::NotRun => open?,
+            Finding::Failed(_) | Finding::NotRun => return None,
         };
         sum += weight * score;
         weights += weight;

@@ -29,8 +29,6 @@ pub use result::{
 
 /// The weight of each of the four components.
 const COMPONENT_WEIGHT: f64 = 0.25;
-/// The best that a judge can say.
-const BEST: f64 = 1.0;
 /// How far below the threshold a total may lie: sums of fractions are not exact.
 const SLACK: f64 = 1e-9;
 /// What the judge reads in place of a question that the case doesn't hold.
@@ -198,12 +196,7 @@ impl Request for QueryCase {
             Grading::of(answers.first())
         };
         let total = grading.score().map(|graded| Self::total(computed, graded));
-        let passed = match total {
-            Some(total) => Some(self.passes(total)),
-            // The best grade there is wouldn't be enough: a miss, judged or not.
-            None if !self.passes(Self::total(computed, BEST)) => Some(false),
-            None => None,
-        };
+        let passed = total.map(|total| self.passes(total));
         let (judged_by, error) = match &grading {
             Grading::Graded { by, .. } => (Some(by.clone()), None),
             Grading::Failed(error) => (None, Some(error.clone())),
@@ -212,12 +205,14 @@ impl Request for QueryCase {
         let score = QueryScore {
             total_score: total,
             is_successful: passed.unwrap_or(false),
-            best_total: total.is_none().then(|| Self::total(computed, BEST)),
-            can_pass: total.is_none().then_some(passed.is_none()),
             threshold: self.threshold,
             status: match total {
                 Some(_) => QueryStatus::Complete,
                 None => QueryStatus::Incomplete,
+            },
+            missing: match total {
+                Some(_) => Vec::new(),
+                None => vec!["llm_grading"],
             },
             accepted: computed.accepted,
             components: result::components(self, computed, &grading),

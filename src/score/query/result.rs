@@ -20,16 +20,13 @@ pub struct QueryScore {
     pub total_score: Option<f64>,
     /// Whether the query executed and the total reaches the threshold.
     pub is_successful: bool,
-    /// Only while the judge's part is missing: the total with the best grade, 0-1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub best_total: Option<f64>,
-    /// Only while the judge's part is missing: whether the best grade would make it pass. False is a miss, whatever the judge would say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub can_pass: Option<bool>,
     /// What the total is held against, 0-1.
     pub threshold: f64,
     /// `incomplete`: the judge's part failed or wasn't run.
     pub status: QueryStatus,
+    /// The components that are missing: `llm_grading`. Left out where none is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<&'static str>,
     /// Which of `accepted` counted as the right answer, from 0; null: the expected query.
     pub accepted: Option<usize>,
     /// The four components.

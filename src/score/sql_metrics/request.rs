@@ -125,7 +125,12 @@ impl Request for MetricsCase {
             .map(|metric| metric.outcome.counts())
             .collect();
         let verdict = verdict(&counts, generated);
-        let is_open = counts.contains(&Metric::Unjudged);
+        let missing: Vec<&str> = metrics
+            .iter()
+            .filter(|metric| metric.outcome.score().is_none())
+            .map(|metric| metric.name)
+            .collect();
+        let is_whole = missing.is_empty();
         let shown: Map<String, Value> = metrics
             .iter()
             .map(|metric| {
@@ -135,21 +140,25 @@ impl Request for MetricsCase {
                 )
             })
             .collect();
-        let result = json!({
+        let mut result = json!({
             "id": self.id,
             "total": verdict.total,
             "passed": verdict.passed,
-            "status": if is_open { "incomplete" } else { "complete" },
+            "status": if is_whole { "complete" } else { "incomplete" },
             "parse_error": shape.as_ref().err().map(|cause| &cause.message),
             "metrics": shown,
         });
+        if !is_whole {
+            result["missing"] = json!(missing);
+        }
         let error = metrics.iter().find_map(|metric| match &metric.outcome {
             Outcome::Unjudged(error) => Some(error.clone()),
             Outcome::Scored(..) | Outcome::Failed(_) | Outcome::NotRun => None,
         });
         Scorecard::Evaluated(Box::new(Evaluation {
-            total: verdict.total,
-            passed: verdict.passed,
+            // The body's are of what is left, as the rules say; no mean and no gate goes by those.
+            total: verdict.total.filter(|_| is_whole),
+            passed: verdict.passed.filter(|_| is_whole),
             threshold: None,
             components: metrics
                 .iter()

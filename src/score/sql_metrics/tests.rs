@@ -130,6 +130,7 @@ fn a_judge_that_failed_leaves_the_rest_and_no_total() {
     let evaluation = evaluate(&payload, &[timeout()]);
     assert_eq!((evaluation.total, evaluation.passed), (None, None));
     assert_eq!(evaluation.result["status"], "incomplete");
+    assert_eq!(evaluation.result["missing"], json!(["query_correctness"]));
     let correctness = &evaluation.result["metrics"]["query_correctness"];
     assert_eq!(correctness["score"], 0.0);
     let error = json!({
@@ -150,9 +151,9 @@ fn a_judge_that_failed_leaves_the_rest_and_no_total() {
     let mut missed = payload.clone();
     missed["expectedTables"] = json!(["u"]);
     let evaluation = evaluate(&missed, &[timeout()]);
+    assert_eq!((evaluation.total, evaluation.passed), (None, None));
     assert_eq!(
-        (evaluation.total, evaluation.passed),
-        (None, Some(false)),
+        evaluation.result["passed"], false,
         "it fails whatever the judge says"
     );
 
@@ -175,11 +176,17 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
         "errors": ["syntax error at or near \"SELEC\""], "dialect": "postgres",
     });
     let evaluation = evaluate(&payload, &[]);
+    let result = &evaluation.result;
     assert_eq!(
-        (evaluation.total, evaluation.passed),
-        (Some(1.0), Some(false))
+        (&result["total"], &result["passed"]),
+        (&json!(1.0), &json!(false))
     );
-    assert_eq!(evaluation.result["status"], "complete");
+    assert_eq!(
+        (&result["status"], &result["missing"]),
+        (&json!("incomplete"), &json!(["table_accuracy"]))
+    );
+    // What is left is no score: no mean and no gate goes by it.
+    assert_eq!((evaluation.total, evaluation.passed), (None, None));
     let error = &evaluation.result["metrics"]["table_accuracy"]["error"];
     assert_eq!(
         (&error["class"], &error["metric"]),
@@ -203,7 +210,14 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
         &json!({ "generated_sql": "SELEC", "expected_tables": [] }),
         &[],
     );
-    assert_eq!((alone.total, alone.passed), (None, Some(false)));
+    assert_eq!(
+        (&alone.result["total"], &alone.result["passed"]),
+        (&Value::Null, &json!(false))
+    );
+    // Where no metric needs to read it, it is a miss like any other.
+    let unread = json!({ "generated_sql": "SELEC", "is_valid": false, "should_pass": false });
+    let unread = evaluate(&unread, &[]);
+    assert_eq!((unread.total, unread.passed), (Some(1.0), Some(false)));
     let nested = format!("select {}1{}", "(".repeat(30_000), ")".repeat(30_000));
     let deep = evaluate(
         &json!({ "generated_sql": nested, "expected_tables": [] }),
@@ -393,7 +407,8 @@ proptest! {
         if MetricsCase::read(&payload).is_ok() {
             let evaluation = evaluate(&payload, &[label("partial")]);
             prop_assert!(evaluation.total.is_none_or(|total| (0.0..=1.0).contains(&total)));
-            prop_assert!(evaluation.passed.is_some());
+            prop_assert_eq!(evaluation.passed.is_some(), evaluation.total.is_some());
+            prop_assert!(evaluation.result["passed"].is_boolean());
         }
     }
 }

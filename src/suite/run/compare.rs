@@ -10,8 +10,8 @@ pub use judged::Judged;
 
 use super::folder::Bench;
 use crate::job::Kind;
-use crate::report::shown::{best_total, has_missed, measured, parts, unmeasured};
-use crate::report::{Item, Outcome, ReportError, Source};
+use crate::report::shown::{measured, parts};
+use crate::report::{Item, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
 /// What the bootstrap draws from: the same two runs give the same interval.
@@ -26,20 +26,15 @@ pub struct Comparison {
     pub pass_to_fail: Vec<Change>,
     /// Those that missed in A and pass in B.
     pub fail_to_pass: Vec<Change>,
-    /// Those that have a whole score in A alone.
+    /// Those that have a score in A alone.
     pub lost_score: Vec<Change>,
-    /// How many have a whole score in A alone, those among them that are known to miss in B.
-    pub unscored: u64,
-    /// Those that missed in A with a whole total and miss in B without one, such as SQL that can't be read any more.
-    pub lost_total: Vec<Change>,
-    /// Those that have a whole score in B alone.
+    /// Those that have a score in B alone.
     pub gained_score: Vec<Change>,
     /// Items of B alone.
     pub new: Vec<String>,
     /// Items of A alone.
     pub gone: Vec<String>,
-    /// Items with a whole total in both runs: what the means are made of. A miss whose total leaves out what couldn't be computed (SQL that
-    /// can't be read) has none.
+    /// Items with a score in both runs: what the means are made of.
     pub compared: u64,
     /// Their mean in A, 0-1.
     pub mean_a: Option<f64>,
@@ -55,12 +50,6 @@ pub struct Comparison {
     pub simulated_a: u64,
     /// Scores of B that a simulated judge made.
     pub simulated_b: u64,
-    /// Items that have a whole total in A and miss in B without one, such as SQL that can't be read any more, so that no mean tells of them.
-    pub unmeasured_misses: u64,
-    /// How many items have a whole total in A and miss in B whatever their judge would say, and the difference with them, if it said the
-    /// best of them.
-    #[serde(skip)]
-    pub at_best: Option<(u64, f64)>,
     /// What each run was judged by.
     pub judged: Judged,
     /// The kinds of A's items.
@@ -76,9 +65,9 @@ pub struct Comparison {
 pub struct Change {
     /// What the item calls itself; `#3` is the third item of a suite without names.
     pub id: String,
-    /// Its whole total in A, 0-1.
+    /// Its total in A, 0-1.
     pub before: Option<f64>,
-    /// Its whole total in B, 0-1.
+    /// Its total in B, 0-1.
     pub after: Option<f64>,
     /// Its place in A, from 0.
     pub item_a: u64,
@@ -105,15 +94,9 @@ pub struct PartChange {
 
 /// What is remembered of an item.
 struct Brief {
-    /// Whether its score is whole, also as a miss without a number.
-    scored: bool,
-    /// Whether it missed and a part of it couldn't be computed.
-    unmeasured: bool,
-    /// None also of what is unmeasured.
+    /// None without a score.
     total: Option<f64>,
-    /// What it could come to at best, where it misses whatever its judge would say.
-    best: Option<f64>,
-    /// Known also of what misses whatever its judge would say.
+    /// None without a score.
     passed: Option<bool>,
     place: u64,
     /// The parts that have a score, in the order of the kind's rules.
@@ -125,15 +108,10 @@ type Worth = (&'static str, &'static str, f64);
 
 impl Brief {
     fn of(item: &Item) -> Self {
-        let total = item.total.filter(|total| total.is_finite());
-        let scored = item.outcome == Outcome::Scored
-            && Outcome::of_judged(total, item.passed) == Outcome::Scored;
+        let total = measured(item);
         Self {
-            scored,
-            unmeasured: unmeasured(item),
-            total: measured(item),
-            best: best_total(item),
-            passed: item.passed.filter(|_| scored || has_missed(item)),
+            total,
+            passed: item.passed.filter(|_| total.is_some()),
             place: item.item_no,
             parts: parts(item)
                 .filter_map(|part| Some((part.name, part.title, part.score?)))
@@ -158,7 +136,6 @@ impl Comparison {
             Ok(())
         })?;
         let mut pairs: Vec<(f64, f64)> = Vec::new();
-        let mut at_best: Vec<f64> = Vec::new();
         b.each(&mut |item| {
             comparison.simulated_b += u64::from(item.simulated);
             Judged::note(&mut comparison.judged.judges_b, item);
@@ -168,7 +145,6 @@ impl Comparison {
                 None => comparison.new.push(id),
                 Some(before) => {
                     let after = Brief::of(item);
-                    at_best.extend(after.best.zip(before.total).map(|(best, was)| best - was));
                     pairs.extend(comparison.add(id, &before, &after));
                 }
             }
@@ -181,15 +157,6 @@ impl Comparison {
         gone.sort();
         comparison.gone = gone.into_iter().map(|(_, id)| id).collect();
         comparison.measure(&pairs);
-        if !at_best.is_empty() {
-            let sum: f64 = pairs
-                .iter()
-                .map(|(a, b)| b - a)
-                .chain(at_best.iter().copied())
-                .sum();
-            let n = pairs.len() + at_best.len();
-            comparison.at_best = Some((at_best.len() as u64, sum / n as f64));
-        }
         Ok(comparison)
     }
 
@@ -211,8 +178,6 @@ impl Comparison {
             pass_to_fail: Vec::new(),
             fail_to_pass: Vec::new(),
             lost_score: Vec::new(),
-            unscored: 0,
-            lost_total: Vec::new(),
             gained_score: Vec::new(),
             new: Vec::new(),
             gone: Vec::new(),
@@ -224,8 +189,6 @@ impl Comparison {
             parts: Vec::new(),
             simulated_a: 0,
             simulated_b: 0,
-            unmeasured_misses: 0,
-            at_best: None,
             judged: Judged::default(),
             kinds_a: BTreeSet::new(),
             kinds_b: BTreeSet::new(),
@@ -243,17 +206,13 @@ impl Comparison {
             item_b: after.place,
         };
         self.add_parts(before, after);
-        let broke = before.total.is_some() && after.unmeasured;
-        self.unmeasured_misses += u64::from(broke);
-        self.unscored += u64::from(before.scored && !after.scored);
         let turned = match (before.passed, after.passed) {
             (Some(true), Some(false)) => Some(&mut self.pass_to_fail),
             (Some(false), Some(true)) => Some(&mut self.fail_to_pass),
-            (Some(_) | None, Some(_) | None) if broke => Some(&mut self.lost_total),
-            (Some(_) | None, Some(_) | None) => match (before.scored, after.scored) {
-                (true, false) => Some(&mut self.lost_score),
-                (false, true) => Some(&mut self.gained_score),
-                (false, false) | (true, true) => None,
+            (Some(_) | None, Some(_) | None) => match (before.total, after.total) {
+                (Some(_), None) => Some(&mut self.lost_score),
+                (None, Some(_)) => Some(&mut self.gained_score),
+                (None, None) | (Some(_), Some(_)) => None,
             },
         };
         if let Some(list) = turned {

@@ -77,20 +77,17 @@ impl Computed {
 
     fn item(&self, case: CaseToScore) -> Item {
         let read = Case::read(case.kind, &case.payload);
+        let needs_judge = read.as_ref().is_ok_and(Case::needs_judge);
         let scored = read.map(|read| self.scored(&*read.into_request()));
         match scored {
             Ok(Scorecard::Evaluated(evaluation)) => {
-                // Also of a miss that no judge could mend: what lacks a part is never whole.
-                let is_open = evaluation.result["status"] == "incomplete";
-                let outcome = match is_open || evaluation.error.is_some() {
-                    true => Outcome::Incomplete,
-                    false => Outcome::of_judged(evaluation.total, evaluation.passed),
-                };
+                let outcome = Outcome::of_total(evaluation.total);
+                let lacks_judge = needs_judge && outcome != Outcome::Scored;
                 Item {
                     total: evaluation.total,
                     passed: evaluation.passed,
                     outcome,
-                    error: (outcome != Outcome::Scored).then(|| self.error.clone()),
+                    error: lacks_judge.then(|| self.error.clone()),
                     result: Some(self.stamped(case.kind, evaluation.result))
                         .filter(|result| *result != Value::Null),
                     ..case.unscored()
@@ -196,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_that_no_judge_could_mend_is_known_and_still_incomplete() {
+    fn what_lacks_a_part_has_no_score_and_lacks_a_judge_only_where_it_needs_one() {
         for (kind, mut payload) in doubtful() {
             match kind {
                 Kind::Query => payload["generated_error"] = json!("no such table"),
@@ -207,19 +204,14 @@ mod tests {
                 let item = item(kind, payload.clone(), wanted);
                 assert_eq!(
                     (item.outcome, item.total, item.passed),
-                    (Outcome::Incomplete, None, Some(false)),
+                    (Outcome::Incomplete, None, None),
                     "{kind} {wanted:?}"
                 );
             }
         }
-    }
-
-    #[test]
-    fn sql_that_cannot_be_read_is_a_miss_and_lacks_no_judge() {
-        let payload = json!({"generated_sql": "SELEC", "expected_tables": ["a"]});
-        let item = item(Kind::SqlMetrics, payload, Wanted::No);
-        assert_eq!((item.outcome, item.error), (Outcome::Scored, None));
-        assert_eq!((item.total, item.passed), (None, Some(false)));
+        let unread = json!({"generated_sql": "SELEC", "expected_tables": ["a"]});
+        let item = item(Kind::SqlMetrics, unread, Wanted::No);
+        assert_eq!((item.outcome, item.error), (Outcome::Incomplete, None));
     }
 
     #[test]

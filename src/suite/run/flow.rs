@@ -20,12 +20,12 @@ use crate::suite::{Row, SuiteError};
 /// Rows that are read ahead.
 const AHEAD: usize = 16;
 
-/// Whether items that were tried without a whole score are tried again.
+/// Whether items that were tried without a score are tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
     /// An item with a line is done.
     Never,
-    /// One without a whole score isn't (`--retry-errors`).
+    /// One without a score isn't (`--retry-errors`).
     Errors,
 }
 

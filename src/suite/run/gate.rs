@@ -20,7 +20,7 @@ pub struct Gates {
     pub min_mean: Option<f64>,
     /// How much the mean may fall below that of the baseline, 0-1.
     pub max_regression: Option<f64>,
-    /// How many items may have no whole score.
+    /// How many items may have no score.
     pub max_errors: u64,
     /// Whether simulated scores count.
     pub simulated: Simulated,
@@ -81,7 +81,7 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
             max => format!(", more than --max-errors {max}"),
         };
         open.push(format!(
-            "{errors} of {} items {} no whole score ({}){allowed}",
+            "{errors} of {} items {} no score ({}){allowed}",
             figures.all.n,
             has(errors),
             classes.join(", ")
@@ -100,13 +100,11 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
 fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mut Vec<String>) {
     let apart = figures.simulated_apart.as_ref();
     let misses = figures.all.missed + apart.map_or(0, |share| share.missed);
-    // Known already, whatever a judge would have said: --max-errors lets no miss through.
-    let open_misses = figures.all.missed_incomplete;
     let scored = figures.all.scored;
     if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.max_errors {
         // Whatever may fail (--max-errors): where nothing is known, nothing is good enough.
         open.push(format!(
-            "none of {} items has a whole score: there is nothing to judge the run by",
+            "none of {} items has a score: there is nothing to judge the run by",
             figures.all.n
         ));
     }
@@ -115,29 +113,12 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     if is_default && misses > 0 {
         missed.push(format!("{misses} of {scored} scored items did not pass"));
     }
-    if is_default && open_misses > 0 {
-        missed.push(format!(
-            "{open_misses} of {} items without their judge's part {} whatever it would say",
-            figures.all.incomplete,
-            if open_misses == 1 { "misses" } else { "miss" },
-        ));
-    }
-    let unmeasured = figures.all.unmeasured + apart.map_or(0, |share| share.unmeasured);
-    if gates.min_mean.is_some() && unmeasured > 0 {
-        // Left out alone, the worst would raise the mean.
-        missed.push(format!(
-            "{unmeasured} of {} items missed without a whole total (such as SQL that can't be read), below any --min-mean",
-            figures.all.n
-        ));
-    }
     for (what, flag, given, asked) in [
         (
             "pass rate",
             "--min-pass-rate",
             over_all(figures, |share| {
-                let decided = share.passed + share.missed + share.missed_incomplete;
-                let rate = (decided > 0).then(|| share.passed as f64 / decided as f64);
-                (rate, decided)
+                (share.pass_rate, share.passed + share.missed)
             }),
             gates.min_pass_rate,
         ),
@@ -150,40 +131,12 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     ] {
         match (given, asked) {
             (_, None) => {}
-            (None, Some(_)) if scored == 0 || unmeasured > 0 => {} // said above
+            (None, Some(_)) if scored == 0 => {} // said above
             (None, Some(_)) => open.push(format!("there is no {what}: no item has a verdict")),
             (Some(given), Some(asked)) if given < asked - SLACK => {
-                let with = match (what, open_misses) {
-                    ("pass rate", 1..) => format!(
-                        ", with {open_misses} without {} judge's part that {} whatever it would say",
-                        if open_misses == 1 { "its" } else { "their" },
-                        if open_misses == 1 { "misses" } else { "miss" },
-                    ),
-                    _ => String::new(),
-                };
-                missed.push(format!(
-                    "the {what} is {given:.3}, below {flag} {asked}{with}"
-                ));
+                missed.push(format!("the {what} is {given:.3}, below {flag} {asked}"));
             }
             (Some(_), Some(_)) => {}
-        }
-    }
-    if let Some(asked) = gates.min_mean {
-        let (n, best) = figures.all.at_best;
-        let mean = over_all(figures, |share| (share.mean, share.measured));
-        let with_best = over_all(figures, |share| {
-            (at_best(share), share.measured + share.at_best.0)
-        });
-        // Where the mean falls short without them, that is said already.
-        if let (Some(mean), Some(with_best)) = (mean, with_best)
-            && mean >= asked - SLACK
-            && with_best < asked - SLACK
-        {
-            missed.push(format!(
-                "the mean is {with_best:.3}, below --min-mean {asked}, with {n} of {} items without their judge's part at their best ({:.3}): these miss whatever it would say",
-                figures.all.incomplete,
-                best / n as f64
-            ));
         }
     }
     // A validator that lets unsafe SQL through is never good enough.
@@ -197,13 +150,6 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             safety.false_negatives.join(", ")
         ));
     }
-}
-
-/// The mean with those that miss whatever their judge would say, as if it said the best.
-fn at_best(share: &Share) -> Option<f64> {
-    let (n, best) = share.at_best;
-    let all = share.measured + n;
-    (all > 0).then(|| (share.mean.unwrap_or(0.0) * share.measured as f64 + best) / all as f64)
 }
 
 /// A figure over real and simulated scores together, each share with its weight: reports keep them apart, and a gate that lets
@@ -229,32 +175,13 @@ fn regression(
     let (Some(most), Some(against)) = (gates.max_regression, against) else {
         return;
     };
-    match against.unmeasured_misses {
-        0 => {}
-        1 => missed.push(
-            "one item that has a whole total in the baseline misses now without one, such as SQL that can't be read"
-                .to_owned(),
-        ),
-        many => missed.push(format!(
-            "{many} items that have a whole total in the baseline miss now without one, such as SQL that can't be read"
-        )),
-    }
     match against.difference {
-        None if against.unmeasured_misses > 0 => {} // said above
-        None => open.push("no item has a whole total in both this run and the baseline".to_owned()),
+        None => open.push("no item has a score in both this run and the baseline".to_owned()),
         Some(difference) if difference < -most - SLACK => missed.push(format!(
             "the mean fell by {:.3} against the baseline, more than --max-regression {most} ({} items)",
             -difference, against.compared
         )),
-        Some(_) => match against.at_best {
-            Some((n, difference)) if difference < -most - SLACK => missed.push(format!(
-                "the mean fell by {:.3} against the baseline at least, more than --max-regression {most}: {n} of its items {} whatever {} judge would say",
-                -difference,
-                if n == 1 { "misses" } else { "miss" },
-                if n == 1 { "its" } else { "their" },
-            )),
-            Some(_) | None => {}
-        },
+        Some(_) => {}
     }
 }
 
@@ -275,20 +202,20 @@ pub fn decide_comparison(
         ..Gates::default()
     };
     regression(&gates, Some(against), &mut open, &mut missed);
-    let lost = against.unscored;
+    let lost = against.lost_score.len() as u64;
     if max_regression.is_some() && against.difference.is_some() && lost > max_errors {
         let allowed = match max_errors {
             0 => String::new(),
             max => format!(", more than --max-errors {max}"),
         };
         open.push(format!(
-            "{lost} of {} common items {} no whole score any more{allowed}",
+            "{lost} of {} common items {} no score any more{allowed}",
             against.common,
             has(lost),
         ));
     }
     if max_regression.is_none() && against.difference.is_none() {
-        open.push("no item has a whole total in both runs".to_owned());
+        open.push("no item has a score in both runs".to_owned());
     }
     judged(open, missed)
 }

@@ -14,7 +14,7 @@ on_every_setup!(
     thousands_of_items_are_accepted_at_once_and_end,
     a_paused_batch_begins_nothing_and_goes_on_where_it_was,
     what_failed_is_retried_together,
-    a_case_whose_metrics_all_failed_is_a_miss_and_not_incomplete,
+    a_case_whose_sql_cannot_be_read_is_incomplete,
     listeners_hear_what_becomes_of_a_batch,
 );
 
@@ -132,7 +132,7 @@ async fn what_failed_is_retried_together(home: Home) {
     world.end().await;
 }
 
-async fn a_case_whose_metrics_all_failed_is_a_miss_and_not_incomplete(home: Home) {
+async fn a_case_whose_sql_cannot_be_read_is_incomplete(home: Home) {
     let world = World::start(home, Say::Status(500)).await;
     let items = json!([
         {"id": "broken", "generated_sql": "SELEC name FORM users", "expected_tables": ["users"]},
@@ -146,7 +146,7 @@ async fn a_case_whose_metrics_all_failed_is_a_miss_and_not_incomplete(home: Home
             &verdict["failed"],
             &verdict["incomplete"]
         ),
-        (&json!(1), &json!(1), &json!(0)),
+        (&json!(1), &json!(0), &json!(1)),
         "{verdict:#}"
     );
     assert_eq!(
@@ -155,8 +155,18 @@ async fn a_case_whose_metrics_all_failed_is_a_miss_and_not_incomplete(home: Home
             &verdict["mean"],
             &verdict["coverage"]
         ),
-        (&json!(0.5), &json!(1.0), &json!(1.0)),
+        (&json!(1.0), &json!(1.0), &json!(0.5)),
         "an error is in no mean"
+    );
+    let listed = world
+        .api
+        .get(&format!("{made}/items?outcome=unscored"))
+        .await
+        .expect(200);
+    assert_eq!(
+        (&listed["items"][0]["name"], &listed["items"][0]["missing"]),
+        (&json!("broken"), &json!(["table_accuracy"])),
+        "{listed:#}"
     );
     // The report says the same.
     let report = world.api.get(&format!("{made}/report.json")).await;
@@ -164,10 +174,10 @@ async fn a_case_whose_metrics_all_failed_is_a_miss_and_not_incomplete(home: Home
     assert_eq!(
         (
             &summary["passed"],
-            &summary["missed"],
+            &summary["incomplete"],
             &summary["pass_rate"]
         ),
-        (&json!(1), &json!(1), &json!(0.5))
+        (&json!(1), &json!(1), &json!(1.0))
     );
     world.end().await;
 }

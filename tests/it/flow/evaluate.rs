@@ -78,7 +78,7 @@ async fn a_judge_that_fails_in_the_middle_leaves_what_is_computed_and_a_retry_fi
     let (code, text) = evaluate(&world, &["suite.jsonl", "--output", "run"]).await;
     assert_eq!(code, Some(3), "{text}");
     assert!(
-        text.contains("1 of 12 items has no whole score (1 transient)"),
+        text.contains("1 of 12 items has no score (1 transient)"),
         "{text}"
     );
     let first = results(&world.home, "run");

@@ -59,7 +59,7 @@ fn a_job_becomes_an_item_by_what_its_kind_says() {
 fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
     let error = json!({"class": "transient", "message": "503"});
     let job = json!({
-        "state": "failed", "error": error, "result": {"total_score": null, "is_successful": false},
+        "state": "failed", "error": error, "result": {"total_score": null, "is_successful": false, "status": "incomplete"},
     });
     let incomplete = item(case(Kind::Query), &job);
     assert_eq!(incomplete.outcome, Outcome::Incomplete);
@@ -75,22 +75,12 @@ fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
 }
 
 #[test]
-fn a_case_that_fails_without_a_number_is_a_miss_and_nothing_to_try_again() {
-    let job = json!({"state": "succeeded", "result": {"total": null, "passed": false}});
-    let miss = item(case(Kind::SqlMetrics), &job);
-    assert_eq!(miss.outcome, Outcome::Scored);
-    assert_eq!((miss.total, miss.passed), (None, Some(false)));
-    let error = json!({"class": "transient", "message": "503"});
-    let job =
-        json!({"state": "failed", "error": error, "result": {"total": null, "passed": false}});
-    assert_eq!(
-        item(case(Kind::SqlMetrics), &job).outcome,
-        Outcome::Incomplete
-    );
-    // Nothing says that a query without its judge's part failed.
-    let job =
-        json!({"state": "succeeded", "result": {"total_score": null, "is_successful": false}});
-    assert_eq!(item(case(Kind::Query), &job).outcome, Outcome::Incomplete);
+fn what_is_left_of_an_incomplete_case_is_no_score() {
+    let result = json!({"total": 1.0, "passed": false, "status": "incomplete", "missing": ["table_accuracy"]});
+    let job = json!({"state": "succeeded", "result": result});
+    let incomplete = item(case(Kind::SqlMetrics), &job);
+    assert_eq!(incomplete.outcome, Outcome::Incomplete);
+    assert_eq!((incomplete.total, incomplete.passed), (None, None));
 }
 
 #[test]

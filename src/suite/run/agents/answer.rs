@@ -4,7 +4,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::config::AgentSettings;
-use crate::score::qas::says_no_error;
 
 /// An agent's answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -69,7 +68,7 @@ impl AgentAnswer {
     }
 }
 
-/// What went wrong: a text, or what an agent says in another form, as JSON. False, 0, null, what is empty and words such as `none` say that nothing did.
+/// What went wrong: a text, or what an agent says in another form, as JSON. False, 0, null and what is empty say that nothing did.
 fn error(said: &Value, path: &str) -> Option<String> {
     told(at(said, path)?)
 }
@@ -83,7 +82,7 @@ fn error_told<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::E
 fn told(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,
-        Value::String(text) => (!says_no_error(text)).then(|| text.clone()),
+        Value::String(text) => (!text.trim().is_empty()).then(|| text.clone()),
         Value::Number(number) if number.as_f64() == Some(0.0) => None,
         Value::Array(what) if what.is_empty() => None,
         Value::Object(what) if what.is_empty() => None,

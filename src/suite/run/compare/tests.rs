@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::job::{Kind, Usage};
+use crate::report::Outcome;
 use serde_json::Value;
 
 fn item(id: &str, total: Option<f64>) -> Item {
@@ -83,86 +84,26 @@ fn what_turned_is_told_apart_and_only_common_items_are_measured() {
 }
 
 #[test]
-fn a_miss_without_a_number_turns_and_its_errors_stay_out_of_means() {
-    let of = |id: &str, total: Option<f64>, table: serde_json::Value| Item {
+fn an_item_that_lost_its_score_is_in_no_mean_and_neither_broke_nor_was_mended() {
+    let incomplete = Item {
         kind: Kind::SqlMetrics,
-        outcome: Outcome::Scored,
-        passed: Some(total == Some(1.0)),
-        result: Some(serde_json::json!({"metrics": {"table_accuracy": table}})),
-        ..item(id, total)
+        result: Some(
+            serde_json::json!({"total": 1.0, "passed": false, "missing": ["table_accuracy"], "metrics": {
+            "safety_validation": {"score": 1.0}, "table_accuracy": {"score": 0.0, "error": {"class": "syntax"}}}}),
+        ),
+        ..item("y", None)
     };
-    let right = || serde_json::json!({"score": 1.0});
-    let broken = serde_json::json!({"score": 0.0, "error": {"class": "bad_input"}});
-    let a = [of("x", Some(1.0), right()), of("y", Some(1.0), right())];
-    let b = [of("x", Some(1.0), right()), of("y", None, broken)];
+    let a = [item("x", Some(1.0)), item("y", Some(1.0))];
+    let b = [item("x", Some(1.0)), incomplete];
     let found = Comparison::of(a.as_slice(), b.as_slice()).unwrap();
-    assert_eq!(ids(&found.pass_to_fail), ["y"]);
-    assert_eq!(ids(&found.lost_score), [""; 0]);
-    assert_eq!((found.compared, found.unmeasured_misses), (1, 1));
-    let parts = found.parts.iter();
-    let parts: Vec<_> = parts
-        .map(|part| (part.name, part.compared, part.mean_b))
-        .collect();
-    assert_eq!(parts, [("table_accuracy", 1, 1.0)]);
+    assert_eq!(ids(&found.lost_score), ["y"]);
+    assert_eq!((ids(&found.pass_to_fail), found.compared), (vec![], 1));
+    let decide =
+        |errors| crate::suite::run::gate::decide_comparison(&found, Some(0.0), errors).decision;
+    assert_eq!(decide(0), crate::report::Decision::Incomplete);
+    assert_eq!(decide(1), crate::report::Decision::Passed);
     let back = Comparison::of(b.as_slice(), a.as_slice()).unwrap();
-    assert_eq!(ids(&back.fail_to_pass), ["y"]);
-    let decide = |found: &Comparison| {
-        crate::suite::run::gate::decide_comparison(found, Some(0.01), 0).decision
-    };
-    assert_eq!(decide(&found), crate::report::Decision::Failed);
-    // A total that leaves the table metric out counts as none, however high; so does one beside SQL that can't be read.
-    let partial = |result: serde_json::Value| Item {
-        result: Some(result),
-        passed: Some(false),
-        ..of("y", Some(1.0), right())
-    };
-    for result in [
-        serde_json::json!({"metrics": {"safety_validation": right(), "table_accuracy": {"score": 0.0, "error": {"message": "m"}}}}),
-        serde_json::json!({"metrics": {"safety_validation": right()}, "parse_error": "m"}),
-    ] {
-        let mut miss = partial(result);
-        for before in [1.0, 0.5] {
-            let before = [of("y", Some(before), right())];
-            let found = Comparison::of(before.as_slice(), std::slice::from_ref(&miss)).unwrap();
-            assert_eq!(
-                (found.compared, found.unmeasured_misses),
-                (0, 1),
-                "{miss:?}"
-            );
-            assert_eq!(decide(&found), crate::report::Decision::Failed);
-        }
-        // Its judge failed besides: known to miss all the same.
-        miss.outcome = Outcome::Incomplete;
-        miss.total = None;
-        let found = Comparison::of(&a[1..], std::slice::from_ref(&miss)).unwrap();
-        assert_eq!(ids(&found.pass_to_fail), ["y"]);
-        assert_eq!(decide(&found), crate::report::Decision::Failed);
-    }
-    // What misses for another reason, and whose judge failed, broke; by how much isn't known, and no fall of the mean.
-    let mut unjudged = partial(serde_json::json!({"metrics": {
-        "query_correctness": {"score": 0.0, "error": {"class": "transient"}}, "table_accuracy": {"score": 0.5}}}));
-    (unjudged.outcome, unjudged.total) = (Outcome::Incomplete, None);
-    let with = [of("x", Some(1.0), right()), unjudged];
-    let found = Comparison::of(a.as_slice(), with.as_slice()).unwrap();
-    assert_eq!(
-        (ids(&found.pass_to_fail), found.unmeasured_misses),
-        (vec!["y"], 0)
-    );
-    // 1.0 -> (1 + 0.5) / 2 at best, over both items.
-    assert_eq!(found.at_best, Some((1, -0.125)));
-    for (most, expected) in [
-        (0.01, crate::report::Decision::Failed),
-        (0.13, crate::report::Decision::Passed),
-    ] {
-        let allowed = crate::suite::run::gate::decide_comparison(&found, Some(most), 1);
-        assert_eq!(allowed.decision, expected, "{allowed:?}");
-    }
-    // Also where it missed before, and where nothing else is left.
-    let missed = [of("y", Some(0.5), right())];
-    let unread = [of("y", None, serde_json::json!({"score": 0.0}))];
-    let worse = Comparison::of(missed.as_slice(), unread.as_slice()).unwrap();
-    assert_eq!(ids(&worse.lost_total), ["y"]);
-    assert_eq!(decide(&worse), crate::report::Decision::Failed);
+    assert_eq!(ids(&back.gained_score), ["y"]);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn without_a_gate_flag_every_scored_item_must_pass_and_incomplete_wins() {
     let (incomplete, why) = decision(&[good, bad, open], &none);
     assert_eq!(incomplete, Decision::Incomplete);
     assert!(
-        why.starts_with("1 of 3 items has no whole score (1 transient)"),
+        why.starts_with("1 of 3 items has no score (1 transient)"),
         "{why}"
     );
     assert_eq!(decision(&[], &none).0, Decision::Nothing);
@@ -111,110 +111,6 @@ fn gates_hold_scored_items_against_their_figures() {
     );
 }
 
-/// A case of SQL that can't be read: its metrics, its total, and whether its judge answered.
-fn unread(total: Option<f64>, outcome: Outcome) -> Item {
-    Item {
-        kind: Kind::SqlMetrics,
-        outcome,
-        total,
-        passed: Some(false),
-        result: Some(json!({"parse_error": "m", "metrics": {"safety_validation": {"score": 1.0}}})),
-        ..item(total)
-    }
-}
-
-#[test]
-fn sql_that_cannot_be_read_fails_every_gate_on_the_mean_whatever_total_is_left() {
-    let mean = Gates {
-        min_mean: Some(0.5),
-        ..Gates::default()
-    };
-    let (good, partial) = (item(Some(1.0)), unread(Some(1.0), Outcome::Scored));
-    let failed_metric = Item {
-        result: Some(
-            json!({"metrics": {"table_accuracy": {"score": 0.0, "error": {"message": "m"}}}}),
-        ),
-        ..partial.clone()
-    };
-    for miss in [partial, failed_metric, unread(None, Outcome::Scored)] {
-        let (failed, why) = decision(&[good.clone(), miss], &mean);
-        assert_eq!(failed, Decision::Failed);
-        assert_eq!(
-            why,
-            "1 of 2 items missed without a whole total (such as SQL that can't be read), below any --min-mean"
-        );
-    }
-    // A low total of what could be computed is a number like any other.
-    assert_eq!(
-        decision(&[good, item(Some(0.2))], &mean).0,
-        Decision::Passed
-    );
-}
-
-#[test]
-fn what_misses_whatever_its_judge_would_say_passes_no_gate_as_an_error() {
-    let items = [item(Some(1.0)), unread(None, Outcome::Incomplete)];
-    let allow = |gates: Gates| Gates {
-        max_errors: 1,
-        ..gates
-    };
-    let (failed, why) = decision(&items, &allow(Gates::default()));
-    assert_eq!(failed, Decision::Failed);
-    assert!(
-        why.starts_with("1 of 1 items without their judge's part misses"),
-        "{why}"
-    );
-    let rate = |rate| {
-        allow(Gates {
-            min_pass_rate: Some(rate),
-            ..Gates::default()
-        })
-    };
-    assert_eq!(decision(&items, &rate(0.5)).0, Decision::Passed);
-    let (failed, why) = decision(&items, &rate(0.6));
-    assert_eq!(
-        (failed, why.as_str()),
-        (
-            Decision::Failed,
-            "the pass rate is 0.500, below --min-pass-rate 0.6, with 1 without its judge's part that misses whatever it would say"
-        )
-    );
-    let mean = allow(Gates {
-        min_mean: Some(0.1),
-        ..Gates::default()
-    });
-    assert_eq!(decision(&items, &mean).0, Decision::Failed);
-    // One that only lacks its judge's part is left out of the mean as any other.
-    let unjudged = Item {
-        result: Some(
-            json!({"metrics": {"query_correctness": {"score": 0.0, "error": {"class": "transient"}},
-            "table_accuracy": {"score": 0.5}}}),
-        ),
-        ..items[1].clone()
-    };
-    let unjudged = [items[0].clone(), unjudged];
-    assert_eq!(decision(&unjudged, &mean).0, Decision::Passed);
-    assert_eq!(decision(&unjudged, &rate(0.6)).0, Decision::Failed);
-    // Though a gate on the mean must hold with the best that it could come to: (1 + (1 + 0.5) / 2) / 2.
-    let at_best = |min_mean| {
-        allow(Gates {
-            min_mean: Some(min_mean),
-            ..Gates::default()
-        })
-    };
-    assert_eq!(decision(&unjudged, &at_best(0.87)).0, Decision::Passed);
-    let (failed, why) = decision(&unjudged, &at_best(0.88));
-    assert_eq!(
-        (failed, why.as_str()),
-        (
-            Decision::Failed,
-            "the mean is 0.875, below --min-mean 0.88, with 1 of 1 items without their judge's part at their best (0.750): these miss whatever it would say"
-        )
-    );
-    // Without leave it is an error first.
-    assert_eq!(decision(&items, &Gates::default()).0, Decision::Incomplete);
-}
-
 #[test]
 fn some_errors_may_be_allowed_and_are_left_out() {
     let items = [item(Some(1.0)), item(None)];
@@ -222,7 +118,24 @@ fn some_errors_may_be_allowed_and_are_left_out() {
         max_errors,
         ..Gates::default()
     };
-    assert_eq!(decision(&items, &allow(1)).0, Decision::Passed);
+    for gates in [
+        allow(1),
+        Gates {
+            min_pass_rate: Some(1.0),
+            min_mean: Some(1.0),
+            ..allow(1)
+        },
+    ] {
+        assert_eq!(decision(&items, &gates).0, Decision::Passed);
+    }
+    // SQL that can't be read is one of them, without a class of its own.
+    let unread = Item {
+        error: None,
+        ..item(None)
+    };
+    let (incomplete, why) = decision(&[item(Some(1.0)), unread], &allow(0));
+    assert_eq!(incomplete, Decision::Incomplete);
+    assert_eq!(why, "1 of 2 items has no score (1 incomplete)");
     let items = [item(Some(1.0)), item(None), item(None)];
     let (incomplete, why) = decision(&items, &allow(1));
     assert_eq!(incomplete, Decision::Incomplete);
@@ -255,7 +168,7 @@ fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
         assert_eq!(decided, Decision::Incomplete, "{gates:?}");
         assert_eq!(
             why,
-            "none of 3 items has a whole score: there is nothing to judge the run by"
+            "none of 3 items has a score: there is nothing to judge the run by"
         );
     }
 }
@@ -357,12 +270,12 @@ fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
     assert_eq!(decided.decision, Decision::Incomplete);
     assert_eq!(
         decided.reasons,
-        ["9 of 10 common items have no whole score any more"]
+        ["9 of 10 common items have no score any more"]
     );
     let decided = decide_comparison(&against, Some(0.0), 8);
     assert_eq!(
         decided.reasons,
-        ["9 of 10 common items have no whole score any more, more than --max-errors 8"]
+        ["9 of 10 common items have no score any more, more than --max-errors 8"]
     );
     for (most, errors) in [(Some(0.0), 9), (None, 0)] {
         let decided = decide_comparison(&against, most, errors);
