@@ -70,6 +70,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("score"),
             All("store"),
             All("events"),
+            All("wire"),
         ],
     ),
     ("queue", &[All("job"), All("redis_client")]),
