@@ -48,6 +48,7 @@ mod page;
 mod panels;
 mod past_runs;
 mod pool;
+mod pooler;
 mod provider_answers;
 mod provider_parts;
 mod ratings;

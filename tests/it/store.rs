@@ -18,6 +18,7 @@ mod latency;
 mod migrations;
 mod outage;
 mod past_runs;
+mod pooler;
 mod ratings;
 mod record;
 mod rescue;

@@ -7,7 +7,9 @@ use crate::store::StoreError;
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable { .. } => Self::DatabaseUnavailable(error.to_string()),
+            StoreError::Unavailable { .. } | StoreError::SharedSessions => {
+                Self::DatabaseUnavailable(error.to_string())
+            }
             StoreError::Schema(_) | StoreError::Unexpected { .. } => {
                 Self::Internal(error.to_string())
             }
