@@ -23,6 +23,7 @@ find_servers() {
     else
         start_redis
     fi
+    find_pooler
     if [[ -n ${REDIS_CLUSTER_URL:-} ]]; then
         say "Redis Cluster: the one that REDIS_CLUSTER_URL names"
     else
@@ -50,6 +51,13 @@ find_browser() {
     fi
     apt_install chromium chromium-driver || {
         echo "tests: SKIPPED: THE PAGES ARE NOT TRIED IN A BROWSER: chromium and chromedriver are missing (Debian: apt install chromium chromium-driver)."
+    }
+}
+
+# Tests start it themselves. Without one they say that they are skipped.
+find_pooler() {
+    PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || apt_install pgbouncer || {
+        echo "tests: SKIPPED: NOTHING IS TRIED BEHIND A POOLER: pgbouncer is missing (Debian: apt install pgbouncer)."
     }
 }
 

@@ -41,18 +41,20 @@ pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppEr
         connect_timeout: Duration::from_secs(settings.database.connect_timeout_s),
     };
     Store::connect(options).await.map_err(|error| {
-        let said = match mode {
-            Mode::Embedded { .. } => error.to_string(),
-            Mode::Shared => format!(
-                "{}: {error}; check DATABASE_URL (database.url), that the database exists, and that its server runs",
-                redacted_url(&settings.database.url)
+        let name = redacted_url(&settings.database.url);
+        let said = match (mode, &error) {
+            (Mode::Embedded { .. }, _) => error.to_string(),
+            (Mode::Shared, StoreError::SharedSessions) => format!("{name}: {error}"),
+            (Mode::Shared, _) => format!(
+                "{name}: {error}; check DATABASE_URL (database.url), that the database exists, and that its server runs"
             ),
         };
         match error {
             StoreError::Unavailable { .. } => AppError::Unreachable(said),
-            StoreError::Schema(_) | StoreError::Unexpected { .. } | StoreError::BadCursor(_) => {
-                AppError::Config(said)
-            }
+            StoreError::Schema(_)
+            | StoreError::Unexpected { .. }
+            | StoreError::SharedSessions
+            | StoreError::BadCursor(_) => AppError::Config(said),
         }
     })
 }

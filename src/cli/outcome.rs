@@ -112,7 +112,9 @@ impl From<AppError> for CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let exit = match &error {
-            StoreError::Schema(_) | StoreError::BadCursor(_) => Exit::Usage,
+            StoreError::Schema(_) | StoreError::SharedSessions | StoreError::BadCursor(_) => {
+                Exit::Usage
+            }
             StoreError::Unavailable { .. } | StoreError::Unexpected { .. } => Exit::Incomplete,
         };
         Self {

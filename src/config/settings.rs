@@ -87,7 +87,7 @@ impl Settings {
 pub struct DatabaseSettings {
     /// `postgres://…`; `up` and `demo` use SQLite in the data folder instead.
     pub url: String,
-    /// Connections of the general pool.
+    /// The most sessions with Postgres of one process.
     pub max_connections: u32,
     /// How long to try at start.
     pub connect_timeout_s: u64,

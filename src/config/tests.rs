@@ -165,6 +165,27 @@ fn every_fault_is_told_at_once_with_the_name_that_was_used() {
 }
 
 #[test]
+fn postgres_needs_a_connection_for_each_dedicated_one_and_two_more() {
+    let loaded = |most: &str, url: &str| {
+        load(&Sources {
+            env: env(&[
+                ("GAVEL_DATABASE_MAX_CONNECTIONS", most),
+                ("DATABASE_URL", url),
+            ]),
+            ..Sources::default()
+        })
+    };
+    for (most, url) in [("11", "postgres://h/db"), ("1", "")] {
+        assert!(loaded(most, url).is_ok(), "{most} {url}");
+    }
+    let fault = loaded("10", "postgres://h/db").expect_err("too few");
+    assert_eq!(
+        fault.to_string(),
+        "GAVEL_DATABASE_MAX_CONNECTIONS (database.max_connections): \"10\" is out of range; give a whole number from 11 to 1000"
+    );
+}
+
+#[test]
 fn an_unknown_variable_is_a_warning_with_the_name_that_was_meant() {
     let loaded = load(&Sources {
         env: env(&[

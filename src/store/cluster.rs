@@ -51,10 +51,10 @@ pub struct JudgeTotal {
     pub unpriced_calls: i64,
 }
 
-/// Connections of the general pool.
+/// Connections to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolUse {
-    /// In somebody's hand.
+    /// In use, dedicated ones included.
     pub in_use: usize,
     /// Open, and in nobody's.
     pub idle: usize,
@@ -173,7 +173,7 @@ impl Store {
         .await
     }
 
-    /// How the general pool's connections are used now.
+    /// How the connections are used now.
     pub fn pool_use(&self) -> PoolUse {
         let (in_use, idle) = match &self.db {
             Db::Postgres { pool, .. } => pool.in_use_and_idle(),

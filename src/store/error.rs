@@ -24,6 +24,14 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
+    /// A pooler is in between whose clients share sessions: somebody must set it otherwise.
+    #[error(
+        "the address leads through a pooler that gives each transaction another session (PgBouncer: pool_mode = transaction or \
+         statement), but prepared statements, time limits and the lock of `gavel migrate` belong to a session: set \
+         pool_mode = session for this database, with a pool_size of at least database.max_connections for each process, or \
+         name the Postgres server itself in DATABASE_URL (database.url)"
+    )]
+    SharedSessions,
     /// A cursor that this list didn't give.
     #[error("cursor: {0}")]
     BadCursor(String),
@@ -39,7 +47,8 @@ pub enum Outage {
 }
 
 impl StoreError {
-    /// Sorts a driver's error into one of ours. A missing table is a schema that wasn't migrated.
+    /// Sorts a driver's error into one of ours. A missing table is a schema that wasn't migrated. The driver numbers a
+    /// session's prepared statements itself: one that is there already, or isn't there any more, is another session's.
     pub(super) fn of(attempted: &'static str, error: &sqlx::Error) -> Self {
         if is_passing(error) {
             return Self::Unavailable {
@@ -50,6 +59,9 @@ impl StoreError {
                     false => Outage::NoAnswer,
                 },
             };
+        }
+        if has_state(error, &["42P05", "26000"]) {
+            return Self::SharedSessions;
         }
         if is_missing_table(error) {
             return Self::Schema(format!(
@@ -168,7 +180,11 @@ fn is_passing_sqlstate(code: &str) -> bool {
 }
 
 fn is_missing_table(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|e| {
-        e.code().as_deref() == Some("42P01") || e.message().contains("no such table")
-    })
+    let said = error.as_database_error();
+    has_state(error, &["42P01"]) || said.is_some_and(|e| e.message().contains("no such table"))
+}
+
+fn has_state(error: &sqlx::Error, states: &[&str]) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| states.contains(&&*code))
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::db::{Conn, Db};
-use super::pool::Bound;
+use super::pool::{Bound, Place};
 use super::sql::sql;
 
 /// How durable a line's commits are.
@@ -16,7 +16,8 @@ pub(super) enum Durability {
 }
 
 /// A connection that one task keeps for itself: on Postgres a session of its own, opened when first needed and again
-/// after an error; on SQLite a turn of the one writing connection.
+/// after an error; on SQLite a turn of the one writing connection. A line that was used once keeps its place among the
+/// process's sessions: it waits for nobody when it must connect anew.
 ///
 /// On Postgres sequential scans are off here: a plan made while a table was empty must not outlive its emptiness.
 pub(super) struct Line {
@@ -32,6 +33,8 @@ pub(super) struct Opener {
     db: Db,
     durability: Durability,
     bound: Bound,
+    /// Held while the line's session is opened.
+    place: Arc<tokio::sync::Mutex<Option<Place>>>,
     kept: Kept,
     tables: &'static [&'static str],
 }
@@ -44,6 +47,7 @@ impl Line {
                 db,
                 durability,
                 bound: Bound::Ordinary,
+                place: Arc::default(),
                 kept: Arc::clone(&kept),
                 tables: &[],
             },
@@ -74,13 +78,15 @@ impl Line {
     /// Takes the connection, or opens one. Whoever took it brings it with [`Line::give_back`]; if the caller was
     /// cancelled half way, it is dropped.
     pub(super) async fn take(&mut self) -> sqlx::Result<Conn> {
+        // What opens it ahead is waited for.
+        let mut place = self.opener.place.lock().await;
         let kept = lock(&self.kept).take();
         if let Some(Conn::Own(mut session)) = kept
             && session.is_alive().await
         {
             return Ok(Conn::Own(session));
         }
-        self.opener.connect().await
+        self.opener.connect(&mut place).await
     }
 
     /// Keeps a connection that is still good: one that worked, or on which the server refused a statement in good order.
@@ -103,20 +109,20 @@ impl Line {
 }
 
 impl Opener {
-    /// Opens the line's connection, if it has none: the first of many requests needn't wait for it.
+    /// Opens the line's connection, if it never had one: the first of many requests needn't wait for it.
     pub(super) async fn open(&self) {
-        if matches!(self.db, Db::Sqlite { .. }) || lock(&self.kept).is_some() {
+        let mut place = self.place.lock().await;
+        if matches!(self.db, Db::Sqlite { .. }) || place.is_some() {
             return;
         }
-        match self.ready().await {
-            // The line may have opened one meanwhile; either will do.
+        match self.ready(&mut place).await {
             Ok(conn) => *lock(&self.kept) = Some(conn),
             Err(error) => tracing::debug!(%error, "a connection couldn't be opened ahead"),
         }
     }
 
-    async fn ready(&self) -> sqlx::Result<Conn> {
-        let mut conn = self.connect().await?;
+    async fn ready(&self, place: &mut Option<Place>) -> sqlx::Result<Conn> {
+        let mut conn = self.connect(place).await?;
         for table in self.tables {
             // A new session of Postgres reads the catalogue for each table that it meets, which takes milliseconds.
             let mut meet = sql!("select 1 as one from ");
@@ -126,16 +132,19 @@ impl Opener {
         Ok(conn)
     }
 
-    async fn connect(&self) -> sqlx::Result<Conn> {
+    async fn connect(&self, place: &mut Option<Place>) -> sqlx::Result<Conn> {
         match &self.db {
             Db::Sqlite { .. } => self.db.writer().await,
             Db::Postgres { pool, .. } => {
-                let commit = match self.durability {
-                    Durability::Full => "on",
-                    Durability::Lazy => "off",
+                let place = match place {
+                    Some(place) => place,
+                    None => place.insert(pool.reserve().await?),
                 };
-                let settings = [("enable_seqscan", "off"), ("synchronous_commit", commit)];
-                Ok(Conn::Own(pool.open(self.bound, settings).await?))
+                let settings = match self.durability {
+                    Durability::Full => "set enable_seqscan = off; set synchronous_commit = on",
+                    Durability::Lazy => "set enable_seqscan = off; set synchronous_commit = off",
+                };
+                Ok(Conn::Own(pool.open(place, self.bound, settings).await?))
             }
         }
     }

@@ -51,6 +51,7 @@ mod page;
 mod panels;
 mod past_runs;
 mod pool;
+mod pooler;
 mod provider_answers;
 mod provider_parts;
 mod ratings;

@@ -16,21 +16,19 @@ use super::budgets::Spent;
 use super::call_writer::{self, CallWriter};
 use super::calls::CallSender;
 use super::claim::Claimer;
-use super::db::{Conn, Db, timed_out};
+use super::db::{Db, timed_out};
 use super::line::{Durability, Line, Opener};
-use super::pool::{Bound, CONNECT};
+use super::pool::{Bound, CONNECT, Place, Pool};
 use super::reads::{self, Reader};
 use super::record::Recording;
 use super::recorder;
 use super::replies::Unwritten;
 use super::rescue::Rescuer;
 use super::sql::sql;
-use super::{Dialect, StoreError, migrations};
+use super::{Dialect, StoreError, migrations, pooler};
 
 /// Those who ask whether the database answers have little patience themselves: a readiness probe gives up after seconds.
 const PING: Duration = Duration::from_secs(2);
-/// How long telling which migrations are pending may take.
-const PENDING: Duration = Duration::from_secs(10);
 
 /// How many accepts, and how many records, may wait for their group; the next one waits for a place.
 const CHANNEL: usize = 1024;
@@ -70,7 +68,8 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(250);
 pub struct StoreOptions {
     /// `postgres://…`, `sqlite:///path/file.db` or `sqlite::memory:`.
     pub url: String,
-    /// Connections of the general pool (the flushers have their own).
+    /// The most sessions with Postgres at once, of whatever kind: up to nine are dedicated ones, each from its first use
+    /// on. On SQLite: connections that read.
     pub max_connections: u32,
     /// How long to keep trying to reach the database at start.
     pub connect_timeout: Duration,
@@ -108,7 +107,7 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable` when the database couldn't be reached in time, `Unexpected` for an address that makes no sense or
-    /// a server that refuses us for good (password, unknown database).
+    /// a server that refuses us for good (password, unknown database), `SharedSessions` behind a pooler that doesn't fit.
     pub async fn connect(options: StoreOptions) -> Result<Self, StoreError> {
         let db = Db::new(&options)?;
         let deadline = Instant::now() + options.connect_timeout;
@@ -206,7 +205,7 @@ impl Store {
     pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
         let mut conn = self.migrating().await?;
         let versions = match &mut conn {
-            Migrating::Postgres(conn) => migrations::run(Dialect::Postgres, &mut **conn).await,
+            Migrating::Postgres(conn, _) => migrations::run(Dialect::Postgres, &mut **conn).await,
             Migrating::Sqlite(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
             Migrating::InMemory(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
         }?;
@@ -222,7 +221,7 @@ impl Store {
     /// `Schema` if a version fails.
     pub async fn revert(&self, n: u32) -> Result<Vec<i64>, StoreError> {
         match &mut self.migrating().await? {
-            Migrating::Postgres(conn) => {
+            Migrating::Postgres(conn, _) => {
                 migrations::revert(Dialect::Postgres, &mut **conn, n).await
             }
             Migrating::Sqlite(conn) => migrations::revert(Dialect::Sqlite, &mut **conn, n).await,
@@ -235,26 +234,15 @@ impl Store {
     /// # Errors
     /// `Schema` if the database has a version that this binary doesn't know, or one with another text.
     pub async fn pending_migrations(&self) -> Result<Vec<i64>, StoreError> {
-        let asked = async {
-            match &mut self.migrating().await? {
-                Migrating::Postgres(conn) => {
-                    migrations::pending(Dialect::Postgres, &mut **conn).await
-                }
-                Migrating::Sqlite(conn) => migrations::pending(Dialect::Sqlite, &mut **conn).await,
-                Migrating::InMemory(conn) => {
-                    migrations::pending(Dialect::Sqlite, &mut **conn).await
-                }
+        let failed = |error| StoreError::of("asking which migrations are pending", &error);
+        // Probes ask this again and again: a connection of its own is too much.
+        match &self.db {
+            Db::Postgres { pool, .. } => pending_on(pool).await.map_err(failed)?,
+            Db::Sqlite { read, .. } => {
+                let mut conn = read.acquire().await.map_err(failed)?;
+                migrations::pending(Dialect::Sqlite, &mut *conn).await
             }
-        };
-        // Probes ask this: one that no server answers must not pile up.
-        tokio::time::timeout(PENDING, asked)
-            .await
-            .unwrap_or_else(|_| {
-                Err(StoreError::no_answer(
-                    "asking which migrations are pending",
-                    format!("no answer within {} s", PENDING.as_secs()),
-                ))
-            })
+        }
     }
 
     /// Whether a write was refused within the last 6 s because the database's disk is full.
@@ -316,10 +304,13 @@ impl Store {
     /// One connection, apart from the pools: a pooled one may remember statements of another schema.
     async fn migrating(&self) -> Result<Migrating, StoreError> {
         let opened = match &self.db {
-            Db::Postgres { options, .. } => tokio::time::timeout(CONNECT, options.connect())
-                .await
-                .unwrap_or_else(|_| Err(timed_out("connecting")))
-                .map(|c| Migrating::Postgres(Box::new(c))),
+            Db::Postgres { pool, options } => match pool.reserve().await {
+                Ok(place) => tokio::time::timeout(CONNECT, options.connect())
+                    .await
+                    .unwrap_or_else(|_| Err(timed_out("connecting")))
+                    .map(|conn| Migrating::Postgres(Box::new(conn), place)),
+                Err(error) => Err(error),
+            },
             Db::Sqlite {
                 in_memory: true,
                 write,
@@ -336,23 +327,34 @@ impl Store {
 
 /// The connection that migrations run on.
 enum Migrating {
-    Postgres(Box<PgConnection>),
+    Postgres(
+        Box<PgConnection>,
+        #[expect(dead_code, reason = "kept for as long as the connection")] Place,
+    ),
     Sqlite(Box<SqliteConnection>),
     InMemory(PoolConnection<Sqlite>),
 }
 
+/// Asks on a session of the pool, which is kept if all went well.
+async fn pending_on(pool: &Pool) -> sqlx::Result<Result<Vec<i64>, StoreError>> {
+    let mut pooled = pool.take(Bound::Ordinary).await?;
+    let (conn, state) = pooled.session()?.parts();
+    let asking = async { Ok(migrations::pending(Dialect::Postgres, conn).await) };
+    let pending = state.timed(asking).await?;
+    if pending.is_err() {
+        state.unfinished();
+    }
+    Ok(pending)
+}
+
 async fn answers(db: &Db) -> Result<(), StoreError> {
-    // Past Postgres's pool, which would try for a time of its own.
-    let opened = match db {
-        Db::Postgres { pool, .. } => {
-            let opened = pool.open(Bound::Ordinary, [("jit", "off"); 2]).await;
-            opened.map(Conn::Own)
-        }
-        Db::Sqlite { .. } => db.reader().await,
-    };
-    let mut conn: Conn = opened.map_err(|e| StoreError::of("connecting to the database", &e))?;
-    conn.fetch(&sql!("select 1 as one"))
-        .await
-        .map(drop)
-        .map_err(|e| StoreError::of("connecting to the database", &e))
+    let failed = |error| StoreError::of("connecting to the database", &error);
+    if let Db::Postgres { options, .. } = db
+        && pooler::shares_sessions(options).await.map_err(failed)?
+    {
+        return Err(StoreError::SharedSessions);
+    }
+    let mut conn = db.reader().await.map_err(failed)?;
+    let answer = conn.fetch(&sql!("select 1 as one")).await;
+    answer.map(drop).map_err(failed)
 }

@@ -1,5 +1,8 @@
 //! Sessions with Postgres, each statement bounded in time, and the pool of those that nobody holds.
 //!
+//! Every session of a process has a [`Place`], whether it is the pool's, a line's or a migration's: there are never more
+//! sessions than places. Settings are sent after connecting: poolers refuse them in the startup message.
+//!
 //! The driver's own pool asks a connection that comes back whether it lives, without a bound, and holds its place
 //! meanwhile: on a socket that has gone silent that is for good. The driver can't set keepalives or a timeout of TCP
 //! either, nor is its socket within reach, so every bound here is our own.
@@ -13,7 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _, Transaction};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Postgres, Row as _,
+    Transaction,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -21,7 +27,7 @@ use super::db::timed_out;
 use super::disk::Disk;
 use super::error::is_lost;
 
-/// How long a statement waits for a place in the pool.
+/// How long a statement waits for a place.
 const ACQUIRE: Duration = Duration::from_secs(3);
 /// How long opening a connection may take.
 pub(super) const CONNECT: Duration = Duration::from_secs(2);
@@ -52,17 +58,8 @@ impl Bound {
         }
     }
 
-    /// What the server is told on opening.
-    fn options(self) -> [(&'static str, &'static str); 2] {
-        match self {
-            Self::Ordinary => [("statement_timeout", "5000"), ("lock_timeout", "3000")],
-            Self::Long => [("statement_timeout", "55000"), ("lock_timeout", "3000")],
-            Self::Brief => [("statement_timeout", "5000"), ("lock_timeout", "250")],
-        }
-    }
-
-    /// What tells a server that was told otherwise.
-    fn change(self) -> &'static str {
+    /// What tells the server.
+    fn setting(self) -> &'static str {
         match self {
             Self::Ordinary => "set statement_timeout = 5000; set lock_timeout = 3000",
             Self::Long => "set statement_timeout = 55000; set lock_timeout = 3000",
@@ -144,7 +141,7 @@ impl State {
         }
     }
 
-    /// A transaction is open: only its commit ends that in good order.
+    /// A transaction is open, or may be: only its commit ends that in good order.
     pub(super) fn unfinished(&mut self) {
         self.good = false;
     }
@@ -180,7 +177,7 @@ impl Session {
         if self.state.bound == bound {
             return true;
         }
-        let change = sqlx::raw_sql(bound.change()).execute(&mut *self.conn);
+        let change = sqlx::raw_sql(bound.setting()).execute(&mut *self.conn);
         let changed = self.state.within(PING, change).await.is_ok();
         self.state.bound = bound;
         changed
@@ -194,6 +191,9 @@ impl Session {
         }
     }
 }
+
+/// A place among the sessions that a process may have; whoever keeps it may have one open.
+pub(super) type Place = OwnedSemaphorePermit;
 
 /// A pool of sessions.
 #[derive(Clone)]
@@ -241,21 +241,33 @@ impl Pool {
         &self.shared.disk
     }
 
-    /// Opens a session that isn't counted.
-    pub(super) async fn open(
-        &self,
-        bound: Bound,
-        more: [(&'static str, &'static str); 2],
-    ) -> sqlx::Result<Session> {
-        let options = self.shared.options.clone().options(more);
-        self.connect(bound, options).await
+    /// Takes a place for a session outside the pool, and leaves the pool's own what remains.
+    pub(super) async fn reserve(&self) -> sqlx::Result<Place> {
+        let place = self.place().await?;
+        if let Some(idle) = self.shared.pop_surplus() {
+            idle.close().await;
+        }
+        Ok(place)
     }
 
-    async fn connect(&self, bound: Bound, options: PgConnectOptions) -> sqlx::Result<Session> {
+    async fn place(&self) -> sqlx::Result<Place> {
+        timeout(ACQUIRE, Arc::clone(&self.shared.places).acquire_owned())
+            .await
+            .map_err(|_| sqlx::Error::PoolTimedOut)?
+            .map_err(|_| sqlx::Error::PoolClosed)
+    }
+
+    /// Opens a session at a place, with settings of its own.
+    pub(super) async fn open(
+        &self,
+        _at: &Place,
+        bound: Bound,
+        settings: &str,
+    ) -> sqlx::Result<Session> {
         // Read before: what is raised meanwhile may concern this one.
         let opened = self.shared.generation.load(Ordering::Relaxed);
-        let options = options.options(bound.options());
-        let conn = timeout(CONNECT, greeted(&options))
+        let settings = format!("{}; {settings}", bound.setting());
+        let conn = timeout(CONNECT, greeted(&self.shared.options, &settings))
             .await
             .map_err(|_| timed_out("connecting"))?
             .map_err(broken_greeting)?;
@@ -274,20 +286,17 @@ impl Pool {
 
     /// Takes an idle session, or opens one.
     pub(super) async fn take(&self, bound: Bound) -> sqlx::Result<Pooled> {
-        let place = timeout(ACQUIRE, Arc::clone(&self.shared.places).acquire_owned())
-            .await
-            .map_err(|_| sqlx::Error::PoolTimedOut)?
-            .map_err(|_| sqlx::Error::PoolClosed)?;
+        let place = self.place().await?;
         while let Some(mut session) = self.shared.pop(bound) {
             if session.is_alive().await && session.bind_to(bound).await {
                 return Ok(self.lend(session, place));
             }
         }
-        let session = self.connect(bound, self.shared.options.clone()).await?;
+        let session = self.open(&place, bound, "").await?;
         Ok(self.lend(session, place))
     }
 
-    fn lend(&self, session: Session, place: OwnedSemaphorePermit) -> Pooled {
+    fn lend(&self, session: Session, place: Place) -> Pooled {
         Pooled {
             session: Some(session),
             home: Arc::clone(&self.shared),
@@ -319,13 +328,22 @@ impl Shared {
             None => idle.pop(),
         }
     }
+
+    /// One that rests at a place which somebody else has taken.
+    fn pop_surplus(&self) -> Option<Session> {
+        let mut idle = self.idle();
+        if idle.len() > self.places.available_permits() {
+            return idle.pop();
+        }
+        None
+    }
 }
 
 /// A session on loan: it goes back by itself if it is good.
 pub(super) struct Pooled {
     session: Option<Session>,
     home: Arc<Shared>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Pooled {
@@ -348,22 +366,26 @@ impl Drop for Pooled {
 }
 
 /// A connection to a server that can be written to: a standby, or a primary before it is one, is passed over.
-async fn greeted(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
+async fn greeted(options: &PgConnectOptions, settings: &str) -> sqlx::Result<PgConnection> {
     let mut conn = options.connect().await?;
-    let row = sqlx::query("show transaction_read_only")
-        .persistent(false)
-        .fetch_one(&mut conn)
+    // A switched-off sequential scan looks so dear that Postgres would compile the plan of a query over three rows, for
+    // 60 ms.
+    let greeting = format!("set jit = off; {settings}; show transaction_read_only");
+    let rows = sqlx::raw_sql(AssertSqlSafe(greeting))
+        .fetch_all(&mut conn)
         .await?;
-    if row.try_get::<String, _>(0)? == "on" {
-        return Err(sqlx::Error::Io(std::io::Error::other(
-            "the server is read-only",
-        )));
+    for row in rows {
+        if row.try_get::<&str, _>(0)? == "on" {
+            return Err(sqlx::Error::Io(std::io::Error::other(
+                "the server is read-only",
+            )));
+        }
     }
     Ok(conn)
 }
 
 /// A greeting that breaks off: a proxy without its server says so in this way. It passes like any lost connection.
-fn broken_greeting(error: sqlx::Error) -> sqlx::Error {
+pub(super) fn broken_greeting(error: sqlx::Error) -> sqlx::Error {
     if let sqlx::Error::Protocol(text) = error {
         return sqlx::Error::Io(std::io::Error::other(text));
     }

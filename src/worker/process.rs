@@ -327,7 +327,7 @@ impl Pipeline {
     /// What a store error means for a run: rest and come again, or the end where the row itself is broken.
     fn rest(&self, error: &StoreError) -> Ending {
         match error {
-            StoreError::Unavailable { .. } | StoreError::Schema(_) => {
+            StoreError::Unavailable { .. } | StoreError::Schema(_) | StoreError::SharedSessions => {
                 tracing::warn!(%error, "a run rests");
                 let until = self.clock.now() + STORAGE_REST;
                 Ending::Waiting {

@@ -19,6 +19,7 @@ mod latency;
 mod migrations;
 mod outage;
 mod past_runs;
+mod pooler;
 mod ratings;
 mod record;
 mod recorder;

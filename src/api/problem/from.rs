@@ -14,6 +14,7 @@ impl From<StoreError> for ApiError {
                     Outage::StorageFull => Self::StorageFull(said),
                 }
             }
+            StoreError::SharedSessions => Self::DatabaseUnavailable(error.to_string()),
             StoreError::Schema(_) | StoreError::Unexpected { .. } => {
                 Self::Internal(error.to_string())
             }

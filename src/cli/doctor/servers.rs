@@ -1,36 +1,29 @@
 //! Database, migrations, clock and Redis.
 
-use std::time::Duration;
-
 use chrono::TimeDelta;
 
 use super::Check;
-use crate::app::{App, AppError, Migrations, Mode};
+use crate::app::{App, AppError, Migrations, Mode, open_store};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::{Settings, redacted_url};
-use crate::store::{Store, StoreOptions};
+use crate::store::Store;
 
-/// How long the database may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the database may take to answer, seconds.
+const PATIENCE_S: u64 = 5;
 /// How far this machine's clock may be from the database's.
 const MOST_APART: TimeDelta = TimeDelta::seconds(2);
 
 pub(super) async fn check(settings: &Settings) -> Vec<Check> {
     let name = redacted_url(&settings.database.url);
-    let store = Store::connect(StoreOptions {
-        url: settings.database.url.clone(),
-        max_connections: 1,
-        connect_timeout: PATIENCE,
-    })
-    .await;
+    let mut impatient = settings.clone();
+    impatient.database.connect_timeout_s = PATIENCE_S;
+    let store = open_store(&impatient, &Mode::Shared).await;
     let mut checks = Vec::new();
     let migrated = match &store {
         Err(error) => {
             checks.push(Check {
                 what: "database".into(),
-                found: Err(format!(
-                    "{name}: {error}; check DATABASE_URL (database.url) and that the server runs"
-                )),
+                found: Err(error.to_string()),
             });
             false
         }

@@ -4,6 +4,7 @@
 
 mod backlogs;
 mod clocks;
+mod connections;
 mod deaths;
 mod eyes;
 mod fleet;

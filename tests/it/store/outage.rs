@@ -56,7 +56,7 @@ impl Wire {
         tasks.spawn(relay(listener, server.to_owned(), mode.clone()));
         let store = Store::connect(StoreOptions {
             url: format!("postgres://gavel@{address}/{database}"),
-            max_connections: 2,
+            max_connections: 10,
             connect_timeout: Duration::from_secs(10),
         })
         .await

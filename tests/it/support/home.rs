@@ -52,7 +52,7 @@ impl Home {
         self.set("GAVEL_BIND", "127.0.0.1:0");
         self.set("DEFAULT_LLM_PROVIDER", JUDGE);
         self.set("GAVEL_JUDGE_RETRY_BASE_S", "0.02");
-        self.set("GAVEL_DATABASE_MAX_CONNECTIONS", "4");
+        self.set("GAVEL_DATABASE_MAX_CONNECTIONS", "12");
         // No balancer has to see that a process stops.
         self.set("GAVEL_HTTP_DRAIN_DELAY_S", "0");
         self

@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod criteria;
 pub(crate) mod home;
 pub(crate) mod judge_server;
+pub(crate) mod pooler;
 pub(crate) mod process;
 pub(crate) mod sessions;
 pub(crate) mod sse;
@@ -61,7 +62,7 @@ pub(crate) fn redis_cluster() -> Option<Vec<String>> {
 fn options(url: &str) -> StoreOptions {
     StoreOptions {
         url: url.to_owned(),
-        max_connections: 4,
+        max_connections: 12,
         connect_timeout: Duration::from_secs(10),
     }
 }

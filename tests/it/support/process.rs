@@ -78,6 +78,11 @@ impl Process {
         assert!(sent.unwrap().success(), "signalling {}", self.name);
     }
 
+    /// Lets it read its settings again (SIGHUP).
+    pub(crate) fn reload(&self) {
+        self.signal("-HUP");
+    }
+
     /// Stops its clock (SIGSTOP), as a host does that is suspended.
     pub(crate) fn freeze(&self) {
         self.signal("-STOP");
@@ -449,13 +454,13 @@ impl Drop for PrivatePostgres {
     }
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     let id = BlockingCommand::new("id").arg("-u").output();
     id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
 /// A server program, run as the user postgres where the test runs as root.
-fn unprivileged(program: &Path) -> Command {
+pub(super) fn unprivileged(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }
@@ -466,7 +471,7 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-async fn answers(address: SocketAddr) {
+pub(super) async fn answers(address: SocketAddr) {
     eventually(Duration::from_secs(30), "the server answers", || async {
         tokio::net::TcpStream::connect(address).await.ok()
     })
