@@ -48,3 +48,27 @@ macro_rules! text_enum {
     };
 }
 pub(crate) use text_enum;
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema as _;
+
+    use crate::job::{Kind, WaitReason};
+
+    #[test]
+    fn the_schema_of_an_enumeration_lists_what_is_on_the_wire() {
+        for (schema, names) in [
+            (
+                Kind::schema(),
+                Kind::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>(),
+            ),
+            (
+                WaitReason::schema(),
+                WaitReason::ALL.iter().map(|it| it.as_str()).collect(),
+            ),
+        ] {
+            let schema = serde_json::to_value(schema).unwrap();
+            assert_eq!(schema["enum"], serde_json::json!(names), "{schema}");
+        }
+    }
+}
