@@ -56,7 +56,7 @@ impl From<JudgeRow> for wire::Gate {
             in_flight: row.in_flight,
             last_error: row.last_error,
             last_error_at: row.last_error_at,
-            pace: row.pace.map(wire::Pace::from),
+            pace: row.pace.map(wire::JudgePace::from),
             updated_at: row.updated_at,
         }
     }
@@ -73,7 +73,7 @@ impl From<MeterRow> for wire::Meter {
     }
 }
 
-impl From<PaceRow> for wire::Pace {
+impl From<PaceRow> for wire::JudgePace {
     fn from(row: PaceRow) -> Self {
         Self {
             requests: row.requests.into(),

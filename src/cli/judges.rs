@@ -10,7 +10,7 @@ use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
 use super::output::{self, time};
 use super::reach::{Common, Needs, Reached};
-use crate::wire::{Gate, Judge, Judges as Listed, Meter, Pace};
+use crate::wire::{Gate, Judge, JudgePace, Judges as Listed, Meter};
 
 /// List, pause and resume judges
 #[derive(Debug, Args)]
@@ -165,9 +165,9 @@ fn spent(judge: &Judge) -> String {
 /// What the workers' paces come to: used and allowed in a minute, over all of them, and what slows them down. Empty where
 /// nothing is limited.
 fn pace(gates: &[Gate]) -> String {
-    let paces: Vec<&Pace> = gates.iter().filter_map(|gate| gate.pace.as_ref()).collect();
+    let paces: Vec<&JudgePace> = gates.iter().filter_map(|gate| gate.pace.as_ref()).collect();
     let together = paces.iter().any(|pace| pace.together);
-    let meters: [(fn(&Pace) -> &Meter, &str); 4] = [
+    let meters: [(fn(&JudgePace) -> &Meter, &str); 4] = [
         (|pace| &pace.requests, "requests"),
         (|pace| &pace.tokens, "tokens"),
         (|pace| &pace.input_tokens, "prompt tokens"),

@@ -15,7 +15,7 @@ use super::job_row::{job, job_columns};
 use super::line::Line;
 use super::rescue::due_job;
 use super::sql::{Arg, Row, Sql, sql};
-use super::{DueJob, Store, StoreError};
+use super::{Dialect, DueJob, Store, StoreError};
 use crate::job::{Job, JobId};
 
 /// A claim that wasn't answered by then won't be committed: its statement has ended on either side. Above what a claim may
@@ -81,8 +81,8 @@ impl Store {
             worker_id,
             at: now,
         });
-        let statement = statement(ids, worker_id, now);
-        let rows = match claiming.run(&statement).await {
+        let claim = statement(ids, worker_id, now, Locked::WaitedFor);
+        let rows = match claiming.run(&claim).await {
             Err(StoreError::Unavailable { .. }) => {
                 claiming.settle().await?;
                 claiming.unsure.push(Unsure {
@@ -90,7 +90,13 @@ impl Store {
                     worker_id,
                     at: now,
                 });
-                claiming.run(&statement).await
+                // A row that somebody else has locked costs itself only: rescue brings it again.
+                let locked = match self.dialect() {
+                    Dialect::Postgres => Locked::LeftOut,
+                    Dialect::Sqlite => Locked::WaitedFor,
+                };
+                let claim = statement(ids, worker_id, now, locked);
+                claiming.run(&claim).await
             }
             other => other,
         };
@@ -172,7 +178,7 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<Vec<String>, StoreError> {
         let (prefix, column) = self.dialect().explain();
-        let explain = statement(ids, worker_id, now).with_prefix(prefix);
+        let explain = statement(ids, worker_id, now, Locked::WaitedFor).with_prefix(prefix);
         let rows = self.claimer.0.lock().await.run(&explain).await?;
         rows.iter()
             .map(|row| row.get(column))
@@ -268,7 +274,16 @@ fn claimed_job(row: &Row) -> sqlx::Result<Job> {
     })
 }
 
-fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {
+/// What a claim does about rows that others have locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Locked {
+    /// Waits, a quarter of a second at most.
+    WaitedFor,
+    /// Leaves them out.
+    LeftOut,
+}
+
+fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked) -> Sql {
     // In one order, so that two claims that overlap don't lock each other out.
     let mut sorted: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     sorted.sort_unstable();
@@ -279,7 +294,16 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>) -> Sql {
         worker_id,
         now
     );
-    statement.push_list(sorted);
+    match locked {
+        Locked::WaitedFor => {
+            statement.push_list(sorted);
+        }
+        Locked::LeftOut => {
+            statement.push("(select l.job_id from scoring_jobs l where l.job_id in ");
+            statement.push_list(sorted);
+            statement.push(" order by l.job_id for update skip locked)");
+        }
+    }
     statement.push(concat!(
         " and ",
         not_halted!(),

@@ -122,7 +122,7 @@ impl Store {
         let line = |durability| Line::new(db.clone(), durability);
         let accepting = line(Durability::Full);
         let [recording, again] = [(); 2].map(|()| line(Durability::Full).brief());
-        let (logging, claiming) = (line(Durability::Full), line(Durability::Lazy));
+        let (logging, claiming) = (line(Durability::Full), line(Durability::Lazy).brief());
         let reading: Vec<Line> = (0..READERS).map(|_| line(Durability::Lazy)).collect();
         let readers = || reading.iter().map(|line| line.opener(READ));
         let for_requests = readers().chain([accepting.opener(JOBS)]).collect();

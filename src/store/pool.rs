@@ -36,7 +36,7 @@ const PING: Duration = Duration::from_secs(1);
 /// How long a session that was used is believed to be alive.
 const TRUSTED: Duration = Duration::from_millis(500);
 /// How long an unused session is kept.
-const IDLE: Duration = Duration::from_mins(10);
+const IDLE: Duration = Duration::from_mins(1);
 
 /// How long one statement may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,8 +169,17 @@ impl Session {
         if !self.is_good() {
             return false;
         }
-        self.state.used.elapsed() < TRUSTED
-            || self.state.within(PING, self.conn.ping()).await.is_ok()
+        if self.state.used.elapsed() < TRUSTED {
+            return true;
+        }
+        let answer = timeout(PING, self.conn.ping()).await;
+        self.state.used = Instant::now();
+        self.state.good = matches!(answer, Ok(Ok(())));
+        // One that was closed while it rested says nothing of the server; one that is silent does.
+        if answer.is_err() {
+            self.state.raise();
+        }
+        self.state.good
     }
 
     async fn bind_to(&mut self, bound: Bound) -> bool {

@@ -58,8 +58,8 @@ pub struct WorkerPulse {
     pub heartbeat_at: DateTime<Utc>,
     /// Its lease; `None`: an older release, which doesn't say.
     pub lease: Option<Duration>,
-    /// Whether it left in good order.
-    pub stopped: bool,
+    /// What it does; one that is stopped left in good order.
+    pub state: WorkerState,
 }
 
 /// Those who say that they work, and who leads them.
@@ -262,7 +262,7 @@ fn pulse(row: &Row) -> sqlx::Result<WorkerPulse> {
         worker_id: row.get("worker_id")?,
         heartbeat_at: row.get("heartbeat_at")?,
         lease: lease.and_then(|lease| Duration::try_from_secs_f64(lease).ok()),
-        stopped: row.text_enum::<WorkerState>("state")? == WorkerState::Stopped,
+        state: row.text_enum("state")?,
     })
 }
 

@@ -41,7 +41,7 @@ pub struct Gate {
     /// When it came.
     pub last_error_at: Option<DateTime<Utc>>,
     /// How fast it may be asked.
-    pub pace: Option<Pace>,
+    pub pace: Option<JudgePace>,
     /// When the worker said so.
     pub updated_at: DateTime<Utc>,
 }
@@ -111,7 +111,7 @@ pub struct Resumed {
 /// How fast a judge may be asked, as one worker process sees it. Where `together` is true the limits hold for all workers;
 /// what a minute used is each worker's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Pace {
+pub struct JudgePace {
     /// Requests.
     pub requests: Meter,
     /// Tokens, of prompts and answers together.

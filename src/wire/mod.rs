@@ -13,7 +13,7 @@ pub use batch::{
     InProgress, PartState, PausedBy, Skipped, Stopped,
 };
 pub use judge::{
-    Brake, Cap, Gate, Judge, Judges, Meter, Pace, PauseRequest, Paused, Resumed, Spent,
+    Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use queue::{Queue, QueueCounts};
 pub use readiness::{Check, Readiness, ReadinessStatus};

@@ -109,6 +109,7 @@ impl StoreAdmit {
         &self,
         ids: &[JobId],
         claimed: &[OwnedJob],
+        now: DateTime<Utc>,
     ) -> Result<Vec<(Push, DateTime<Utc>)>, StoreError> {
         let is_claimed = |id: &JobId| claimed.iter().any(|owned| owned.job.job_id == *id);
         let left: Vec<JobId> = ids.iter().copied().filter(|id| !is_claimed(id)).collect();
@@ -116,12 +117,11 @@ impl StoreAdmit {
             let due_at = job.due_at;
             (push_of(job), due_at)
         };
-        let early = self.store.due_later(&left, self.clock.now()).await?;
+        let early = self.store.due_later(&left, now).await?;
         Ok(early.into_iter().map(push).collect())
     }
 
-    async fn claim(&self, ids: &[JobId]) -> Result<Vec<OwnedJob>, StoreError> {
-        let now = self.clock.now();
+    async fn claim(&self, ids: &[JobId], now: DateTime<Utc>) -> Result<Vec<OwnedJob>, StoreError> {
         let asked = Instant::now();
         let claimed = self.store.claim(ids, self.worker_id, now).await;
         metrics::histogram!("gavel_claim_seconds").record(asked.elapsed().as_secs_f64());
@@ -151,9 +151,11 @@ impl Admit for StoreAdmit {
         let refused = |error: StoreError| Refused {
             reason: error.to_string(),
         };
-        let mut jobs = self.claim(&job_ids).await.map_err(refused)?;
+        // One reading of the clock: what isn't due by it is early by it.
+        let now = self.clock.now();
+        let mut jobs = self.claim(&job_ids, now).await.map_err(refused)?;
         let early = match jobs.len() < ids.len() {
-            true => self.early(&job_ids, &jobs).await.map_err(refused)?,
+            true => self.early(&job_ids, &jobs, now).await.map_err(refused)?,
             false => Vec::new(),
         };
         let started = ids
@@ -266,7 +268,12 @@ impl StoreAdmit {
             };
             (claimed, owned)
         };
-        Ok(self.claim(&ids).await?.into_iter().map(claimed).collect())
+        Ok(self
+            .claim(&ids, now)
+            .await?
+            .into_iter()
+            .map(claimed)
+            .collect())
     }
 }
 

