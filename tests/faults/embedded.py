@@ -105,7 +105,7 @@ async def full_disk(up, run, seconds):
             pass
         try:
             _, _, body = await up.http.request("GET", "/readyz", timeout=2.0)
-            ready["full" if b"disk is full" in body else "ok"] += 1
+            ready["full" if "disk is full" in str(body) else "ok"] += 1
         except wire.Gone as gone:
             ready[str(gone)] += 1
         await asyncio.sleep(0.5)

@@ -22,7 +22,7 @@ use super::{Admission, Admit, OpenLane};
 use crate::job::{JobId, Lane};
 
 /// The poll that holds when no wake-up arrives, and the pace of looks into an empty lane `suspect` and, while the queue is
-/// away, into the store.
+/// away, into a store in which nothing is due.
 const POLL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -254,9 +254,11 @@ impl<A: Admit> Fetcher<A> {
     async fn fetch_without_queue(&self, outage: &mut Outage, shares: &[Share], free: Free) -> Wait {
         let now = Instant::now();
         if now >= outage.next_look {
-            outage.next_look = now + POLL;
             let claims = shares.iter().map(|share| share.claim(free)).collect();
             let due = self.admit.due_without_queue(claims, free.all).await;
+            // Where there is work there may be more, and slots become free.
+            let pause = if due.is_empty() { POLL } else { FIRST_PAUSE };
+            outage.next_look = now + pause;
             for (claimed, item) in due {
                 let lease = self.leases.unleased(claimed.clone());
                 self.deliver(claimed, item, lease).await;
