@@ -448,8 +448,8 @@ async fn while_the_queue_is_away_due_work_comes_from_the_store() {
     toy.due.lock().unwrap().extend(due);
     let start = Instant::now();
     eventually(async || log.started().len() == 11).await;
-    // Four at a time, once a second.
-    assert!(start.elapsed() < Duration::from_secs(6));
+    // Four at a time, and on as soon as slots are free: the clock here is paused, and counts waits alone.
+    assert!(start.elapsed() < Duration::from_secs(2));
     flaky.claims.store(0, Ordering::SeqCst);
     toy.looks.store(0, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
