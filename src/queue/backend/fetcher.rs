@@ -24,6 +24,8 @@ use crate::job::{JobId, Lane};
 /// The poll that holds when no wake-up arrives, and the pace of looks into an empty lane `suspect` and, while the queue is
 /// away, into a store in which nothing is due.
 const POLL: Duration = Duration::from_secs(1);
+/// How long a queue that was away may take to say that it is back.
+const PROBE: Duration = Duration::from_millis(250);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -103,9 +105,17 @@ impl<A: Admit> Fetcher<A> {
         {
             return self.fetch_without_queue(outage, &shares.claims, free).await;
         }
-        // Lanes that are all full say nothing of a queue that was away.
-        if all_closed || (memory.outage.is_some() && shares.claims.is_empty()) {
-            return self.all_closed(memory).await;
+        if memory.outage.is_some() {
+            match self.probe().await {
+                Ok(()) => back(memory),
+                Err(error) => {
+                    self.away(&error, memory);
+                    return Wait::No;
+                }
+            }
+        }
+        if all_closed {
+            return Wait::Until(Instant::now() + POLL);
         }
         self.fetch(shares, free, memory).await
     }
@@ -154,14 +164,15 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    async fn all_closed(&self, memory: &mut Memory) -> Wait {
-        if memory.outage.is_some() {
-            match self.queue.ping().await {
-                Ok(()) => back(memory),
-                Err(error) => self.away(&error, memory),
-            }
-        }
-        Wait::Until(Instant::now() + POLL)
+    /// Asks a queue that was away for a word. Nothing is taken from the store meanwhile, so it has little time.
+    async fn probe(&self) -> Result<(), QueueError> {
+        let asked = tokio::time::timeout(PROBE, self.queue.ping()).await;
+        asked.unwrap_or_else(|_| {
+            Err(QueueError::Unreachable {
+                attempted: "asking whether it is back",
+                reason: "no answer in time".to_owned(),
+            })
+        })
     }
 
     /// Admits what was claimed, and hands on what was admitted. What is early comes again when it is due; the rest leaves

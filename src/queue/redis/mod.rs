@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use redis::{FromRedisValue, RedisError, Script};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Claim, Claimed, Depth, Push, Queue, QueueError};
@@ -26,6 +27,11 @@ use crate::redis_client::{RedisClient, is_away};
 
 use scripts::Scripts;
 use wake::Listener;
+
+/// How long Redis may take to answer: one that hangs is away, and work comes from the store meanwhile.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a server that took a write is believed to take others.
+const TAKES_WRITES: Duration = Duration::from_secs(1);
 
 /// Most ids that one script moves.
 const SLICE: usize = 500;
@@ -63,6 +69,8 @@ pub struct RedisQueue {
     turn: AtomicUsize,
     heard: Arc<Notify>,
     listener: Mutex<Option<Listener>>,
+    /// When it last took a write that was made to see whether it does.
+    written: Mutex<Option<Instant>>,
 }
 
 impl RedisQueue {
@@ -81,7 +89,7 @@ impl RedisQueue {
             });
         }
         Ok(Self {
-            client: options.client,
+            client: options.client.with_response_timeout(RESPONSE_TIMEOUT),
             scripts: Scripts::new(),
             prefix: format!("{{gavel:{}}}", options.queue),
             lease: options.lease,
@@ -89,6 +97,7 @@ impl RedisQueue {
             turn: AtomicUsize::new(0),
             heard: Arc::new(Notify::new()),
             listener: Mutex::new(None),
+            written: Mutex::new(None),
         })
     }
 
@@ -98,6 +107,19 @@ impl RedisQueue {
         if let Some(listener) = listener {
             listener.close().await;
         }
+    }
+
+    /// Whether ids can be pushed: a server that is full answers claims that find nothing as ever, and takes no ids.
+    async fn takes_writes(&self) -> Result<(), QueueError> {
+        let written = || self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *written();
+        if known.is_some_and(|at| at.elapsed() < TAKES_WRITES) {
+            return Ok(());
+        }
+        *written() = None;
+        self.ping().await?;
+        *written() = Some(Instant::now());
+        Ok(())
     }
 
     async fn claim_slice(
@@ -198,6 +220,9 @@ impl Queue for RedisQueue {
             if last {
                 break;
             }
+        }
+        if claimed.is_empty() {
+            self.takes_writes().await?;
         }
         Ok(claimed)
     }

@@ -457,7 +457,8 @@ async fn while_the_queue_is_away_due_work_comes_from_the_store() {
         flaky.claims.load(Ordering::SeqCst),
         toy.looks.load(Ordering::SeqCst),
     );
-    assert!((20..=45).contains(&claims), "{claims}");
+    // It is asked for a word alone.
+    assert_eq!(claims, 0);
     assert!((30..=60).contains(&looks), "{looks}");
 
     flaky.away.store(false, Ordering::SeqCst);
