@@ -162,12 +162,15 @@ fn spent(judge: &Judge) -> String {
     format!("{today}; {month}")
 }
 
+/// One of a pace's meters.
+type MeterOf = fn(&JudgePace) -> &Meter;
+
 /// What the workers' paces come to: used and allowed in a minute, over all of them, and what slows them down. Empty where
 /// nothing is limited.
 fn pace(gates: &[Gate]) -> String {
     let paces: Vec<&JudgePace> = gates.iter().filter_map(|gate| gate.pace.as_ref()).collect();
     let together = paces.iter().any(|pace| pace.together);
-    let meters: [(fn(&JudgePace) -> &Meter, &str); 4] = [
+    let meters: [(MeterOf, &str); 4] = [
         (|pace| &pace.requests, "requests"),
         (|pace| &pace.tokens, "tokens"),
         (|pace| &pace.input_tokens, "prompt tokens"),
