@@ -8,26 +8,11 @@ use super::ApiState;
 use super::lanes::Lanes;
 use crate::events::EventType;
 use crate::job::{JobState, Purpose};
-use crate::store::{BatchFigures, BatchPace, BatchRow, BatchSkip, BatchUsage, StoreError, Verdict};
+use crate::store::{BatchFigures, BatchPace, BatchRow, BatchSkip, BatchUsage, StoreError};
 use crate::wire::{
     Batch, BatchCounts, BatchLinks, BatchPause, BatchProgress, BatchState, BatchTimes, BatchTokens,
-    BatchVerdict, Economy, InProgress, PausedBy, Stopped,
+    Economy, InProgress, PausedBy, Stopped,
 };
-
-impl From<Verdict> for BatchVerdict {
-    fn from(verdict: Verdict) -> Self {
-        Self {
-            passed: verdict.passed,
-            failed: verdict.failed,
-            incomplete: verdict.incomplete,
-            unscored: verdict.unscored,
-            pass_rate: verdict.pass_rate,
-            mean: verdict.mean,
-            coverage: verdict.coverage,
-            simulated: verdict.simulated,
-        }
-    }
-}
 
 /// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
 pub(super) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, StoreError> {
@@ -99,7 +84,7 @@ fn batch_of(
         origin: batch.origin,
         state: batch.state,
         counts: counts(figures),
-        verdict: figures.verdict.map(BatchVerdict::from),
+        verdict: figures.verdict,
         purpose: batch.purpose,
         criteria_hash: batch.criteria_hash,
         expanded: batch.expanded,

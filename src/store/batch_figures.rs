@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::sql::{Row, sql};
 use super::{BatchRow, Store, StoreError};
 use crate::job::JobState;
+use crate::wire::BatchVerdict;
 
 /// How many items of a batch stand where, and what they came to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -20,31 +21,10 @@ pub struct BatchFigures {
     /// USD of all calls so far; `None`: some call's price is unknown.
     pub cost_usd: Option<f64>,
     /// What its cases came to; `None`: none was evaluated.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<BatchVerdict>,
     /// Which judges the items need that haven't ended; `None` among them: some need none. Of kept figures it is empty.
     #[serde(skip)]
     pub lanes: BTreeSet<Option<String>>,
-}
-
-/// What the cases of a batch came to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Cases that passed.
-    pub passed: i64,
-    /// Cases that didn't.
-    pub failed: i64,
-    /// Cases without a score, since a part of it is missing.
-    pub incomplete: i64,
-    /// Cases without a score that counts: not ended, failed, cancelled, or scored by a simulated judge beside real ones.
-    pub unscored: i64,
-    /// Passed of those that passed or didn't, 0-1; `None`: neither.
-    pub pass_rate: Option<f64>,
-    /// The mean of totals, 0-1; `None`: there is none.
-    pub mean: Option<f64>,
-    /// The share of cases with a score, 0-1.
-    pub coverage: f64,
-    /// Whether the figures are those of a simulated judge.
-    pub simulated: bool,
 }
 
 /// Who had a part in a group of scores.
@@ -192,7 +172,7 @@ fn group(row: &Row) -> sqlx::Result<Option<Group>> {
     }))
 }
 
-fn verdict(groups: &[Group], total: i64) -> Verdict {
+fn verdict(groups: &[Group], total: i64) -> BatchVerdict {
     let real = groups
         .iter()
         .any(|group| group.made == Made::Judged && group.whole);
@@ -208,7 +188,7 @@ fn verdict(groups: &[Group], total: i64) -> Verdict {
     let failed = cases(&|group| group.whole && group.passed == Some(false));
     let (whole, incomplete) = (cases(&|group| group.whole), cases(&|group| !group.whole));
     let sum: f64 = counted.iter().map(|group| group.sum).sum();
-    Verdict {
+    BatchVerdict {
         passed,
         failed,
         incomplete,

@@ -80,7 +80,7 @@ pub use analytics::{By, MadeBy, NameCount, Named, ScoreFilter, ToolElsewhere, To
 pub use backlog_steps::Expanded;
 pub use backlogs::{BacklogPlan, NewBacklog, Sample};
 pub use batch_costs::BatchCost;
-pub use batch_figures::{BatchFigures, Verdict};
+pub use batch_figures::BatchFigures;
 pub use batch_items::{BatchItem, ItemOutcome};
 pub use batch_moves::{Added, Moved};
 pub use batches::{BatchFilter, BatchRow, NewBatch};
