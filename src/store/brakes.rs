@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::db::{Conn, Tx, twice};
 use super::sql::{Row, Sql, decode, sql};
-use super::{Store, StoreError};
+use super::{Dialect, Store, StoreError};
 use crate::job::WaitReason;
 
 /// What a brake stops.
@@ -235,20 +235,26 @@ async fn take_away(
     Ok(gone)
 }
 
-/// Jobs that waited behind a brake are due now; the time they waited there doesn't count.
+/// Jobs that waited behind a brake are due now; the time they waited there doesn't count. A row that somebody has locked keeps its own
+/// time: one job more or less in a hurry, where else nobody could open the lane.
 async fn wake(tx: &mut Tx<'_>, target: &BrakeTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
     let mut statement = sql!(
         "update scoring_jobs set waiting_since = $1,
             due_at = case when wait_reason in ('paused', 'exhausted', 'misconfigured') and due_at > $1 then $1 else due_at end
-         where waiting_since is not null and finished_at is null and state = 'waiting'",
+         where job_id in (select w.job_id from scoring_jobs w
+            where w.waiting_since is not null and w.finished_at is null and w.state = 'waiting'",
         now
     );
     match target {
         BrakeTarget::Queue => {}
         BrakeTarget::Judge(name) => {
-            statement.push(" and judge = ").push_arg(name);
+            statement.push(" and w.judge = ").push_arg(name);
         }
     }
+    statement.push(match tx.dialect() {
+        Dialect::Postgres => " order by w.job_id for update skip locked)",
+        Dialect::Sqlite => ")",
+    });
     tx.execute(&statement).await.map(drop)
 }
 

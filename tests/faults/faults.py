@@ -303,7 +303,9 @@ async def rows_locked(c, run):
     try:
         await run.loaded(0.3)
         await locker.rows("begin; select job_id from scoring_jobs where finished_at is null for update", timeout=30)
-        await c.http.request("POST", "/api/v1/judges/judge/resume", timeout=30)
+        status, _, answer = await c.http.request("POST", "/api/v1/judges/judge/resume", timeout=30)
+        if status != 200:
+            raise RuntimeError(f"resuming under the lock answered {status}: {answer}")
         await asyncio.sleep(72.0)
         await locker.rows("rollback")
     finally:

@@ -250,3 +250,25 @@ async fn a_cap_takes_nobodys_place_and_an_operator_takes_its_own() {
         assert_eq!(store.brakes(now()).await.unwrap(), [pause, used_up]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lane_opens_though_somebody_has_locked_a_row_that_waits() {
+    use sqlx::Connection as _;
+    let Some(test) = support::postgres().await else {
+        return;
+    };
+    let (store, target) = (&test.store, judge("main"));
+    let locked = waits(store, "main", WaitReason::Exhausted).await;
+    let free = waits(store, "main", WaitReason::Exhausted).await;
+    let set = brake(&target, WaitReason::Exhausted);
+    assert!(store.set_brake(&set).await.unwrap());
+    let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
+    let mut lock = other.begin().await.unwrap();
+    let row = sqlx::query("select job_id from scoring_jobs where job_id = $1 for update");
+    row.bind(locked.0).execute(&mut *lock).await.unwrap();
+    assert!(store.release_brake(&target, now()).await.unwrap());
+    assert!(store.brakes(now()).await.unwrap().is_empty());
+    assert!(job(store, free).await.due_at <= now());
+    assert!(job(store, locked).await.due_at > now());
+    lock.rollback().await.unwrap();
+}
