@@ -67,7 +67,23 @@ impl Queue for MemoryQueue {
         let mut sets = self.sets();
         for push in ids {
             let due = push.due_at.map(|when| self.instant_of(when));
-            sets.push(push, due.filter(|due| *due > now), now);
+            let to = match due.filter(|due| *due > now) {
+                Some(due) => To::Later(due),
+                None => To::Back,
+            };
+            sets.push(push, to, now);
+        }
+        drop(sets);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
+        let now = Instant::now();
+        let mut sets = self.sets();
+        // Each goes before the last one.
+        for push in ids.iter().rev() {
+            sets.push(push, To::Front, now);
         }
         drop(sets);
         self.ready.notify_one();
@@ -162,6 +178,14 @@ impl Queue for MemoryQueue {
     }
 }
 
+/// Where a push puts an id.
+#[derive(Debug, Clone, Copy)]
+enum To {
+    Front,
+    Back,
+    Later(Instant),
+}
+
 /// Where an id is.
 #[derive(Debug, Clone, Copy)]
 enum Place {
@@ -222,19 +246,20 @@ struct Sets {
 }
 
 impl Sets {
-    fn push(&mut self, push: &Push, due: Option<Instant>, now: Instant) {
+    fn push(&mut self, push: &Push, to: To, now: Instant) {
+        let is_ready = !matches!(to, To::Later(_));
         let mut priority = push.priority;
         if let Some(entry) = self.ids.get(&push.id) {
             let moves = match entry.place {
                 Place::Ready(_) => {
                     // `Interactive` sorts first: a push never lowers.
                     priority = priority.min(entry.priority);
-                    due.is_none() && (entry.lane != push.lane || entry.priority != priority)
+                    is_ready && (entry.lane != push.lane || entry.priority != priority)
                 }
                 // Due before its time: what it waited for is over.
                 Place::Delayed(_) => {
                     priority = priority.min(entry.priority);
-                    due.is_none()
+                    is_ready
                 }
                 Place::Leased { ends, .. } => ends <= now,
             };
@@ -243,9 +268,10 @@ impl Sets {
             }
             self.take_out(push.id);
         }
-        match due {
-            Some(due) => self.delay(push.id, push.lane.clone(), priority, due),
-            None => self.ready_at_back(push.id, push.lane.clone(), priority),
+        match to {
+            To::Later(due) => self.delay(push.id, push.lane.clone(), priority, due),
+            To::Back => self.ready_at_back(push.id, push.lane.clone(), priority),
+            To::Front => self.ready_in_front(push.id, push.lane.clone(), priority),
         }
     }
 

@@ -92,6 +92,8 @@ pub trait Queue: Send + Sync {
     /// bulk id over, a ready id whose lane has changed moves there (never to a lower set), a delayed id that is pushed as
     /// due becomes ready, and an expired lease counts as none. Wakes whoever waits in [`Queue::woken`].
     async fn push(&self, ids: &[Push]) -> Result<(), QueueError>;
+    /// As [`Queue::push`] with ids that are due, and new ones go to the front, the first id first: they have waited already.
+    async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError>;
     /// Takes up to `claim.max` ids under a lease: delayed ids that are due and expired leases become ready first.
     /// Interactive ids go first, but every tenth id of a lane comes from bulk if there is any. First in, first out within a set.
     async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError>;

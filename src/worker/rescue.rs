@@ -17,7 +17,7 @@ use super::{WorkerParts, push_of};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{FailureClass, JobId, JobState, Lane, Priority, WaitReason};
-use crate::queue::{Push, Queue};
+use crate::queue::{Push, Queue, QueueError};
 use crate::store::{DueJob, Store, StoreError};
 
 /// How often it looks.
@@ -184,7 +184,9 @@ impl Rescue {
                 jobs = rescued.requeued.len(),
                 "took jobs back from dead workers"
             );
-            self.push(&rescued.requeued).await;
+            // They have had their turn: others that came since don't go before them.
+            let pushes: Vec<Push> = rescued.requeued.into_iter().map(push_of).collect();
+            told(self.queue.push_first(&pushes).await);
         }
         Ok(())
     }
@@ -296,13 +298,16 @@ impl Rescue {
 
     async fn push(&self, jobs: &[DueJob]) {
         let pushes: Vec<Push> = jobs.iter().cloned().map(push_of).collect();
-        if pushes.is_empty() {
-            return;
+        if !pushes.is_empty() {
+            told(self.queue.push(&pushes).await);
         }
-        if let Err(error) = self.queue.push(&pushes).await {
-            // Workers take due work from the store meanwhile.
-            tracing::debug!(%error, ids = pushes.len(), "rescue could not push");
-        }
+    }
+}
+
+/// A push that fails costs nothing: workers take due work from the store meanwhile.
+fn told(pushed: Result<(), QueueError>) {
+    if let Err(error) = pushed {
+        tracing::debug!(%error, "rescue could not push");
     }
 }
 

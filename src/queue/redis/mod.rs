@@ -35,6 +35,9 @@ const TAKES_WRITES: Duration = Duration::from_secs(1);
 
 /// Most ids that one script moves.
 const SLICE: usize = 500;
+/// Delays of a push that is due, as its script reads them: at the back, and in front.
+const AT_BACK: i64 = -1;
+const IN_FRONT: i64 = -2;
 
 /// Where the queue is.
 #[derive(Debug, Clone)]
@@ -177,16 +180,11 @@ impl RedisQueue {
     }
 }
 
-#[async_trait]
-impl Queue for RedisQueue {
-    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
-        for slice in ids.chunks(SLICE) {
+impl RedisQueue {
+    async fn push_each(&self, pushes: Vec<(&Push, i64)>) -> Result<(), QueueError> {
+        for slice in pushes.chunks(SLICE) {
             let mut args = Vec::with_capacity(slice.len() * 4);
-            for push in slice {
-                let delay = match push.due_at {
-                    Some(when) if when > self.clock.now() => self.delay_ms(when),
-                    Some(_) | None => -1,
-                };
+            for (push, delay) in slice {
                 args.extend([
                     push.id.to_string(),
                     push.lane.to_string(),
@@ -198,6 +196,24 @@ impl Queue for RedisQueue {
                 .await?;
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Queue for RedisQueue {
+    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
+        let delay = |push: &Push| match push.due_at {
+            Some(when) if when > self.clock.now() => self.delay_ms(when),
+            Some(_) | None => AT_BACK,
+        };
+        let pushes = ids.iter().map(|push| (push, delay(push))).collect();
+        self.push_each(pushes).await
+    }
+
+    async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
+        // Each goes before the last one.
+        let pushes = ids.iter().rev().map(|push| (push, IN_FRONT)).collect();
+        self.push_each(pushes).await
     }
 
     async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {

@@ -88,6 +88,9 @@ impl Queue for Pushed {
         self.arrived.notify_one();
         Ok(())
     }
+    async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
+        self.push(ids).await
+    }
     async fn claim(&self, _owner: Uuid, _claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
         Ok(Vec::new())
     }

@@ -66,6 +66,22 @@ async fn a_repeated_push_changes_nothing() {
 }
 
 #[tokio::test]
+async fn what_is_pushed_first_goes_before_what_waits_in_its_own_order() {
+    on_each(LEASE, async |test| {
+        let (queue, owner) = (&test.queue, Uuid::now_v7());
+        let (waits, mut rescued) = (bulk(2, "a"), bulk(2, "a"));
+        queue.push(&waits).await.unwrap();
+        queue.push_first(&rescued).await.unwrap();
+        // What is ready already stays where it is.
+        queue.push_first(&waits).await.unwrap();
+        rescued.extend(waits);
+        let expected: Vec<JobId> = rescued.iter().map(|push| push.id).collect();
+        assert_eq!(take(queue, owner, &from(&["a"], 4)).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_interactive_push_raises_a_ready_bulk_id() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;

@@ -264,6 +264,9 @@ impl Queue for Flaky {
     async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
         self.reach()?.push(ids).await
     }
+    async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
+        self.reach()?.push_first(ids).await
+    }
     async fn claim(&self, owner: Uuid, claim: &Claim) -> Result<Vec<Claimed>, QueueError> {
         self.claims.fetch_add(1, Ordering::SeqCst);
         self.reach()?.claim(owner, claim).await

@@ -1,4 +1,4 @@
--- ARGV: per id: id, lane, set, delay in ms (-1: ready at once). Ids that the queue holds are skipped, but a ready id
+-- ARGV: per id: id, lane, set, delay in ms (-1: ready at once, at the back; -2: in front). Ids that the queue holds are skipped, but a ready id
 -- moves to another lane, and from bulk to interactive, and a delayed one that is due by now becomes ready. An expired
 -- lease counts as not held, and so does a place that was lost (a set deleted by hand).
 local now, woke = now_ms(), false
@@ -29,7 +29,7 @@ for at = 1, #ARGV, 4 do
   end
   if not held then
     if wait < 0 then
-      ready_at_back(id, lane, set)
+      if wait == -2 then ready_in_front(id, lane, set) else ready_at_back(id, lane, set) end
       woke = true
     else
       delay(id, lane, set, now + wait)
