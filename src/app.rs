@@ -430,7 +430,7 @@ impl App {
             .unwrap_or_else(PoisonError::into_inner);
         match read {
             Ok(criteria) => {
-                tracing::info!(criteria_hash = %criteria.session.hash, "criteria loaded");
+                tracing::info!(criteria_hash = %criteria.of(crate::job::Kind::Session).hash, "criteria loaded");
                 self.enqueue.set_current(criteria);
                 *bad = None;
                 Ok(())

@@ -20,6 +20,7 @@ pub use self::problem::{ClientError, Problem};
 pub use self::trust::{Rated, RatingPut};
 use crate::job::{JobId, Kind};
 use crate::outbound::{self, Route};
+use crate::wire::{Job, JobDetail, JobRef, Score, Session, SessionItem, SessionPut};
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
 const WAIT_S: u64 = 20;
@@ -34,7 +35,7 @@ const PAGE: u32 = 200;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked {
     /// A score that is there already, or came in time.
-    Score(Value),
+    Score(Box<Score>),
     /// A job to wait for.
     Job(JobId),
 }
@@ -93,13 +94,14 @@ impl Client {
     }
 
     /// Puts one session; the answer tells what that did.
-    pub async fn put_session(&self, id: Uuid, body: &Value) -> Result<Value, ClientError> {
+    pub async fn put_session(&self, id: Uuid, body: &Value) -> Result<SessionPut, ClientError> {
         let path = format!("/api/v1/sessions/{id}");
-        self.send(Method::PUT, &path, Some(body)).await
+        let answer = self.send(Method::PUT, &path, Some(body)).await?;
+        self.read(&path, answer)
     }
 
     /// Reads one session, whole.
-    pub async fn session(&self, id: Uuid) -> Result<Value, ClientError> {
+    pub async fn session(&self, id: Uuid) -> Result<Session, ClientError> {
         self.get(&format!("/api/v1/sessions/{id}")).await
     }
 
@@ -108,7 +110,7 @@ impl Client {
         &self,
         filter: &[(&str, String)],
         limit: usize,
-    ) -> Result<Vec<Value>, ClientError> {
+    ) -> Result<Vec<SessionItem>, ClientError> {
         self.pages("/api/v1/sessions", filter, limit).await
     }
 
@@ -124,7 +126,7 @@ impl Client {
     }
 
     /// The current score of a session; `None` if there is none.
-    pub async fn score(&self, session: Uuid) -> Result<Option<Value>, ClientError> {
+    pub async fn score(&self, session: Uuid) -> Result<Option<Score>, ClientError> {
         let path = format!("/api/v1/scoring/sessions/{session}/score");
         match self.get(&path).await {
             Ok(score) => Ok(Some(score)),
@@ -147,9 +149,10 @@ impl Client {
         }
         let (status, answer) = self.call(Method::POST, &path, Some(&body), None).await?;
         if status == StatusCode::OK {
-            return Ok(Asked::Score(answer));
+            return self.read(&path, answer).map(Asked::Score);
         }
-        self.job_id(&answer, &path).map(Asked::Job)
+        let job: JobRef = self.read(&path, answer)?;
+        Ok(Asked::Job(JobId(job.job_id)))
     }
 
     /// Asks for any kind of work; `key` makes a second try of the same request the first one again.
@@ -160,7 +163,8 @@ impl Client {
             key: Some(key),
         };
         let (_, answer) = self.ask(Method::POST, path, Some(body), manner).await?;
-        self.job_id(&answer, path)
+        let job: JobRef = self.read(path, answer)?;
+        Ok(JobId(job.job_id))
     }
 
     /// Whether this caller may ask for work. Asks for nothing: that is refused for its body, unless it is for the caller.
@@ -182,25 +186,24 @@ impl Client {
     }
 
     /// Reads one job.
-    pub async fn job(&self, id: JobId) -> Result<Value, ClientError> {
+    pub async fn job(&self, id: JobId) -> Result<Job, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}")).await
     }
 
     /// Reads one job when it has ended, or as it is after about 20 s.
-    pub async fn job_ended(&self, id: JobId) -> Result<Value, ClientError> {
+    pub async fn job_ended(&self, id: JobId) -> Result<Job, ClientError> {
         self.job_ended_within(id, WAIT_S).await
     }
 
     /// Reads one job when it has ended, or as it is after about `wait_s` seconds; a server may honour less.
-    pub async fn job_ended_within(&self, id: JobId, wait_s: u64) -> Result<Value, ClientError> {
+    pub async fn job_ended_within(&self, id: JobId, wait_s: u64) -> Result<Job, ClientError> {
         let path = format!("/api/v1/jobs/{id}");
-        self.call(Method::GET, &path, None, Some(wait_s))
-            .await
-            .map(|answer| answer.1)
+        let (_, answer) = self.call(Method::GET, &path, None, Some(wait_s)).await?;
+        self.read(&path, answer)
     }
 
     /// Reads one job with the judge calls that were made for it, in `calls`.
-    pub async fn job_with_calls(&self, id: JobId) -> Result<Value, ClientError> {
+    pub async fn job_with_calls(&self, id: JobId) -> Result<JobDetail, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}?calls=true")).await
     }
 
@@ -209,17 +212,17 @@ impl Client {
         &self,
         filter: &[(&str, String)],
         limit: usize,
-    ) -> Result<Vec<Value>, ClientError> {
+    ) -> Result<Vec<Job>, ClientError> {
         self.pages("/api/v1/jobs", filter, limit).await
     }
 
     /// Cancels a job.
-    pub async fn cancel(&self, id: JobId) -> Result<Value, ClientError> {
+    pub async fn cancel(&self, id: JobId) -> Result<Job, ClientError> {
         self.post(&format!("/api/v1/jobs/{id}/cancel")).await
     }
 
     /// Retries a failed job.
-    pub async fn retry(&self, id: JobId) -> Result<Value, ClientError> {
+    pub async fn retry(&self, id: JobId) -> Result<Job, ClientError> {
         self.post(&format!("/api/v1/jobs/{id}/retry")).await
     }
 
@@ -389,15 +392,6 @@ impl Client {
                 Err(foreign(format!("{}{path}", self.base), status, bytes.len()))
             }
         }
-    }
-
-    fn job_id(&self, answer: &Value, path: &str) -> Result<JobId, ClientError> {
-        text(answer, "/job_id")
-            .parse()
-            .map_err(|_| ClientError::Unexpected {
-                base: format!("{}{path}", self.base),
-                what: "without a job_id".to_owned(),
-            })
     }
 }
 

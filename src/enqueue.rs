@@ -36,7 +36,8 @@ use crate::events::{Announcer, Event, EventType};
 use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
 use crate::queue::{Push, Queue};
 use crate::score::Criteria;
-use crate::store::{Accepted, Force, ScoringView, SessionStatus, Store, StoreError};
+use crate::store::{Accepted, Force, ScoringView, Store, StoreError};
+use crate::wire::SessionStatus;
 
 /// Says whether a judge of that name could be asked. `app` makes it from `llm_providers.yaml`.
 pub type JudgeCheck = Arc<dyn Fn(&str) -> Result<(), JudgeProblem> + Send + Sync>;
@@ -190,8 +191,7 @@ impl Enqueue {
     /// Replaces the current criteria of the kind that they are for.
     pub fn set_current_criteria(&self, criteria: Arc<Criteria>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let kind = criteria.kind;
-        *current.of_mut(kind) = criteria;
+        current.set(criteria.kind, criteria);
     }
 
     /// Whether what this judge says is made up.

@@ -30,17 +30,19 @@ PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
 def tree(commit):
-    """All Rust files of src: path -> text."""
+    """All Rust files of src and crates: path -> text."""
     if commit is None:
         found = {}
-        for folder, _, names in os.walk(os.path.join(ROOT, "src")):
-            for name in names:
-                if name.endswith(".rs"):
-                    path = os.path.join(folder, name)
-                    with open(path, encoding="utf-8") as file:
-                        found[os.path.relpath(path, ROOT)] = file.read()
+        for top in ("src", "crates"):
+            for folder, _, names in os.walk(os.path.join(ROOT, top)):
+                for name in names:
+                    if name.endswith(".rs"):
+                        path = os.path.join(folder, name)
+                        with open(path, encoding="utf-8") as file:
+                            found[os.path.relpath(path, ROOT)] = file.read()
         return found
-    archive = subprocess.run(["git", "-C", ROOT, "archive", commit, "src"], check=True, capture_output=True).stdout
+    held = subprocess.run(["git", "-C", ROOT, "ls-tree", "--name-only", commit, "src", "crates"], check=True, capture_output=True)
+    archive = subprocess.run(["git", "-C", ROOT, "archive", commit, *held.stdout.decode().split()], check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         files = [member for member in tar.getmembers() if member.isfile() and member.name.endswith(".rs")]
         return {member.name: tar.extractfile(member).read().decode() for member in files}
@@ -103,7 +105,7 @@ def count(files):
         lines = without_tests(text)
         parts = path.split("/")
         module = parts[1] if len(parts) > 2 else "(root)"
-        lines_of[module] += len(lines)
+        lines_of[parts[0], module] += len(lines)
         if len(lines) > 400:
             behind["files"][path] = len(lines)
         for name, length in long_functions(lines):
@@ -122,9 +124,9 @@ def count(files):
                         names[part.lower()] += 1
     for what in behind:
         behind[what] += collections.Counter()
-    rows.append(("lines of src without tests", sum(lines_of.values())))
-    for module, lines in lines_of.most_common():
-        rows.append((f"  {module}", lines))
+    for top in ("src", "crates"):
+        rows.append((f"lines of {top} without tests", sum(lines for (at, _), lines in lines_of.items() if at == top)))
+        rows += [(f"  {module}", lines) for (at, module), lines in lines_of.most_common() if at == top]
     rows.append(("types of api, dashboard, cli, report, suite, client that are read or written", sum(types.values())))
     for module in FACES:
         rows.append((f"  {module}", types[module]))

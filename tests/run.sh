@@ -59,12 +59,12 @@ command -v cargo >/dev/null || {
     exit 2
 }
 if cargo nextest --version >/dev/null 2>&1; then
-    runner=(cargo nextest run --locked)
-    build=(cargo nextest run --locked --no-run)
+    runner=(cargo nextest run --workspace --locked)
+    build=(cargo nextest run --workspace --locked --no-run)
 else
     say "cargo-nextest isn't installed: the tests run with cargo test"
-    runner=(cargo test --locked --lib --bins --tests --no-fail-fast)
-    build=(cargo test --locked --lib --bins --tests --no-run)
+    runner=(cargo test --workspace --locked --lib --bins --tests --no-fail-fast)
+    build=(cargo test --workspace --locked --lib --bins --tests --no-run)
 fi
 
 started=$SECONDS
@@ -78,13 +78,13 @@ else
 fi
 
 if [[ $quick == no ]]; then
-    step format cargo fmt --check
-    step lints cargo clippy --all-targets --locked -- -D warnings
-    step docs env RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked
+    step format cargo fmt --all --check
+    step lints cargo clippy --workspace --all-targets --locked -- -D warnings
+    step docs env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
     step dependencies tests/deps.sh
     step build "${build[@]}"
     step deployment tests/deployment.sh
-    step doctests cargo test --doc --locked --quiet
+    step doctests cargo test --workspace --doc --locked --quiet
 fi
 step tests "${runner[@]}" ${runner_args[@]+"${runner_args[@]}"}
 if [[ $quick == no && $embedded == no ]]; then

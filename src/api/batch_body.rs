@@ -11,6 +11,7 @@ use super::params::Params;
 use super::problem::{ApiError, Fault, Refusal};
 use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
 use crate::job::{Kind, Priority};
+use crate::score::about;
 use crate::suite::{self, Format, Limits, Reading, SuiteError};
 
 /// The longest name, characters.
@@ -119,7 +120,7 @@ pub(super) fn in_the_body(mut params: Params) -> Result<(), ApiError> {
 pub(super) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
     let kind = params.take::<Kind>("kind");
     let head = BatchHead {
-        kind: kind.unwrap_or(Kind::Query),
+        kind: kind.unwrap_or(Kind::UNNAMED),
         name: params.text("name"),
         threshold: params.number("threshold"),
         budget_usd: params.number("budget_usd"),
@@ -165,10 +166,10 @@ fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
     let Some(threshold) = threshold else {
         return Ok(());
     };
-    let message = match kind {
-        Kind::Query | Kind::Qas if (0.0..=1.0).contains(&threshold) => return Ok(()),
-        Kind::Query | Kind::Qas => "must be between 0 and 1".to_owned(),
-        Kind::Session | Kind::SqlMetrics => format!("kind {kind} has no threshold"),
+    let message = match about(kind).has_threshold {
+        true if (0.0..=1.0).contains(&threshold) => return Ok(()),
+        true => "must be between 0 and 1".to_owned(),
+        false => format!("kind {kind} has no threshold"),
     };
     Err(ApiError::fault(
         Refusal::Unprocessable,

@@ -12,7 +12,7 @@ use super::calibration::CalibrationView;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use super::words;
-use crate::job::Kind;
+use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Confidence, Promises, calibrate};
 use crate::store::{ConfidenceCount, MadeBy};
 
@@ -63,7 +63,10 @@ async fn get_batch_calibration(
     params.finish()?;
     let batch = state.store.batch(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
-    if batch.kind != Kind::SqlMetrics {
+    if fields(batch.kind)
+        .iter()
+        .all(|field| field.name != "confidence")
+    {
         let message = format!(
             "is a batch of kind {}, whose cases have no confidence: name one of kind sql_metrics",
             batch.kind.as_str()

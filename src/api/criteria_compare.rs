@@ -12,7 +12,6 @@ use super::criteria_named::{Named, both, names};
 use super::params::Params;
 use super::problem::{ApiError, Problem, Refusal};
 use super::words::counted;
-use crate::job::Kind;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
 use crate::score::trust::{Comparison, compare};
@@ -132,7 +131,7 @@ async fn compare_criteria(
     params.finish()?;
     let (a, b) = both(&state, names).await?;
     for (name, side) in [("/a", &a), ("/b", &b)] {
-        if side.kind != Kind::Session {
+        if side.kind.is_case() {
             let message = format!(
                 "is for kind {}: only criteria for sessions are compared",
                 side.kind
@@ -179,7 +178,7 @@ fn view(
             .map(|value| difference(value, comparison.bootstrap, seed)),
         kendall_tau_b: comparison.kendall_tau_b,
         ratings: TableView {
-            labels: Rating::ALL.map(|word| word.as_str().to_owned()).to_vec(),
+            labels: Rating::ALL.iter().map(Rating::to_string).collect(),
             table: comparison.ratings.rows().map(|row| row.to_vec()).to_vec(),
         },
         changed: comparison.changed,

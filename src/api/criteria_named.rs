@@ -150,7 +150,7 @@ pub(super) async fn criteria_of(
 ) -> Result<String, ApiError> {
     let text = text.unwrap_or_else(|| "current".to_owned());
     let found = named(state, "/criteria", &text, Kind::Session).await?;
-    if found.kind != Kind::Session {
+    if found.kind.is_case() {
         let message = format!("is for kind {}: people rate sessions alone", found.kind);
         return Err(ApiError::fault(
             Refusal::Unprocessable,

@@ -19,9 +19,10 @@ use super::ApiState;
 use super::analytics::{Selection, Unnamed, selection};
 use super::params::Params;
 use super::problem::{ApiError, Problem};
-use super::score_view::ScoreView;
+use super::score_view;
 use crate::history::ingest::SessionInput;
 use crate::store::{GoodScores, SessionRecord, SessionScoreRow, StoreError};
+use crate::wire::Score;
 
 /// The lowest total that is exported if none is named.
 const MIN_SCORE: u8 = 85;
@@ -39,7 +40,7 @@ pub(super) struct TrainingLine {
     /// The session as it is stored now.
     pub(super) session: SessionInput,
     /// The score that was its current one when the export began.
-    pub(super) score: ScoreView,
+    pub(super) score: Score,
 }
 
 /// Whether a last line says that all lines are there.
@@ -160,7 +161,7 @@ impl Export {
                 let current = self.state.enqueue.current_criteria();
                 let line = TrainingLine {
                     session: body_of(session),
-                    score: ScoreView::of(row, &current.hash.0),
+                    score: score_view::score(row, &current.hash.0),
                 };
                 let mut text = serde_json::to_vec(&line)?;
                 text.push(b'\n');

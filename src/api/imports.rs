@@ -21,7 +21,8 @@ use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use crate::history::imports::{ImportRequest, StartError};
-use crate::store::{ImportRow, ImportState, SessionStatus};
+use crate::store::{ImportRow, ImportState};
+use crate::wire::SessionStatus;
 
 /// When a client should look at an import again, seconds.
 const RETRY_AFTER_S: u64 = 2;

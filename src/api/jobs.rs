@@ -4,23 +4,21 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use chrono::{DateTime, SubsecRound as _, Utc};
-use serde::Serialize;
+use chrono::SubsecRound as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
-use super::ApiState;
 use super::etag::json_or_unchanged;
 use super::idempotency::Effect;
-use super::job_view::{JobRef, JobView, UsageView};
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use super::scoring::accepted;
 use super::wait::Prefer;
+use super::{ApiState, job_view};
 use crate::events::{Event, EventType};
-use crate::job::{Job, JobId, JobState};
+use crate::job::{Job, JobId, JobState, Usage};
 use crate::store::{Accepted, JobFilter, JudgeCallRow};
+use crate::wire::{self, Call, JobDetail, JobRef, Jobs};
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -31,43 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(retry_job))
 }
 
-/// A page of jobs, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct JobList {
-    /// The jobs; their place in the queue is not counted here.
-    pub(super) items: Vec<JobView>,
-    /// Where the next page begins; null on the last.
-    pub(super) next_cursor: Option<String>,
-}
-
-/// One call to a judge.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CallView {
-    /// Identifies the call.
-    pub(super) call_id: Uuid,
-    /// The judge.
-    pub(super) judge: String,
-    /// The model as asked, or as reported if there was a reply.
-    pub(super) model: String,
-    /// When it was sent.
-    pub(super) at: DateTime<Utc>,
-    /// How long it took, milliseconds; 0 for a reply that was collected from a provider's batch.
-    pub(super) latency_ms: u64,
-    /// The class of its error; null for a good reply.
-    pub(super) error: Option<&'static str>,
-    /// What happened, for an error.
-    pub(super) message: Option<String>,
-    /// The HTTP status, if there was one.
-    pub(super) status: Option<u16>,
-    /// What it used.
-    pub(super) usage: UsageView,
-    /// Those of the prompt tokens that the provider read from its cache.
-    pub(super) tokens_in_cached: i64,
-    /// The reply's text, cut at 64 KiB.
-    pub(super) reply: Option<String>,
-}
-
-impl From<JudgeCallRow> for CallView {
+impl From<JudgeCallRow> for Call {
     fn from(call: JudgeCallRow) -> Self {
         Self {
             call_id: call.call_id,
@@ -75,10 +37,10 @@ impl From<JudgeCallRow> for CallView {
             model: call.model,
             at: call.at,
             latency_ms: u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX),
-            error: call.error.map(|class| class.as_str()),
+            error: call.error.map(|class| class.as_str().to_owned()),
             message: call.message,
             status: call.status,
-            usage: UsageView {
+            usage: Usage {
                 tokens_in: call.usage.tokens_in,
                 tokens_out: call.usage.tokens_out,
                 cost_usd: call.usage.cost_usd,
@@ -87,17 +49,6 @@ impl From<JudgeCallRow> for CallView {
             reply: call.reply,
         }
     }
-}
-
-/// A job, with its calls where they were asked for.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct JobDetail {
-    /// The job.
-    #[serde(flatten)]
-    pub(super) job: JobView,
-    /// The calls made for it, oldest first, with the raw replies; only with `calls=true`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) calls: Option<Vec<CallView>>,
 }
 
 /// Lists jobs, newest first.
@@ -113,14 +64,14 @@ pub(super) struct JobDetail {
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
     ),
     responses(
-        (status = 200, description = "The jobs", body = JobList),
+        (status = 200, description = "The jobs", body = Jobs),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
 async fn list_jobs(
     State(state): State<ApiState>,
     mut params: Params,
-) -> Result<Json<JobList>, ApiError> {
+) -> Result<Json<Jobs>, ApiError> {
     let filter = JobFilter {
         state: params.take("state"),
         kind: params.take("kind"),
@@ -131,8 +82,8 @@ async fn list_jobs(
     let (limit, cursor) = (params.limit(), params.cursor());
     params.finish()?;
     let page = state.store.jobs(&filter, cursor.as_ref(), limit).await?;
-    Ok(Json(JobList {
-        items: JobView::load_all(&state, &page.items).await?,
+    Ok(Json(Jobs {
+        items: job_view::load_all(&state, &page.items).await?,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
     }))
 }
@@ -170,11 +121,11 @@ async fn get_job(
     };
     let calls = if calls {
         let rows = state.store.calls_of(id).await?;
-        Some(rows.into_iter().map(CallView::from).collect())
+        Some(rows.into_iter().map(Call::from).collect())
     } else {
         None
     };
-    let job = JobView::load(&state, &job).await?;
+    let job = job_view::load(&state, &job).await?;
     Ok(prefer.mark(json_or_unchanged(&headers, &JobDetail { job, calls })?))
 }
 
@@ -183,7 +134,7 @@ async fn get_job(
     post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs",
     params(("job_id" = Uuid, Path, description = "The job")),
     responses(
-        (status = 200, description = "The job, cancelled now or before", body = JobView),
+        (status = 200, description = "The job, cancelled now or before", body = wire::Job),
         (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "job-ended", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -193,7 +144,7 @@ async fn cancel_job(
     State(state): State<ApiState>,
     Segment(job_id): Segment,
     params: Params,
-) -> Result<Json<JobView>, ApiError> {
+) -> Result<Json<wire::Job>, ApiError> {
     let id = job_id_of(&job_id)?;
     params.finish()?;
     // As the store keeps it, so that a job that this call cancelled is known by its time.
@@ -210,7 +161,7 @@ async fn cancel_job(
         let event = Event::of_job(EventType::JobCancelled, &job, job.state, now);
         state.events.announce(event);
     }
-    Ok(Json(JobView::load(&state, &job).await?))
+    Ok(Json(job_view::load(&state, &job).await?))
 }
 
 /// Queues a failed job again, with its counters reset.
@@ -221,7 +172,7 @@ async fn cancel_job(
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
     ),
     responses(
-        (status = 200, description = "The job, ended within the wait", body = JobView),
+        (status = 200, description = "The job, ended within the wait", body = wire::Job),
         (status = 202, description = "The job, queued", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"))),
         (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
@@ -253,7 +204,7 @@ async fn retry_job(
         None => return Err(ApiError::JobNotFailed(Box::new(find(&state, id).await?))),
     }
     let response = match prefer.ended(&state, id).await {
-        Some(ended) => Json(JobView::load(&state, &ended).await?).into_response(),
+        Some(ended) => Json(job_view::load(&state, &ended).await?).into_response(),
         None => accepted(&find(&state, id).await?),
     };
     Ok(prefer.mark(response))

@@ -3,17 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Duration, Utc};
-use serde::Serialize;
 use uuid::Uuid;
 
 use super::ApiState;
 use super::live_workers::LiveWorkers;
 use crate::job::{Job, JobState, Priority, Wait, WaitReason};
 use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
-use crate::wire::{PausedBy, Stopped};
+use crate::wire::{self, JobWaitReason, PausedBy, Stopped, WaitTarget};
 
-/// The reason of a job whose judge none of the live workers can ask.
-const NO_WORKER_FOR_JUDGE: &str = "no_worker_for_judge";
 /// What helps where no worker is alive.
 const START_WORKER: &str = "start a worker (`gavel worker`) on the same database and queue";
 
@@ -23,40 +20,6 @@ fn start_worker_for(judge: &str) -> String {
     format!(
         "start a worker whose llm_providers.yaml has entry {entry} and its key, or cancel and ask again with criteria that name another judge"
     )
-}
-
-/// Why a job is not running yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct WaitView {
-    /// `queued` (others go first), `no_worker` (none is alive), `no_worker_for_judge` (those that are can't ask its judge), or what closed its lane: `paused` (or its batch is), `budget` (its judge's cap
-    /// is reached, or its batch's budget spent), `breaker_open`, `throttled`, `exhausted`, `misconfigured`, `storage`. `paced`: its judge's requests or tokens a minute are used up for
-    /// the moment (GET /api/v1/judges shows them), and it goes on by itself. `economy`: its batch's replies are being fetched by
-    /// the judge's batch endpoint, within a day; POST its session's score, and it is asked at once. `fallback`: its judge declined, and the judge
-    /// that stands in can't be asked yet.
-    pub(super) reason: String,
-    /// Only with `fallback`: the judge that stands in. `GET /api/v1/judges` says what closed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) judge: Option<String>,
-    /// When it is tried again; null where that isn't known, or somebody must act first.
-    pub(super) until: Option<DateTime<Utc>>,
-    /// Its place in its lane, 1 = next, counted to 10,000; null if it isn't queued, and in lists.
-    pub(super) position: Option<i64>,
-    /// Only where somebody stopped it, or a cap or a budget did: `queue`, `judge` or `batch`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) target: Option<&'static str>,
-    /// Only with `target` `queue` or `judge`: who stopped it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) set_by: Option<String>,
-    /// What is said of that, if anything: an operator's or a provider's words, or which cap is reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) message: Option<String>,
-    /// Only where its judge is what it waits for (`breaker_open`, `throttled`, `exhausted`, `misconfigured`, `fallback`): what the
-    /// judge's last failed call said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_error: Option<String>,
-    /// Only with `no_worker` and `no_worker_for_judge`: what makes it go on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) remedy: Option<String>,
 }
 
 /// The wait that a row tells of, until it is over: from then on the job is held back by what holds back its lane.
@@ -89,33 +52,6 @@ pub(super) struct Lanes {
     fetched: Vec<Uuid>,
     /// When they were read.
     now: DateTime<Utc>,
-}
-
-/// What holds a job back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    /// Its judge, its batch, a brake or the store.
-    By(WaitReason),
-    /// Its judge's provider, which answers its batch within a day.
-    Economy,
-    /// No worker is alive.
-    WithoutWorker,
-    /// No worker that is alive can ask its judge.
-    WithoutWorkerForJudge,
-    /// Other jobs, which go first.
-    Behind,
-}
-
-impl Held {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::By(reason) => reason.as_str(),
-            Self::Economy => "economy",
-            Self::WithoutWorker => "no_worker",
-            Self::WithoutWorkerForJudge => NO_WORKER_FOR_JUDGE,
-            Self::Behind => "queued",
-        }
-    }
 }
 
 impl Lanes {
@@ -159,7 +95,7 @@ impl Lanes {
         })
     }
 
-    pub(super) fn wait_of(&self, job: &Job, position: Option<i64>) -> Option<WaitView> {
+    pub(super) fn wait_of(&self, job: &Job, position: Option<i64>) -> Option<wire::Wait> {
         let held = match job.state {
             JobState::Queued | JobState::Waiting => self.brake_of(job.judge.as_deref()),
             JobState::Running | JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
@@ -168,55 +104,51 @@ impl Lanes {
         };
         let wait = own_wait(job.state, job.wait.as_ref(), self.now);
         let mut target = held.map(|brake| match &brake.target {
-            BrakeTarget::Queue => "queue",
-            BrakeTarget::Judge(_) => "judge",
+            BrakeTarget::Queue => WaitTarget::Queue,
+            BrakeTarget::Judge(_) => WaitTarget::Judge,
         });
         let (reason, until) = if let Some(brake) = held {
-            (Held::By(brake.reason), brake.until)
+            (brake.reason.into(), brake.until)
         } else if let Some(by) = self.paused_by(job) {
-            target = Some("batch");
+            target = Some(WaitTarget::Batch);
             let reason = match by {
-                PausedBy::Operator => WaitReason::Paused,
-                PausedBy::Budget => WaitReason::Budget,
+                PausedBy::Operator => JobWaitReason::Paused,
+                PausedBy::Budget => JobWaitReason::Budget,
             };
-            (Held::By(reason), None)
+            (reason, None)
         } else if self.is_fetched(job) {
-            (Held::Economy, None)
+            (JobWaitReason::Economy, None)
         } else if let Some(wait) = wait {
-            (Held::By(wait.reason), wait.until)
+            (wait.reason.into(), wait.until)
         } else if self.workers.is_empty() {
-            (Held::WithoutWorker, None)
+            (JobWaitReason::NoWorker, None)
         } else if !self.workers.can_ask(job.judge.as_deref()) {
-            (Held::WithoutWorkerForJudge, None)
+            (JobWaitReason::NoWorkerForJudge, None)
         } else if let Some((why, until)) = self.closed(job.judge.as_deref()) {
-            (Held::By(why), until)
+            (why.into(), until)
         } else {
-            (Held::Behind, None)
+            (JobWaitReason::Queued, None)
         };
         let fallback = || self.fallbacks.get(job.judge.as_deref()?).cloned();
         let stands_in = (held.is_none() && wait.is_some() && waits_for_fallback(job))
             .then(fallback)
             .flatten();
         let asked = stands_in.as_deref().or(job.judge.as_deref());
-        Some(WaitView {
-            last_error: match reason {
-                Held::By(why) => self.last_error(asked, why),
-                Held::Behind
-                | Held::WithoutWorker
-                | Held::WithoutWorkerForJudge
-                | Held::Economy => None,
-            },
-            remedy: match reason {
-                Held::WithoutWorker => Some(START_WORKER.to_owned()),
-                Held::WithoutWorkerForJudge => job.judge.as_deref().map(start_worker_for),
-                Held::By(_) | Held::Behind | Held::Economy => None,
+        Some(wire::Wait {
+            last_error: self.last_error(asked, reason),
+            remedy: if reason == JobWaitReason::NoWorker {
+                Some(START_WORKER.to_owned())
+            } else {
+                let judge = job.judge.as_deref();
+                let unasked = reason == JobWaitReason::NoWorkerForJudge;
+                judge.filter(|_| unasked).map(start_worker_for)
             },
             message: held
                 .map(|brake| brake.message.clone())
                 .filter(|said| !said.is_empty()),
             target,
             set_by: held.map(|brake| brake.set_by.clone()),
-            reason: reason.as_str().to_owned(),
+            reason,
             judge: stands_in,
             until,
             position,
@@ -224,16 +156,17 @@ impl Lanes {
     }
 
     /// What the judge's last failed call said, as the worker tells that wrote last, where that is why its jobs wait.
-    fn last_error(&self, judge: Option<&str>, why: WaitReason) -> Option<String> {
-        match why {
-            WaitReason::BreakerOpen
-            | WaitReason::Throttled
-            | WaitReason::Exhausted
-            | WaitReason::Misconfigured
-            | WaitReason::Fallback => {}
-            WaitReason::Paused | WaitReason::Paced | WaitReason::Budget | WaitReason::Storage => {
-                return None;
-            }
+    fn last_error(&self, judge: Option<&str>, why: JobWaitReason) -> Option<String> {
+        let is_its_judge = matches!(
+            why,
+            JobWaitReason::BreakerOpen
+                | JobWaitReason::Throttled
+                | JobWaitReason::Exhausted
+                | JobWaitReason::Misconfigured
+                | JobWaitReason::Fallback
+        );
+        if !is_its_judge {
+            return None;
         }
         self.judges
             .iter()
@@ -328,7 +261,7 @@ impl Lanes {
     fn unasked(&self, judge: Option<&str>) -> Option<Stopped> {
         let name = judge.filter(|_| !self.workers.is_empty() && !self.workers.can_ask(judge))?;
         Some(Stopped {
-            reason: NO_WORKER_FOR_JUDGE.to_owned(),
+            reason: JobWaitReason::NoWorkerForJudge.as_str().to_owned(),
             message: format!(
                 "no live worker can ask judge {name}: {}",
                 start_worker_for(name)

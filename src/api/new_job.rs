@@ -9,18 +9,18 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::ApiState;
 use super::auth::Caller;
 use super::body::ApiJson;
 use super::idempotency::Effect;
-use super::job_view::{JobRef, JobView};
 use super::params::Params;
 use super::problem::{ApiError, Problem, Refusal};
 use super::scoring::{accepted, check_hash};
 use super::wait::Prefer;
+use super::{ApiState, job_view};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
 use crate::job::{Job, JobId, Kind, Priority};
 use crate::store::Force;
+use crate::wire::{self, JobRef};
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -66,7 +66,7 @@ struct SessionPayload {
     request_body(content = JobRequest, example = json!({"kind": "sql_metrics", "payload": {
         "generated_sql": "select name from users", "expected_sql": "SELECT name FROM users;"}})),
     responses(
-        (status = 200, description = "The job, ended within the wait; its `result` is the kind's", body = JobView),
+        (status = 200, description = "The job, ended within the wait; its `result` is the kind's", body = wire::Job),
         (status = 202, description = "The job, queued", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The wait that was honoured"))),
@@ -90,9 +90,9 @@ async fn post_job(
     let ApiJson(body) = body;
     check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
     let triggered_by = caller.name(Refusal::Unprocessable)?;
-    let job = match body.kind {
-        Kind::Session => session_job(&state, body, triggered_by, effect).await?,
-        Kind::Query | Kind::Qas | Kind::SqlMetrics => {
+    let job = match body.kind.is_case() {
+        false => session_job(&state, body, triggered_by, effect).await?,
+        true => {
             let hash = body.criteria_hash.clone();
             let request = ScoreCase {
                 kind: body.kind,
@@ -112,7 +112,7 @@ async fn post_job(
         false => prefer.ended(&state, job.job_id).await,
     };
     let answer = match ended.filter(|job| job.state.is_terminal()) {
-        Some(job) => Json(JobView::load(&state, &job).await?).into_response(),
+        Some(job) => Json(job_view::load(&state, &job).await?).into_response(),
         None => accepted(&job),
     };
     Ok(prefer.mark(answer))

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -19,6 +18,7 @@ use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
 use crate::store::{AskedOfPanel, Basis, Store, StoreError};
+use crate::wire::{self, PanelJudge, PanelSummary, Spread};
 
 /// The list's name in its cursors.
 const LIST: char = 'p';
@@ -28,95 +28,6 @@ const NAMELESS: &str = "none";
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_spread))
-}
-
-/// One score of a panel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct VoteView {
-    /// The job that made it.
-    pub(super) job_id: Uuid,
-    /// Who was asked.
-    pub(super) judge: String,
-    /// 0-100.
-    pub(super) total: u8,
-    /// The total as a word.
-    pub(super) rating: Rating,
-}
-
-/// One session's panel.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct PanelView {
-    /// The session.
-    pub(super) session_id: Uuid,
-    /// How many scores were asked for.
-    pub(super) asked: usize,
-    /// Those that came, in the order of their jobs.
-    pub(super) scores: Vec<VoteView>,
-    /// Their median; null without any.
-    pub(super) median: Option<f64>,
-    /// The median as a word.
-    pub(super) rating: Option<Rating>,
-    /// Their standard deviation (n - 1); null for fewer than two.
-    pub(super) sd: Option<f64>,
-    /// The largest less the smallest.
-    pub(super) range: Option<f64>,
-    /// How many of them have another word than the median.
-    pub(super) flips: usize,
-    /// Whether any has.
-    pub(super) flipped: bool,
-    /// `jury_disagreement`: the totals of a jury lie more than 15 points apart.
-    pub(super) flags: Vec<Flag>,
-}
-
-/// One judge of the batch.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct PanelJudge {
-    /// Its name.
-    pub(super) judge: String,
-    /// How many scores it gave.
-    pub(super) scores: usize,
-    /// Their mean.
-    pub(super) mean: f64,
-    /// By how many points they lie above the medians of their sessions on average: above 0 it is milder than the panel.
-    pub(super) mean_difference: f64,
-}
-
-/// What the panels of a batch come to.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct PanelSummary {
-    /// Sessions that were asked for.
-    pub(super) sessions: usize,
-    /// Those all of whose scores came.
-    pub(super) complete: usize,
-    /// Scores in all.
-    pub(super) scores: usize,
-    /// The mean standard deviation of a session; null where none has two scores.
-    pub(super) mean_sd: Option<f64>,
-    /// The share of scores that have another word than their session's median, 0-1; null where no session has two.
-    pub(super) flip_share: Option<f64>,
-    /// Sessions whose totals lie more than 15 points apart.
-    pub(super) disagreements: usize,
-    /// Each judge, by name.
-    pub(super) judges: Vec<PanelJudge>,
-}
-
-/// The panels of a batch, by the ids of their sessions.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct SpreadReport {
-    /// The batch.
-    pub(super) batch_id: Uuid,
-    /// `repeat`: a judge was asked again; `jury`: several judges were; null: the batch asks nothing of that kind.
-    pub(super) purpose: Option<Purpose>,
-    /// Whether the scores are those of simulated judges: there are no others.
-    pub(super) simulated: bool,
-    /// All sessions together.
-    pub(super) summary: PanelSummary,
-    /// The sessions of this page.
-    pub(super) items: Vec<PanelView>,
-    /// Where the next page begins; null on the last.
-    pub(super) next_cursor: Option<String>,
-    /// What to beware of.
-    pub(super) warnings: Vec<String>,
 }
 
 /// Shows how far the scores of a batch of repeats, or of a jury, lie apart.
@@ -131,7 +42,7 @@ pub(super) struct SpreadReport {
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
     ),
     responses(
-        (status = 200, description = "The panels", body = SpreadReport),
+        (status = 200, description = "The panels", body = Spread),
         (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -140,7 +51,7 @@ async fn get_spread(
     State(state): State<ApiState>,
     Segment(batch_id): Segment,
     mut params: Params,
-) -> Result<Json<SpreadReport>, ApiError> {
+) -> Result<Json<Spread>, ApiError> {
     let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
     let limit = params.limit();
     let after = after(&mut params);
@@ -151,7 +62,7 @@ async fn get_spread(
     let whole = Whole::read(Sessions::behind(&state.store, id, None)).await?;
     let sessions = Sessions::behind(&state.store, id, after);
     let (items, next) = page(sessions, whole.basis(), limit as usize).await?;
-    Ok(Json(SpreadReport {
+    Ok(Json(Spread {
         batch_id: id,
         purpose: whole.purpose,
         simulated: whole.made_up > 0 && whole.basis() == Basis::Simulated,
@@ -296,8 +207,8 @@ async fn page(
     mut sessions: Sessions<'_>,
     basis: Basis,
     limit: usize,
-) -> Result<(Vec<PanelView>, Option<Uuid>), StoreError> {
-    let mut items: Vec<PanelView> = Vec::new();
+) -> Result<(Vec<wire::Panel>, Option<Uuid>), StoreError> {
+    let mut items: Vec<wire::Panel> = Vec::new();
     while let Some(mut session) = sessions.next().await? {
         match basis {
             Basis::Real => session.retain(|item| !item.simulated),
@@ -327,20 +238,20 @@ fn votes(session: &[AskedOfPanel]) -> Vec<Vote<&str>> {
         .collect()
 }
 
-fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> PanelView {
+fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> wire::Panel {
     let panel = Panel::of(votes);
     let is_jury = session.iter().any(|item| item.purpose == Purpose::Jury);
     let disagrees = panel.is_some_and(|panel| panel.disagrees);
     let scores = session.iter().filter_map(|item| {
         let total = item.total?;
-        Some(VoteView {
+        Some(wire::Vote {
             job_id: item.job_id,
             judge: item.judge.clone().unwrap_or_else(|| NAMELESS.to_owned()),
             total,
             rating: Rating::of(total),
         })
     });
-    PanelView {
+    wire::Panel {
         session_id: session.first().map_or(Uuid::nil(), |item| item.session_id),
         asked: session.len(),
         scores: scores.collect(),

@@ -23,8 +23,9 @@ use super::problem::{ApiError, Fault, Problem, Refusal};
 use crate::enqueue::{Rescore, RescorePlan};
 use crate::job::{Priority, Purpose};
 use crate::score::session::Rating;
-use crate::store::{Force, Sample, Scored, SessionFilter, SessionStatus};
+use crate::store::{Force, Sample, Scored, SessionFilter};
 use crate::wire::Batch;
+use crate::wire::SessionStatus;
 
 /// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;

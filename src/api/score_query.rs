@@ -18,15 +18,15 @@ use super::ApiState;
 use super::auth::Caller;
 use super::body::ApiJson;
 use super::idempotency::Effect;
-use super::job_view::{JobRef, UsageView};
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
 use super::scoring::accepted;
 use super::wait::Prefer;
 use crate::enqueue::{EnqueueError, ScoreCase};
-use crate::job::{Job, JobState, Kind, Priority};
+use crate::job::{Job, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
 use crate::store::Force;
+use crate::wire::JobRef;
 
 /// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
 const LAST_LOOK: Duration = Duration::from_secs(1);
@@ -106,7 +106,7 @@ pub(super) struct ScoreQueryReply {
     /// Whether a simulated judge graded.
     simulated: bool,
     /// What the judge used.
-    usage: UsageView,
+    usage: Usage,
 }
 
 /// Scores a generated query against an expected one.
@@ -255,7 +255,7 @@ fn outcome(job: Job) -> Result<Response, ApiError> {
             score: score.clone(),
             job_id: job.job_id.0,
             simulated: job.simulated,
-            usage: job.usage.into(),
+            usage: job.usage,
         })
         .into_response()),
         (JobState::Succeeded, None) => Err(ApiError::Internal(format!(

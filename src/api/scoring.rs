@@ -4,25 +4,25 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::ApiState;
 use super::auth::Caller;
 use super::body::ScoringJson;
 use super::etag::or_unchanged;
 use super::idempotency::Effect;
-use super::job_view::{JobRef, job_path};
+use super::job_view::{job_path, job_ref};
 use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
-use super::score_view::{ScoreVersion, ScoreView};
 use super::wait::Prefer;
+use super::{ApiState, score_view};
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Job, JobState, Priority};
 use crate::store::{Force, SessionScoreRow};
+use crate::wire::{JobRef, Score, ScoreVersion, Scores};
 
 /// When a client should look at a job again, seconds.
 const RETRY_AFTER_S: u64 = 2;
@@ -45,15 +45,6 @@ pub(super) struct ScoreRequest {
     pub(super) criteria_hash: Option<String>,
 }
 
-/// Every score of a session, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct ScoreList {
-    /// The scores; at most 1,000.
-    pub(super) items: Vec<ScoreVersion>,
-    /// Always null: there is one page.
-    pub(super) next_cursor: Option<String>,
-}
-
 /// Asks for a session's score.
 ///
 /// Answers at once: 200 with the score if there is one, else 202 with the job. `Prefer: wait=N` holds the answer back
@@ -67,7 +58,7 @@ pub(super) struct ScoreList {
     ),
     request_body(content = ScoreRequest, description = MAY_BE_LEFT_OUT, example = json!({"force_rescore": false})),
     responses(
-        (status = 200, description = "The score", body = ScoreView),
+        (status = 200, description = "The score", body = Score),
         (status = 202, description = "The job that will make the score", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The wait that was honoured"))),
@@ -193,13 +184,16 @@ fn gone(what: &str) -> ApiError {
     ApiError::Internal(format!("{what} is not in the store"))
 }
 
-fn score(state: &ApiState, row: SessionScoreRow) -> Json<ScoreView> {
-    Json(ScoreView::of(row, &state.enqueue.current_criteria().hash.0))
+fn score(state: &ApiState, row: SessionScoreRow) -> Json<Score> {
+    Json(score_view::score(
+        row,
+        &state.enqueue.current_criteria().hash.0,
+    ))
 }
 
 /// 202 with the job in short.
 pub(super) fn accepted(job: &Job) -> Response {
-    let mut response = (StatusCode::ACCEPTED, Json(JobRef::of(job))).into_response();
+    let mut response = (StatusCode::ACCEPTED, Json(job_ref(job))).into_response();
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
     if let Ok(location) = HeaderValue::from_str(&job_path(job.job_id)) {
@@ -216,7 +210,7 @@ pub(super) fn accepted(job: &Job) -> Response {
         ("If-None-Match" = Option<String>, Header, description = "An ETag of this route: 304 if it still holds"),
     ),
     responses(
-        (status = 200, description = "The current score", body = ScoreView, headers(("ETag" = String, description = "Its version"))),
+        (status = 200, description = "The current score", body = Score, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
         (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found", body = Problem, content_type = "application/problem+json"),
@@ -239,7 +233,7 @@ async fn current_score(
         });
     };
     let score = score(&state, row);
-    let etag = score.etag();
+    let etag = score_view::etag(&score);
     Ok(or_unchanged(&headers, &etag, || score.into_response()))
 }
 
@@ -263,7 +257,7 @@ async fn one_score(
     let row = state.store.score(score_id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
     let current = state.enqueue.current_criteria();
-    Ok(Json(ScoreVersion::of(row, &current.hash.0)))
+    Ok(Json(score_view::version(row, &current.hash.0)))
 }
 
 /// Lists every score of a session, newest first.
@@ -271,7 +265,7 @@ async fn one_score(
     get, path = "/api/v1/scoring/sessions/{session_id}/scores", tag = "scoring", operation_id = "list_scores",
     params(("session_id" = Uuid, Path, description = "The session")),
     responses(
-        (status = 200, description = "The scores", body = ScoreList),
+        (status = 200, description = "The scores", body = Scores),
         (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
     ),
@@ -280,7 +274,7 @@ async fn scores_of_session(
     State(state): State<ApiState>,
     Segment(session_id): Segment,
     params: Params,
-) -> Result<Json<ScoreList>, ApiError> {
+) -> Result<Json<Scores>, ApiError> {
     let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
     params.finish_with(Refusal::BadRequest)?;
     let rows = state.store.scores_of(session_id).await?;
@@ -290,9 +284,9 @@ async fn scores_of_session(
     let current = state.enqueue.current_criteria();
     let items = rows
         .into_iter()
-        .map(|row| ScoreVersion::of(row, &current.hash.0))
+        .map(|row| score_view::version(row, &current.hash.0))
         .collect();
-    Ok(Json(ScoreList {
+    Ok(Json(Scores {
         items,
         next_cursor: None,
     }))

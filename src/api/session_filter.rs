@@ -6,7 +6,8 @@ use uuid::Uuid;
 use super::criteria_named::{FORMS, is_name};
 use super::params::Params;
 use crate::score::session::Rating;
-use crate::store::{Scored, SessionFilter, SessionOrder, SessionStatus};
+use crate::store::{Scored, SessionFilter, SessionOrder};
+use crate::wire::SessionStatus;
 
 /// The most ids that one filter may name.
 const MAX_IDS: usize = 500;

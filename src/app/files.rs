@@ -34,13 +34,7 @@ impl Files {
 
 /// Reads the criteria files alone (a reload).
 pub(super) fn read_criteria(settings: &Settings) -> Result<CurrentCriteria, AppError> {
-    let of = |kind| criteria_of(settings, kind).map(Arc::new);
-    Ok(CurrentCriteria {
-        session: of(Kind::Session)?,
-        query: of(Kind::Query)?,
-        qas: of(Kind::Qas)?,
-        sql_metrics: of(Kind::SqlMetrics)?,
-    })
+    CurrentCriteria::read(|kind| criteria_of(settings, kind).map(Arc::new))
 }
 
 /// Reads the criteria file of one kind.

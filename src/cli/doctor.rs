@@ -72,11 +72,9 @@ impl Doctor {
                 wanted.push(criteria.judge.clone());
             }
             checks.push(Check {
-                what: match kind {
-                    Kind::Session => "criteria file".into(),
-                    Kind::Query | Kind::Qas | Kind::SqlMetrics => {
-                        format!("criteria file of {kind}").into()
-                    }
+                what: match kind.is_case() {
+                    true => format!("criteria file of {kind}").into(),
+                    false => "criteria file".into(),
                 },
                 found: criteria.map(|c| format!("hash {}", c.hash)),
             });

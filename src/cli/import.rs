@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
-use crate::client::{Client, ClientError, text};
+use crate::client::{Client, ClientError};
 use crate::history::ingest::parse_session_file;
+use crate::wire::{PutOutcome, SessionPut};
 
 /// Sessions on their way in at once.
 const AT_ONCE: usize = 8;
@@ -30,7 +31,7 @@ pub(super) struct FileSession {
 #[derive(Debug, Default)]
 pub(super) struct Imported {
     /// What each put answered, with the id.
-    pub(super) put: Vec<(Uuid, Value)>,
+    pub(super) put: Vec<(Uuid, SessionPut)>,
     /// How many were refused; each was named on stderr.
     pub(super) refused: usize,
 }
@@ -92,11 +93,11 @@ pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imp
 }
 
 impl Imported {
-    /// How many puts had this outcome: `new`, `updated` or `unchanged`.
-    pub(super) fn count(&self, outcome: &str) -> usize {
+    /// How many puts had this outcome.
+    pub(super) fn count(&self, outcome: PutOutcome) -> usize {
         self.put
             .iter()
-            .filter(|(_, answer)| text(answer, "/outcome") == outcome)
+            .filter(|(_, answer)| answer.outcome == outcome)
             .count()
     }
 }

@@ -1,15 +1,15 @@
 //! `gavel jobs`: list, show, cancel, retry.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output::{self, or_empty};
 use super::reach::{Common, Needs, Reached};
 use super::scoring::waiting;
-use crate::client::list;
 use crate::job::{JobId, JobState};
+use crate::wire::{Job, JobDetail};
 
 /// List, show, cancel and retry jobs
 #[derive(Debug, Args)]
@@ -83,26 +83,25 @@ impl Jobs {
             }
             What::Show { id, calls, common } => {
                 let command = async |reached: Reached<'_>| {
-                    let job = if *calls {
-                        reached.client.job_with_calls(*id).await?
-                    } else {
-                        reached.client.job(*id).await?
-                    };
-                    print_job(&job, common.json)
+                    if *calls {
+                        let detail = reached.client.job_with_calls(*id).await?;
+                        return print_detail(&detail, common.json);
+                    }
+                    print_job(reached.client.job(*id).await?, common.json)
                 };
                 common.reach.run(global, Needs::Existing, command).await
             }
             What::Cancel { id, common } => {
                 let command = async |reached: Reached<'_>| {
                     let job = reached.client.cancel(*id).await?;
-                    print_job(&job, common.json)
+                    print_job(job, common.json)
                 };
                 common.reach.run(global, Needs::Existing, command).await
             }
             What::Retry { id, common } => {
                 let command = async |reached: Reached<'_>| {
                     let job = reached.client.retry(*id).await?;
-                    print_job(&job, common.json)
+                    print_job(job, common.json)
                 };
                 common.reach.run(global, Needs::Existing, command).await
             }
@@ -110,85 +109,102 @@ impl Jobs {
     }
 }
 
-fn print_list(items: &[Value], as_json: bool) -> Result<Exit, CliError> {
+fn print_list(items: &[Job], as_json: bool) -> Result<Exit, CliError> {
     if as_json {
         output::json(&json!({ "items": items }))?;
         return Ok(Exit::Done);
     }
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|job| {
-            vec![
-                cell(job, "/job_id"),
-                cell(job, "/state"),
-                cell(job, "/subject_id"),
-                cell(job, "/judge"),
-                cell(job, "/times/created_at"),
-                why(job),
-            ]
-        })
-        .collect();
+    let row = |job: &Job| {
+        vec![
+            job.job_id.to_string(),
+            job.state.to_string(),
+            or_empty(job.subject_id),
+            or_empty(job.judge.as_deref()),
+            output::time(job.times.created_at),
+            why(job),
+        ]
+    };
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect();
     let head = ["job", "state", "session", "judge", "created", "why"];
     output::table(&head, &rows)?;
     Ok(Exit::Done)
 }
 
 /// Why a job stands where it stands.
-fn why(job: &Value) -> String {
-    match cell(job, "/error/class").as_str() {
-        "" => waiting(job),
-        class => format!("{class}: {}", cell(job, "/error/message")),
+fn why(job: &Job) -> String {
+    match &job.error {
+        None => waiting(job),
+        Some(error) => format!("{}: {}", error.class, error.message),
     }
 }
 
-fn print_job(job: &Value, as_json: bool) -> Result<Exit, CliError> {
+fn print_job(job: Job, as_json: bool) -> Result<Exit, CliError> {
+    print_detail(&JobDetail { job, calls: None }, as_json)
+}
+
+fn print_detail(detail: &JobDetail, as_json: bool) -> Result<Exit, CliError> {
     if as_json {
-        output::json(job)?;
+        output::json(detail)?;
         return Ok(Exit::Done);
     }
-    output::fields(
-        job,
-        &[
-            ("job", "/job_id"),
-            ("kind", "/kind"),
-            ("state", "/state"),
-            ("session", "/subject_id"),
-            ("judge", "/judge"),
-            ("priority", "/priority"),
-            ("waits for", "/wait/reason"),
-            ("", "/wait/judge"),
-            ("until", "/wait/until"),
-            ("judge said", "/wait/last_error"),
-            ("position", "/wait/position"),
-            ("attempts", "/attempts"),
-            ("retries", "/retries"),
-            ("error", "/error/class"),
-            ("", "/error/message"),
-            ("remedy", "/error/remedy"),
-            ("score", "/result/total_score"),
-            ("simulated", "/simulated"),
-            ("tokens in", "/usage/tokens_in"),
-            ("tokens out", "/usage/tokens_out"),
-            ("cost USD", "/usage/cost_usd"),
-            ("criteria", "/criteria_hash"),
-            ("asked by", "/triggered_by"),
-            ("created", "/times/created_at"),
-            ("started", "/times/started_at"),
-            ("finished", "/times/finished_at"),
-        ],
-    )?;
-    for (index, call) in list(job, "/calls").iter().enumerate() {
+    let job = &detail.job;
+    let (wait, error) = (job.wait.as_ref(), job.error.as_ref());
+    output::facts(&[
+        ("job", job.job_id.to_string()),
+        ("kind", job.kind.to_string()),
+        ("state", job.state.to_string()),
+        ("session", or_empty(job.subject_id)),
+        ("judge", or_empty(job.judge.as_deref())),
+        ("priority", job.priority.to_string()),
+        ("waits for", or_empty(wait.map(|wait| wait.reason))),
+        ("", or_empty(wait.and_then(|wait| wait.judge.as_deref()))),
+        (
+            "until",
+            or_empty(wait.and_then(|wait| wait.until).map(output::time)),
+        ),
+        (
+            "judge said",
+            or_empty(wait.and_then(|wait| wait.last_error.as_deref())),
+        ),
+        ("position", or_empty(wait.and_then(|wait| wait.position))),
+        ("attempts", job.attempts.to_string()),
+        ("retries", job.retries.to_string()),
+        ("error", or_empty(error.map(|error| error.class))),
+        ("", or_empty(error.map(|error| error.message.as_str()))),
+        ("remedy", or_empty(error.map(|error| error.remedy.as_str()))),
+        (
+            "score",
+            or_empty(job.score().map(|score| score.total_score)),
+        ),
+        ("simulated", job.simulated.to_string()),
+        ("tokens in", job.usage.tokens_in.to_string()),
+        ("tokens out", job.usage.tokens_out.to_string()),
+        ("cost USD", or_empty(job.usage.cost_usd)),
+        ("criteria", job.criteria_hash.clone()),
+        ("asked by", job.triggered_by.clone()),
+        ("created", output::time(job.times.created_at)),
+        ("started", or_empty(job.times.started_at.map(output::time))),
+        (
+            "finished",
+            or_empty(job.times.finished_at.map(output::time)),
+        ),
+    ])?;
+    for (index, call) in detail.calls.iter().flatten().enumerate() {
         output::line(&format!("\ncall {}", index + 1))?;
-        if let Some(fields) = call.as_object() {
-            for (name, value) in fields {
-                let text = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
-                if !value.is_null() {
-                    output::line(&output::clean(&format!("  {name}: {text}")))?;
-                }
-            }
-        }
+        output::facts(&[
+            ("  judge", call.judge.clone()),
+            ("  model", call.model.clone()),
+            ("  at", output::time(call.at)),
+            ("  latency ms", call.latency_ms.to_string()),
+            ("  HTTP status", or_empty(call.status)),
+            ("  error", or_empty(call.error.as_deref())),
+            ("  message", or_empty(call.message.as_deref())),
+            ("  tokens in", call.usage.tokens_in.to_string()),
+            ("  of them cached", call.tokens_in_cached.to_string()),
+            ("  tokens out", call.usage.tokens_out.to_string()),
+            ("  cost USD", or_empty(call.usage.cost_usd)),
+            ("  reply", or_empty(call.reply.as_deref())),
+        ])?;
     }
     Ok(Exit::Done)
 }

@@ -140,6 +140,26 @@ pub(super) fn counts(corner: &str, counted: &Value) -> io::Result<()> {
     table(&head, &rows)
 }
 
+/// Writes `name  value` lines; what has no value is left out.
+pub(super) fn facts(facts: &[(&str, String)]) -> io::Result<()> {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        line(&format!("{name:width$}  {}", clean(value)))?;
+    }
+    Ok(())
+}
+
+/// A value that may be missing, as text.
+pub(super) fn or_empty<T: std::fmt::Display>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// Values with commas between.
+pub(super) fn joined<T: std::fmt::Display>(values: &[T]) -> String {
+    let values: Vec<String> = values.iter().map(T::to_string).collect();
+    values.join(", ")
+}
+
 /// Writes `name: value` lines of an object, what is null left out.
 pub(super) fn fields(value: &Value, names: &[(&str, &str)]) -> io::Result<()> {
     let width = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -10,12 +10,11 @@ use uuid::Uuid;
 use super::Global;
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
 use super::scoring::{self, Ask, Judged, Verdict};
-use crate::client::{list, text};
-use crate::score::session::Rating;
 use crate::store::Force;
+use crate::wire::{self, Job, Rating};
 
 /// Score sessions from files or by id, and print the scores
 #[derive(Debug, Args)]
@@ -158,7 +157,7 @@ fn exit(judged: &[Judged], refused: usize) -> Exit {
 
 fn is_simulated(one: &Judged) -> bool {
     match &one.verdict {
-        Verdict::Scored(score) => score["simulated"] == json!(true),
+        Verdict::Scored(score) => score.simulated,
         Verdict::Failed(_) | Verdict::Unfinished(_) | Verdict::Refused { .. } => false,
     }
 }
@@ -178,11 +177,11 @@ fn row(one: &Judged) -> Vec<String> {
     match &one.verdict {
         Verdict::Scored(score) => vec![
             id.clone(),
-            cell(score, "/total_score"),
-            rating(score),
-            cell(score, "/flags"),
-            cell(score, "/judge/model"),
-            if is_simulated(one) {
+            score.total_score.to_string(),
+            rating(score.rating),
+            output::joined(&score.flags),
+            score.judge.model.clone(),
+            if score.simulated {
                 "SIMULATED".into()
             } else {
                 String::new()
@@ -191,8 +190,8 @@ fn row(one: &Judged) -> Vec<String> {
         Verdict::Failed(job) => note(failure(job)),
         Verdict::Unfinished(job) => note(format!(
             "job {} is {}{}",
-            cell(job, "/job_id"),
-            cell(job, "/state"),
+            job.job_id,
+            job.state,
             match scoring::waiting(job) {
                 why if why.is_empty() => why,
                 why => format!(": {why}"),
@@ -203,126 +202,62 @@ fn row(one: &Judged) -> Vec<String> {
 }
 
 /// The rating's word as people read it.
-pub(super) fn rating(score: &Value) -> String {
-    let word = text(score, "/rating");
-    let word = if word.is_empty() {
-        score["total_score"]
-            .as_u64()
-            .and_then(|total| u8::try_from(total).ok())
-            .map_or("", |total| Rating::of(total).as_str())
-    } else {
-        word
-    };
-    word.replace('_', " ")
+pub(super) fn rating(rating: Rating) -> String {
+    rating.as_str().replace('_', " ")
 }
 
 /// Why a job failed.
-pub(super) fn failure(job: &Value) -> String {
-    match text(job, "/error/class") {
-        "" => format!("job {} is {}", cell(job, "/job_id"), cell(job, "/state")),
-        class => format!(
-            "job {} failed, {class}: {}. {}",
-            cell(job, "/job_id"),
-            cell(job, "/error/message"),
-            cell(job, "/error/remedy")
+pub(super) fn failure(job: &Job) -> String {
+    match &job.error {
+        None => format!("job {} is {}", job.job_id, job.state),
+        Some(error) => format!(
+            "job {} failed, {}: {}. {}",
+            job.job_id, error.class, error.message, error.remedy
         ),
     }
 }
 
 /// Prints one score in full.
-pub(super) fn print_one(score: &Value) -> Result<(), CliError> {
-    let simulated = score["simulated"] == json!(true);
+pub(super) fn print_one(score: &wire::Score) -> Result<(), CliError> {
     output::line(&format!(
         "{} / 100  {}{}",
-        cell(score, "/total_score"),
-        rating(score),
-        if simulated {
+        score.total_score,
+        rating(score.rating),
+        if score.simulated {
             "  SIMULATED: made up by a simulated judge"
         } else {
             ""
         }
     ))?;
-    if let Some(breakdown) = score["score_breakdown"].as_object() {
-        for (dimension, points) in breakdown {
-            output::line(&output::clean(&format!("  {dimension}: {points}")))?;
-        }
+    for (dimension, points) in &score.score_breakdown {
+        output::line(&output::clean(&format!("  {dimension}: {points:?}")))?;
     }
     output::line("")?;
-    output::line(&output::clean(text(score, "/score_reasoning")))?;
-    for (title, pointer, name, words) in [
-        (
-            "missing tools",
-            "/missing_tools",
-            "/tool_name",
-            "/rationale",
-        ),
-        (
-            "other approaches",
-            "/alternative_approaches",
-            "/name",
-            "/description",
-        ),
-    ] {
-        let items = list(score, pointer);
+    output::line(&output::clean(&score.score_reasoning))?;
+    let tools = score.missing_tools.iter();
+    let tools: Vec<_> = tools
+        .map(|tool| (&tool.tool_name, &tool.rationale))
+        .collect();
+    let others = score.alternative_approaches.iter();
+    let others: Vec<_> = others
+        .map(|other| (&other.name, &other.description))
+        .collect();
+    for (title, items) in [("missing tools", tools), ("other approaches", others)] {
         if !items.is_empty() {
             output::line(&format!("\n{title}:"))?;
         }
-        for item in items {
-            output::line(&output::clean(&format!(
-                "  {}: {}",
-                text(item, name),
-                text(item, words)
-            )))?;
+        for (name, words) in items {
+            output::line(&output::clean(&format!("  {name}: {words}")))?;
         }
     }
     output::line("")?;
-    output::fields(
-        score,
-        &[
-            ("session", "/session_id"),
-            ("flags", "/flags"),
-            ("judge", "/judge/model"),
-            ("criteria", "/criteria_hash"),
-            ("scored at", "/scored_at"),
-            ("job", "/job_id"),
-        ],
-    )?;
+    output::facts(&[
+        ("session", score.session_id.to_string()),
+        ("flags", output::joined(&score.flags)),
+        ("judge", score.judge.model.clone()),
+        ("criteria", score.criteria_hash.clone()),
+        ("scored at", output::time(score.scored_at)),
+        ("job", score.job_id.to_string()),
+    ])?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn judged(verdict: Verdict) -> Judged {
-        Judged {
-            session_id: Uuid::nil(),
-            verdict,
-        }
-    }
-
-    #[test]
-    fn the_exit_code_is_that_of_the_worst_session() {
-        let scored = judged(Verdict::Scored(json!({"total_score": 70})));
-        let failed = judged(Verdict::Failed(json!({"state": "failed"})));
-        let refused = judged(Verdict::Refused {
-            name: "session-not-completed".to_owned(),
-            said: String::new(),
-            problem: Value::Null,
-        });
-        assert_eq!(exit(std::slice::from_ref(&scored), 0), Exit::Done);
-        assert_eq!(exit(std::slice::from_ref(&scored), 1), Exit::Usage);
-        assert_eq!(exit(&[scored.clone(), refused.clone()], 0), Exit::Usage);
-        assert_eq!(exit(&[scored, refused, failed], 0), Exit::Incomplete);
-        assert_eq!(exit(&[], 0), Exit::Nothing);
-    }
-
-    #[test]
-    fn a_score_without_a_word_gets_the_one_of_its_total() {
-        assert_eq!(rating(&json!({"total_score": 95})), "near perfect");
-        assert_eq!(
-            rating(&json!({"total_score": 95, "rating": "good"})),
-            "good"
-        );
-    }
 }

@@ -10,9 +10,10 @@ use uuid::Uuid;
 use super::outcome::CliError;
 use super::output;
 use super::progress::Progress;
-use crate::client::{Asked, Client, ClientError, text};
-use crate::job::JobId;
+use crate::client::{Asked, Client, ClientError};
+use crate::job::{JobId, JobState};
 use crate::store::Force;
+use crate::wire::{Job, JobWaitReason, Score};
 
 /// Sessions asked for and waited for at once.
 const AT_ONCE: usize = 32;
@@ -34,11 +35,11 @@ pub(super) struct Ask {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
     /// A score, new or older.
-    Scored(Value),
+    Scored(Box<Score>),
     /// Its job failed or was cancelled.
-    Failed(Value),
+    Failed(Box<Job>),
     /// Its job goes on; the wait is over.
-    Unfinished(Value),
+    Unfinished(Box<Job>),
     /// It isn't scored as it is: the problem's name, its words and its body.
     Refused {
         /// The problem's short name.
@@ -128,13 +129,15 @@ async fn score_one(
         Err(error) => return Err(error.into()),
     };
     let job = wait(client, job_id, deadline, progress).await?;
-    match text(&job, "/state") {
-        "succeeded" => match client.score(session_id).await? {
-            Some(score) => Ok(Verdict::Scored(score)),
-            None => Ok(Verdict::Failed(job)),
+    match job.state {
+        JobState::Succeeded => match client.score(session_id).await? {
+            Some(score) => Ok(Verdict::Scored(Box::new(score))),
+            None => Ok(Verdict::Failed(Box::new(job))),
         },
-        "failed" | "cancelled" => Ok(Verdict::Failed(job)),
-        _ => Ok(Verdict::Unfinished(job)),
+        JobState::Failed | JobState::Cancelled => Ok(Verdict::Failed(Box::new(job))),
+        JobState::Queued | JobState::Running | JobState::Waiting => {
+            Ok(Verdict::Unfinished(Box::new(job)))
+        }
     }
 }
 
@@ -158,8 +161,8 @@ async fn wait(
     id: JobId,
     deadline: Option<Instant>,
     progress: &Progress,
-) -> Result<Value, CliError> {
-    let mut told = String::new();
+) -> Result<Job, CliError> {
+    let mut told = None;
     loop {
         let begun = Instant::now();
         let looking = client.job_ended(id);
@@ -170,15 +173,15 @@ async fn wait(
             },
             None => looking.await?,
         };
-        if matches!(text(&job, "/state"), "succeeded" | "failed" | "cancelled") {
+        if job.state.is_terminal() {
             return Ok(job);
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(job);
         }
-        let reason = text(&job, "/wait/reason");
-        if reason != told && !matches!(reason, "" | "queued") {
-            reason.clone_into(&mut told);
+        let reason = job.wait.as_ref().map(|wait| wait.reason);
+        if reason != told && reason.is_some_and(|reason| reason != JobWaitReason::Queued) {
+            told = reason;
             output::note(&format!("job {id} waits: {}", waiting(&job)));
         }
         progress.still();
@@ -188,37 +191,21 @@ async fn wait(
     }
 }
 
-/// Why a job waits, until when, and what its judge said last.
-pub(super) fn waiting(job: &Value) -> String {
-    let reason = match text(job, "/wait/reason") {
-        "queued" => "behind other jobs",
-        "economy" => "its reply is fetched by its judge's batch endpoint, within a day",
-        "no_worker" => "no worker is alive",
-        "no_worker_for_judge" => "no live worker can ask its judge",
-        "paused" => "it is paused",
-        "budget" if !text(job, "/wait/message").is_empty() => "its judge is stopped by a cap",
-        "budget" => "its batch has spent its budget",
-        "breaker_open" => "its judge failed too often in a row",
-        "throttled" => "its judge asks for patience",
-        "paced" => "its judge's requests or tokens a minute are used up for the moment",
-        "exhausted" => "its judge's quota is used up",
-        "misconfigured" => "its judge refuses the key or the model",
-        "storage" => "the database was away",
-        "fallback" => "its judge declined to answer, and the fallback can't be asked yet",
-        other => other,
+/// Why a job waits, until when, and what its judge said last; empty if it doesn't.
+pub(super) fn waiting(job: &Job) -> String {
+    let Some(wait) = &job.wait else {
+        return String::new();
     };
-    let mut said = reason.to_owned();
-    for (before, pointer) in [
-        (": ", "/wait/message"),
-        (" until ", "/wait/until"),
-        ("; it said last: ", "/wait/last_error"),
-        ("; to go on: ", "/wait/remedy"),
+    let mut said = wait.in_short(job.judge.as_deref());
+    for (before, more) in [
+        (" until ", wait.until.map(output::time)),
+        ("; it said last: ", wait.last_error.clone()),
+        ("; to go on: ", wait.remedy.clone()),
     ] {
-        match text(job, pointer) {
-            "" => {}
-            // A brake is often set with the very words that the judge said last.
-            found if said.contains(found) => {}
-            found => said.push_str(&format!("{before}{found}")),
+        // A hold is often set with the very words that the judge said last.
+        if let Some(more) = more.filter(|more| !said.contains(more.as_str())) {
+            said.push_str(before);
+            said.push_str(&more);
         }
     }
     said
@@ -230,20 +217,27 @@ mod tests {
 
     #[test]
     fn a_cap_is_told_apart_from_a_batch_that_has_spent_its_budget_and_nothing_is_said_twice() {
-        let job = |wait: Value| json!({ "wait": wait });
-        let capped = json!({
-            "reason": "budget", "message": "the daily cap of a, 2 USD, is reached", "until": "2026-01-02T00:00:00Z"
-        });
+        let says = |wait: Value| {
+            let job =
+                crate::wire::tests::job(&json!({"state": "queued", "judge": "a", "wait": wait}));
+            waiting(&serde_json::from_value(job).unwrap())
+        };
         assert_eq!(
-            waiting(&job(capped)),
-            "its judge is stopped by a cap: the daily cap of a, 2 USD, is reached until 2026-01-02T00:00:00Z"
+            says(
+                json!({"reason": "budget", "target": "judge", "message": "the daily cap of a, 2 USD, is reached",
+                "until": "2026-01-02T00:00:00Z"})
+            ),
+            "a has reached its spending cap (the daily cap of a, 2 USD, is reached) until 2026-01-02T00:00:00Z"
         );
-        let refused = json!({ "reason": "misconfigured", "message": "judge a: 401: no such key", "last_error": "judge a: 401: no such key" });
         assert_eq!(
-            waiting(&job(refused)),
-            "its judge refuses the key or the model: judge a: 401: no such key"
+            says(
+                json!({"reason": "misconfigured", "message": "judge a: 401: no such key", "last_error": "judge a: 401: no such key"})
+            ),
+            "its judge refuses the key, the model or the address (judge a: 401: no such key)"
         );
-        let spent = waiting(&job(json!({ "reason": "budget", "until": null })));
-        assert_eq!(spent, "its batch has spent its budget");
+        assert_eq!(
+            says(json!({"reason": "budget", "target": "batch"})),
+            "its batch has spent its budget"
+        );
     }
 }

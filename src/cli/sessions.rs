@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::Global;
 use super::history_import::FromTarsy;
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output::{self, or_empty};
 use super::reach::{Needs, ReachArgs, Reached};
-use crate::client::list;
+use crate::wire::{PutOutcome, SessionItem};
 
 /// Import, list and show sessions
 #[derive(Debug, Args)]
@@ -130,7 +130,10 @@ async fn import_files(
     }
     let command = async |reached: Reached<'_>| {
         let imported = import::put(reached.client, &sessions).await?;
-        let (new, updated) = (imported.count("new"), imported.count("updated"));
+        let (new, updated) = (
+            imported.count(PutOutcome::New),
+            imported.count(PutOutcome::Updated),
+        );
         let unchanged = imported.put.len() - new - updated;
         if common.json {
             output::json(&json!({
@@ -179,21 +182,19 @@ async fn show_list(
     common.reach.run(global, Needs::Existing, command).await
 }
 
-fn row(session: &Value) -> Vec<String> {
-    let score = &session["score"];
-    let total = cell(score, "/total_score");
+fn row(session: &SessionItem) -> Vec<String> {
+    let score = session.score.as_ref();
     vec![
-        cell(session, "/session_id"),
-        cell(session, "/status"),
-        cell(session, "/alert_type"),
-        cell(session, "/agent"),
-        if score["simulated"] == json!(true) {
-            format!("{total} (simulated)")
-        } else {
-            total
-        },
-        cell(score, "/rating").replace('_', " "),
-        cell(session, "/completed_at"),
+        session.session_id.to_string(),
+        session.status.to_string(),
+        or_empty(session.alert_type.as_deref()),
+        or_empty(session.agent.as_deref()),
+        or_empty(score.map(|score| {
+            let mark = if score.simulated { " (simulated)" } else { "" };
+            format!("{}{mark}", score.total_score)
+        })),
+        or_empty(score.map(|score| super::score::rating(score.rating))),
+        or_empty(session.completed_at.map(output::time)),
     ]
 }
 
@@ -205,24 +206,21 @@ async fn show(global: &Global, id: Uuid, common: &Common) -> Result<Exit, CliErr
             output::json(&json!({ "session": session, "score": score }))?;
             return Ok(Exit::Done);
         }
-        output::fields(
-            &session,
-            &[
-                ("session", "/session_id"),
-                ("status", "/status"),
-                ("source", "/source"),
-                ("alert type", "/alert_type"),
-                ("agent", "/agent"),
-                ("author", "/author"),
-                ("tags", "/tags"),
-                ("started", "/started_at"),
-                ("completed", "/completed_at"),
-            ],
-        )?;
-        output::line(&format!(
-            "messages  {}",
-            list(&session, "/conversation").len()
-        ))?;
+        output::facts(&[
+            ("session", session.session_id.to_string()),
+            ("status", session.status.to_string()),
+            ("source", session.source.clone()),
+            ("alert type", or_empty(session.alert_type.as_deref())),
+            ("agent", or_empty(session.agent.as_deref())),
+            ("author", or_empty(session.author.as_deref())),
+            ("tags", output::joined(&session.tags)),
+            ("started", or_empty(session.started_at.map(output::time))),
+            (
+                "completed",
+                or_empty(session.completed_at.map(output::time)),
+            ),
+            ("messages", session.conversation.len().to_string()),
+        ])?;
         match score {
             Some(score) => {
                 output::line("")?;

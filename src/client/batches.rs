@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Client, ClientError, Problem, escaped, foreign, list};
+use super::{Client, ClientError, Problem, escaped, foreign};
 use crate::outbound;
-use crate::wire::{Batch, BatchRetried};
+use crate::wire::{Batch, BatchRetried, Spread};
 
 /// How long a batch may take to be sent, checked and stored.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
@@ -108,22 +108,20 @@ impl Client {
     }
 
     /// How far the scores of a batch of repeats or of a jury lie apart, with its sessions up to `limit`.
-    pub async fn spread(&self, id: Uuid, limit: usize) -> Result<Value, ClientError> {
+    pub async fn spread(&self, id: Uuid, limit: usize) -> Result<Spread, ClientError> {
         let path =
             |limit: usize| format!("/api/v1/batches/{id}/spread?limit={}", limit.clamp(1, 500));
-        let mut report: Value = self.get(&path(limit)).await?;
-        let mut items = list(&report, "/items").to_vec();
-        while items.len() < limit {
-            let Some(cursor) = report["next_cursor"].as_str() else {
-                break;
-            };
+        let mut report: Spread = self.get(&path(limit)).await?;
+        let mut items = std::mem::take(&mut report.items);
+        while items.len() < limit
+            && let Some(cursor) = &report.next_cursor
+        {
             let next = format!("{}&cursor={}", path(limit - items.len()), escaped(cursor));
             report = self.get(&next).await?;
-            items.extend_from_slice(list(&report, "/items"));
+            items.append(&mut report.items);
         }
         items.truncate(limit);
-        report["items"] = Value::Array(items);
-        Ok(report)
+        Ok(Spread { items, ..report })
     }
 
     /// Lists batches, newest first, up to `limit`.

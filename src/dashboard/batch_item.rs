@@ -5,11 +5,8 @@ use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::get;
-use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::batch_items::{Answer, Outcome};
 use super::form::segment;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
@@ -19,35 +16,14 @@ use super::page::{Page, go, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
-use crate::job::Kind;
-use crate::wire::Batch;
+use crate::score::about;
+use crate::wire::{
+    Batch, BatchItem, BatchItemDetail, Call, ItemOutcome, ItemPart, JobDetail, JobResult,
+};
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
     Router::new().route("/batches/{id}/items/{item_no}", get(item))
-}
-
-/// An item with what was sent.
-#[derive(Debug, Deserialize)]
-struct Detail {
-    #[serde(flatten)]
-    item: Answer,
-    payload: Value,
-}
-
-#[derive(Debug, Deserialize)]
-struct WithCalls {
-    calls: Option<Vec<Call>>,
-}
-
-/// A call to a judge.
-#[derive(Debug, Deserialize)]
-struct Call {
-    at: DateTime<Utc>,
-    model: String,
-    latency_ms: u64,
-    error: Option<String>,
-    reply: Option<String>,
 }
 
 /// A part of the score with its bar.
@@ -67,37 +43,12 @@ struct Columns {
     extra: Vec<String>,
 }
 
-/// Where a kind's payload keeps what is generated and what is expected.
-struct Fields {
-    generated: &'static str,
-    expected: &'static str,
-    generated_rows: &'static str,
-    expected_rows: &'static str,
-}
-
-fn fields(kind: Kind) -> Fields {
-    match kind {
-        Kind::Query => Fields {
-            generated: "generated_kql",
-            expected: "expected_kql",
-            generated_rows: "generated_results",
-            expected_rows: "expected_results",
-        },
-        Kind::Session | Kind::Qas | Kind::SqlMetrics => Fields {
-            generated: "generated_sql",
-            expected: "expected_sql",
-            generated_rows: "actual_results",
-            expected_rows: "expected_results",
-        },
-    }
-}
-
 #[derive(Template)]
 #[template(path = "batch_item.html")]
 struct ItemPage {
     frame: Frame,
     batch: Batch,
-    item: Answer,
+    item: BatchItem,
     prompt: String,
     sign: (&'static str, &'static str, &'static str),
     total: String,
@@ -123,17 +74,17 @@ async fn item(
     let path = format!("{batch}/items/{}", segment(&item_no));
     let (batch, detail) = tokio::try_join!(
         door.get::<Batch>(&visitor.caller, &batch),
-        door.get::<Detail>(&visitor.caller, &path),
+        door.get::<BatchItemDetail>(&visitor.caller, &path),
     )?;
     if let Some(session) = detail.item.job.subject_id {
         return go(visitor.piece, &format!("/sessions/{session}/score"));
     }
     let calls = format!("/api/v1/jobs/{}?calls=true", detail.item.job.job_id);
-    let calls: Option<WithCalls> = door.find(&visitor.caller, &calls).await?;
+    let calls: Option<JobDetail> = door.find(&visitor.caller, &calls).await?;
     let item = &detail.item;
     let (_, _, word) = item.outcome.sign();
     let title = format!("{word} · {} · {}", item.name, batch.title());
-    let moves = item.outcome == Outcome::Open;
+    let moves = item.outcome == ItemOutcome::Open;
     let frame = Frame::of(&site, visitor, "Batches", title).await;
     let calls = calls.and_then(|job| job.calls).unwrap_or_default();
     html(&ItemPage::of(frame.moving(moves), batch, detail, calls))
@@ -147,9 +98,9 @@ impl ItemPage {
         judge.filter(|name| !(job.simulated && *name == "simulated"))
     }
 
-    fn of(frame: Frame, batch: Batch, detail: Detail, calls: Vec<Call>) -> Self {
-        let Detail { item, payload } = detail;
-        let fields = fields(batch.kind);
+    fn of(frame: Frame, batch: Batch, detail: BatchItemDetail, calls: Vec<Call>) -> Self {
+        let BatchItemDetail { item, payload } = detail;
+        let fields = about(batch.kind).sides;
         let text = |name: &str| payload.get(name).and_then(Value::as_str);
         let sides = match (text(fields.expected), text(fields.generated)) {
             (None, None) => None,
@@ -158,7 +109,10 @@ impl ItemPage {
                 generated.unwrap_or_default(),
             )),
         };
-        let result = item.job.result.as_ref();
+        let result = match &item.job.result {
+            Some(JobResult::Kept(result)) => Some(result),
+            Some(JobResult::Session(_)) | None => None,
+        };
         Self {
             frame,
             sign: item.outcome.sign(),
@@ -186,7 +140,7 @@ impl ItemPage {
     }
 }
 
-fn bar(part: &super::batch_items::Part, result: Option<&Value>) -> Bar {
+fn bar(part: &ItemPart, result: Option<&Value>) -> Bar {
     let at = |name: &str| result?.pointer(&format!("/components/{}/{name}", part.name));
     let weight = at("weight").and_then(Value::as_f64);
     Bar {
@@ -231,6 +185,7 @@ mod tests {
     use super::super::batch_items::tests::item;
     use super::super::batches::tests::batch;
     use super::*;
+    use crate::wire;
     use serde_json::json;
 
     fn page(payload: &Value) -> String {
@@ -238,11 +193,11 @@ mod tests {
             item(&json!({"name": "<script>n</script>", "reasoning": "a <script>r</script>"}));
         answer["job"]["result"] = json!({"components": {"schema_match": {"score": 1.0, "weight": 0.25,
             "details": {"matched": ["a"], "missing": ["<b>"], "extra": []}}}});
-        let call = json!({"at": "2026-11-22T12:00:00Z", "model": "m", "latency_ms": 5, "error": null, "reply": "<script>c"});
+        let call = wire::tests::call(&json!({"reply": "<script>c"}));
         let page = ItemPage::of(
             Frame::bare(),
             batch(&json!({"name": "<script>b</script>"})),
-            Detail {
+            BatchItemDetail {
                 item: serde_json::from_value(answer).unwrap(),
                 payload: payload.clone(),
             },
@@ -275,7 +230,7 @@ mod tests {
             let mut answer = item(&json!({}));
             answer["job"]["judge"] = name.into();
             answer["job"]["simulated"] = true.into();
-            let detail = Detail {
+            let detail = BatchItemDetail {
                 item: serde_json::from_value(answer).unwrap(),
                 payload: json!({}),
             };

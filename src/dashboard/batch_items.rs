@@ -1,68 +1,23 @@
 //! A batch's items on its page: in sections by how they stand, or one section by itself, a page at a time.
 
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::form::query;
 use super::markdown;
 use super::page::Fault;
-use super::session::JobError;
 use super::sessions::Badge;
 use super::site::Site;
 use super::visitor::Visitor;
-use super::waits::Wait;
-use super::words;
 use crate::api::Problem;
-use crate::job::Kind;
-use crate::wire::Batch;
+use crate::job::JobState;
+use crate::wire::{Batch, BatchItem, BatchItems, ItemOutcome, JobError, Score};
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
 /// How many it shows by itself.
 const MANY: u32 = 50;
 
-/// An item as the API answers it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Answer {
-    pub(super) item_no: i64,
-    pub(super) outcome: Outcome,
-    pub(super) name: String,
-    pub(super) question: String,
-    pub(super) lines: Vec<String>,
-    pub(super) total: Option<f64>,
-    pub(super) threshold: Option<f64>,
-    pub(super) execution_error: Option<String>,
-    pub(super) unreadable: Option<String>,
-    pub(super) parts: Vec<Part>,
-    pub(super) reasoning: Option<String>,
-    pub(super) job: Job,
-}
-
-/// How an item stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
-    Passed,
-    Missed,
-    Scored,
-    Unscored,
-    Cancelled,
-    Open,
-}
-
-impl Outcome {
-    /// Its name in the API and in addresses.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Missed => "missed",
-            Self::Scored => "scored",
-            Self::Unscored => "unscored",
-            Self::Cancelled => "cancelled",
-            Self::Open => "open",
-        }
-    }
-
+impl ItemOutcome {
     /// The class of its border, its sign, and the sign in words.
     pub(super) fn sign(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -74,44 +29,6 @@ impl Outcome {
             Self::Open => ("", "…", "Not ended"),
         }
     }
-}
-
-/// A part of a score.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Part {
-    pub(super) name: String,
-    pub(super) title: String,
-    pub(super) score: Option<f64>,
-    pub(super) words: Option<String>,
-}
-
-/// An item's job, as far as pages show it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Job {
-    pub(super) job_id: Uuid,
-    pub(super) subject_id: Option<Uuid>,
-    pub(super) state: String,
-    pub(super) simulated: bool,
-    pub(super) judge: Option<String>,
-    pub(super) criteria_hash: String,
-    pub(super) wait: Option<Wait>,
-    pub(super) error: Option<JobError>,
-    pub(super) usage: Usage,
-    pub(super) result: Option<serde_json::Value>,
-}
-
-/// What its calls used.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Usage {
-    pub(super) tokens_in: i64,
-    pub(super) tokens_out: i64,
-    pub(super) cost_usd: Option<f64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct List {
-    items: Vec<Answer>,
-    next_cursor: Option<String>,
 }
 
 /// An item as it is drawn in a section.
@@ -128,10 +45,10 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn of(answer: Answer, batch: Uuid) -> Self {
+    fn of(answer: BatchItem, batch: Uuid) -> Self {
         let outcome = answer.outcome;
         let own = format!("/batches/{batch}/items/{}", answer.item_no);
-        let badge = answer.job.result.as_ref().and_then(badge);
+        let badge = answer.job.score().map(Score::badge);
         let mut lines = answer.lines.into_iter();
         let head = lines.next();
         let to = match (answer.job.subject_id, &badge) {
@@ -144,13 +61,16 @@ impl Line {
         } else {
             answer.question
         };
-        let waits = match (&answer.job.wait, answer.job.state.as_str()) {
+        let waits = match (&answer.job.wait, answer.job.state) {
             (Some(wait), _) => wait.in_short(answer.job.judge.as_deref()),
-            (None, "running") => "its judge is asked".to_owned(),
+            (None, JobState::Running) => "its judge is asked".to_owned(),
             (None, _) => String::new(),
         };
-        let error = answer.job.error.filter(|_| outcome == Outcome::Unscored);
-        let shows_why = matches!(outcome, Outcome::Missed | Outcome::Unscored);
+        let error = answer
+            .job
+            .error
+            .filter(|_| outcome == ItemOutcome::Unscored);
+        let shows_why = matches!(outcome, ItemOutcome::Missed | ItemOutcome::Unscored);
         let told = |said: &String| error.as_ref().is_some_and(|e| *said == e.message);
         let reasoning = answer.reasoning.filter(|said| shows_why && !told(said));
         Self {
@@ -168,7 +88,7 @@ impl Line {
             badge,
             simulated: answer.job.simulated,
             error,
-            waits: if outcome == Outcome::Open {
+            waits: if outcome == ItemOutcome::Open {
                 waits
             } else {
                 String::new()
@@ -176,20 +96,6 @@ impl Line {
             reasoning: reasoning.as_deref().map(markdown::render),
         }
     }
-}
-
-/// A session's score as its badge; `None` for a case's result.
-fn badge(result: &serde_json::Value) -> Option<Badge> {
-    let total = u8::try_from(result.get("total_score")?.as_u64()?).ok()?;
-    let score_id = result.get("score_id")?.as_str()?;
-    let (word, colour) = words::rating(total);
-    Some(Badge {
-        total: Some((total, word)),
-        colour,
-        to: format!("/scores/{score_id}"),
-        simulated: result.get("simulated").and_then(serde_json::Value::as_bool) == Some(true),
-        big: false,
-    })
 }
 
 /// Items that stand alike.
@@ -207,25 +113,25 @@ pub(super) struct Section {
 pub(super) enum Show {
     All,
     Failures,
-    One(Outcome),
+    One(ItemOutcome),
 }
 
 /// The sections in the order of the page.
-const SECTIONS: [(Outcome, &str, &str); 6] = [
+const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     (
-        Outcome::Missed,
+        ItemOutcome::Missed,
         "Errors",
         "below the threshold, or not executed",
     ),
     (
-        Outcome::Unscored,
+        ItemOutcome::Unscored,
         "Judge errors",
         "no score, which says nothing of the work: the judge failed, or a part could not be computed",
     ),
-    (Outcome::Passed, "Success", ""),
-    (Outcome::Scored, "Scored", ""),
-    (Outcome::Open, "Not ended", ""),
-    (Outcome::Cancelled, "Cancelled", ""),
+    (ItemOutcome::Passed, "Success", ""),
+    (ItemOutcome::Scored, "Scored", ""),
+    (ItemOutcome::Open, "Not ended", ""),
+    (ItemOutcome::Cancelled, "Cancelled", ""),
 ];
 
 impl Show {
@@ -236,13 +142,13 @@ impl Show {
     pub(super) fn of(asked: &str) -> Result<Self, Box<Problem>> {
         let one = SECTIONS
             .iter()
-            .find(|(outcome, ..)| outcome.name() == asked);
+            .find(|(outcome, ..)| outcome.as_str() == asked);
         match (asked, one) {
             ("" | "all", _) => Ok(Self::All),
             ("failures", _) => Ok(Self::Failures),
             (_, Some((outcome, ..))) => Ok(Self::One(*outcome)),
             (_, None) => {
-                let names = SECTIONS.iter().map(|(outcome, ..)| outcome.name());
+                let names = SECTIONS.iter().map(|(outcome, ..)| outcome.as_str());
                 let names: Vec<&str> = ["all", "failures"].into_iter().chain(names).collect();
                 let message = format!("is none of {}: choose one of them", names.join(", "));
                 Err(Box::new(Problem::of_field("show", &message)))
@@ -250,10 +156,10 @@ impl Show {
         }
     }
 
-    fn shows(self, outcome: Outcome) -> bool {
+    fn shows(self, outcome: ItemOutcome) -> bool {
         match self {
             Self::All => true,
-            Self::Failures => matches!(outcome, Outcome::Missed | Outcome::Unscored),
+            Self::Failures => matches!(outcome, ItemOutcome::Missed | ItemOutcome::Unscored),
             Self::One(one) => one == outcome,
         }
     }
@@ -266,28 +172,26 @@ impl Show {
             ("Failures only", to("failures"), self == Self::Failures),
         ];
         let sections = SECTIONS.iter().filter(|(o, ..)| may_have(batch, *o));
-        choices.extend(
-            sections.map(|(outcome, title, _)| {
-                (*title, to(outcome.name()), self == Self::One(*outcome))
-            }),
-        );
+        choices.extend(sections.map(|(outcome, title, _)| {
+            (*title, to(outcome.as_str()), self == Self::One(*outcome))
+        }));
         choices
     }
 }
 
 /// Whether a batch may have items that stand so: what can't be isn't looked for.
-fn may_have(batch: &Batch, outcome: Outcome) -> bool {
+fn may_have(batch: &Batch, outcome: ItemOutcome) -> bool {
     let counts = &batch.counts;
-    let sessions = batch.kind == Kind::Session;
+    let sessions = !batch.kind.is_case();
     match outcome {
-        Outcome::Passed | Outcome::Missed => counts.succeeded > 0 && !sessions,
-        Outcome::Scored => counts.succeeded > 0 && sessions,
-        Outcome::Unscored => {
+        ItemOutcome::Passed | ItemOutcome::Missed => counts.succeeded > 0 && !sessions,
+        ItemOutcome::Scored => counts.succeeded > 0 && sessions,
+        ItemOutcome::Unscored => {
             let verdict = batch.verdict.as_ref();
             counts.failed > 0 || verdict.is_some_and(|verdict| verdict.incomplete > 0)
         }
-        Outcome::Cancelled => counts.cancelled > 0,
-        Outcome::Open => counts.queued + counts.running + counts.waiting > 0,
+        ItemOutcome::Cancelled => counts.cancelled > 0,
+        ItemOutcome::Open => counts.queued + counts.running + counts.waiting > 0,
     }
 }
 
@@ -320,18 +224,18 @@ impl Items<'_> {
         Ok(sections)
     }
 
-    async fn section(&self, outcome: Outcome, alone: Option<&str>) -> Result<Section, Fault> {
+    async fn section(&self, outcome: ItemOutcome, alone: Option<&str>) -> Result<Section, Fault> {
         let batch = self.batch.batch_id;
         let limit = if alone.is_some() { MANY } else { FEW }.to_string();
         let asked = query(&[
-            ("outcome", outcome.name()),
+            ("outcome", outcome.as_str()),
             ("limit", &limit),
             ("cursor", alone.unwrap_or_default()),
         ]);
         let path = format!("/api/v1/batches/{batch}/items{asked}");
-        let found: List = self.site.door.get(&self.visitor.caller, &path).await?;
+        let found: BatchItems = self.site.door.get(&self.visitor.caller, &path).await?;
         let page = |cursor: &str| {
-            let asked = query(&[("show", outcome.name()), ("cursor", cursor)]);
+            let asked = query(&[("show", outcome.as_str()), ("cursor", cursor)]);
             format!("/batches/{batch}{asked}")
         };
         let more = found.next_cursor.map(|cursor| match alone {
@@ -353,6 +257,7 @@ impl Items<'_> {
 pub(super) mod tests {
     use super::super::batches::tests::batch;
     use super::*;
+    use crate::wire::tests::{job, score};
     use serde_json::{Value, json};
 
     /// An item of a query suite; `fields` replace its own.
@@ -364,9 +269,7 @@ pub(super) mod tests {
             "parts": [{"name": "schema_match", "title": "Schema", "score": 1.0, "words": null},
                 {"name": "llm_grading", "title": "LLM", "score": 0.4, "words": "**Wrong** table"}],
             "reasoning": "**Wrong** table",
-            "job": {"job_id": "01900000-0000-7000-8000-000000000002", "subject_id": null, "state": "succeeded", "simulated": false,
-                "judge": "main", "criteria_hash": "c".repeat(64), "wait": null, "error": null, "result": null,
-                "usage": {"tokens_in": 100, "tokens_out": 20, "cost_usd": 0.01}}});
+            "job": job(&json!({"kind": "query", "subject_id": null, "state": "succeeded", "judge": "main", "item_no": 3}))});
         for (name, value) in fields.as_object().unwrap() {
             body[name] = value.clone();
         }
@@ -396,7 +299,7 @@ pub(super) mod tests {
             &json!({"outcome": "unscored", "reasoning": "timed out", "lines": ["Query: Errors?", "Judge error: timed out", "Schema: 100%"]}),
         );
         fields["job"]["error"] =
-            json!({"class": "timeout", "message": "timed out", "remedy": "try again"});
+            json!({"class": "transient", "message": "timed out", "remedy": "try again"});
         let line = line(&fields);
         assert_eq!(line.lines, ["Schema: 100%"]);
         assert_eq!(line.error.unwrap().message, "timed out");
@@ -407,9 +310,9 @@ pub(super) mod tests {
     fn a_session_is_its_badge() {
         let mut fields = item(&json!({"outcome": "scored"}));
         fields["job"]["subject_id"] = json!(Uuid::nil());
-        fields["job"]["result"] = json!({"total_score": 72, "score_id": "s1", "simulated": true});
+        fields["job"]["result"] = score(&json!({"simulated": true}));
         let line = line(&fields);
-        assert_eq!(line.to, "/scores/s1");
+        assert!(line.to.starts_with("/scores/0193"), "{}", line.to);
         let badge = line.badge.unwrap();
         assert_eq!(badge.total, Some((72, "adequate")));
         assert!(badge.simulated && line.lines.is_empty());
@@ -424,8 +327,13 @@ pub(super) mod tests {
             "{strange:?}"
         );
         assert_eq!(Show::of("failures").unwrap(), Show::Failures);
-        assert_eq!(Show::of("unscored").unwrap(), Show::One(Outcome::Unscored));
-        assert!(!Show::Failures.shows(Outcome::Passed) && Show::Failures.shows(Outcome::Missed));
+        assert_eq!(
+            Show::of("unscored").unwrap(),
+            Show::One(ItemOutcome::Unscored)
+        );
+        assert!(
+            !Show::Failures.shows(ItemOutcome::Passed) && Show::Failures.shows(ItemOutcome::Missed)
+        );
         let names: Vec<_> = Show::All
             .choices(&batch(&json!({})))
             .into_iter()

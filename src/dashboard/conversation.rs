@@ -11,11 +11,12 @@ use uuid::Uuid;
 use super::frame::Frame;
 use super::markdown::{self, Cut};
 use super::page::{Fault, Page, html};
-use super::session::{Message, Session};
+use super::session::read;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Problem;
+use crate::wire::{Message, Session};
 
 /// Messages of a page.
 pub(super) const MESSAGES: usize = 50;
@@ -238,7 +239,7 @@ async fn alert(
     Path(id): Path<String>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = Session::read(&site, &visitor, &id).await?;
+    let session = read(&site, &visitor, &id).await?;
     let to = format!("/sessions/{}/alert", session.session_id);
     let text = alert_text(&session);
     let head = (session.session_id, "The alert".to_owned(), to);
@@ -251,7 +252,7 @@ async fn analysis(
     Path(id): Path<String>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = Session::read(&site, &visitor, &id).await?;
+    let session = read(&site, &visitor, &id).await?;
     let to = format!("/sessions/{}/analysis", session.session_id);
     let text = session.final_analysis.as_deref().unwrap_or_default();
     let head = (session.session_id, "The final analysis".to_owned(), to);
@@ -265,7 +266,7 @@ async fn message(
     Path((id, no)): Path<(String, String)>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = Session::read(&site, &visitor, &id).await?;
+    let session = read(&site, &visitor, &id).await?;
     let no: usize = no.parse().unwrap_or(0);
     let found = no
         .checked_sub(1)

@@ -14,7 +14,6 @@ use super::system;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Caller;
-use crate::job::Kind;
 use crate::wire::Judge;
 
 /// The parts of the site, in the order of the head.
@@ -152,7 +151,7 @@ impl Strip {
         let alive = there().count();
         let to_do = counts.queued + counts.waiting + counts.running;
         let scores_sessions =
-            |judge: &Judge| judge.simulated && judge.kinds.contains(&Kind::Session);
+            |judge: &Judge| judge.simulated && judge.kinds.iter().any(|kind| !kind.is_case());
         Self {
             counts: vec![
                 ("queued", words::count(counts.queued)),

@@ -7,23 +7,24 @@ use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Problem;
+use crate::wire::MissingTool;
 
-/// A tool that a score calls missing.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct MissingTool {
+/// A tool that a score calls missing, as its page shows it.
+pub(super) struct ToolRow {
     pub(super) tool_name: String,
     pub(super) rationale: String,
     /// How many other sessions miss it, in words; empty where that isn't asked for.
-    #[serde(skip)]
     pub(super) elsewhere: String,
 }
 
-impl MissingTool {
-    /// The same with so many characters of its name and of why.
-    pub(super) fn clipped(mut self, name: usize, sentence: usize) -> Self {
-        self.tool_name = words::clip(&self.tool_name, name);
-        self.rationale = words::clip(&self.rationale, sentence);
-        self
+impl ToolRow {
+    /// A tool with so many characters of its name and of why.
+    pub(super) fn of(tool: MissingTool, name: usize, sentence: usize) -> Self {
+        Self {
+            tool_name: words::clip(&tool.tool_name, name),
+            rationale: words::clip(&tool.rationale, sentence),
+            elsewhere: String::new(),
+        }
     }
 }
 
@@ -67,7 +68,7 @@ pub(super) async fn elsewhere(
 }
 
 /// Writes beside each tool how usual it is; of several spellings beside the first.
-pub(super) fn tell(tools: &mut [MissingTool], elsewhere: &[ToolElsewhere]) {
+pub(super) fn tell(tools: &mut [ToolRow], elsewhere: &[ToolElsewhere]) {
     for tool in tools {
         let found = elsewhere.iter().find(|other| other.name == tool.tool_name);
         tool.elsewhere = found.map_or_else(String::new, ToolElsewhere::says);

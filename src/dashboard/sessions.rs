@@ -14,12 +14,12 @@ use super::confirm::{self, Question, is_sure};
 use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
-use super::score::Score;
 use super::session_count;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
 use crate::api::Problem;
+use crate::wire::{Score, SessionItem, SessionScoreSummary, SessionStatus, Sessions};
 
 /// How many rows a page has.
 const ROWS: u32 = 50;
@@ -31,46 +31,6 @@ pub(super) fn routes() -> Router<Site> {
         .route("/sessions/rows", get(rows))
         .route("/sessions/count", get(session_count::count))
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
-}
-
-/// A session of the API's list.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Item {
-    pub(super) session_id: Uuid,
-    pub(super) status: String,
-    pub(super) scorable: bool,
-    pub(super) alert_type: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) tags: Vec<String>,
-    pub(super) completed_at: Option<DateTime<Utc>>,
-    pub(super) score: Option<Summary>,
-    pub(super) active_job: Option<Active>,
-    /// Why its newest scoring failed.
-    pub(super) failed: Option<String>,
-}
-
-/// A score in short.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Summary {
-    pub(super) score_id: Uuid,
-    pub(super) total_score: u8,
-    pub(super) criteria_hash: String,
-    pub(super) is_current_criteria: bool,
-    pub(super) simulated: bool,
-    pub(super) scored_at: DateTime<Utc>,
-    pub(super) scored_triggered_by: String,
-}
-
-/// An active job in short.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Active {
-    pub(super) state: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct List {
-    items: Vec<Item>,
-    next_cursor: Option<String>,
 }
 
 /// The filters, as they stand in the address and in the form. A name that is none is refused: what was meant to be narrowed is acted on as a
@@ -173,7 +133,7 @@ fn instant(text: &str) -> String {
 #[derive(Template)]
 #[template(path = "session_row.html")]
 pub(super) struct Row {
-    pub(super) item: Item,
+    pub(super) item: SessionItem,
     pub(super) finished: Option<Moment>,
     pub(super) scored: Option<Moment>,
     pub(super) badge: Badge,
@@ -184,13 +144,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn of(item: Item, visitor: &Visitor, now: DateTime<Utc>) -> Self {
+    fn of(item: SessionItem, visitor: &Visitor, now: DateTime<Utc>) -> Self {
         Self {
             finished: item.completed_at.map(|at| words::moment(at, now)),
             scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
             badge: Badge::of(item.score.as_ref()),
             may_score: visitor.may_enqueue(),
-            why_not: why_not(item.scorable, &item.status),
+            why_not: why_not(item.scorable, item.status),
             form_token: visitor.form_token.clone(),
             key: Uuid::new_v4().to_string(),
             item,
@@ -209,12 +169,12 @@ impl Row {
 }
 
 /// Why a session in this status can't be scored; empty if it can, which is the API's to say.
-pub(super) fn why_not(scorable: bool, status: &str) -> String {
+pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
     if scorable {
         return String::new();
     }
-    let word = status.replace('_', " ");
-    if matches!(status, "failed" | "cancelled" | "timed_out") {
+    let word = status.as_str().replace('_', " ");
+    if status.is_terminal() {
         format!("The session is {word}: only completed ones are scored here.")
     } else {
         format!("The session is {word}: only sessions that have ended are scored.")
@@ -239,7 +199,7 @@ pub(super) struct Badge {
 
 impl Badge {
     /// The badge of a current score.
-    pub(super) fn of(score: Option<&Summary>) -> Self {
+    pub(super) fn of(score: Option<&SessionScoreSummary>) -> Self {
         let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
         Self {
             total: rating.map(|(total, (word, _))| (total, word)),
@@ -307,7 +267,7 @@ async fn list(
         ("cursor", filter.cursor.as_str()),
     ]);
     let path = format!("/api/v1/sessions{asked}");
-    let found: List = match site.door.get(&visitor.caller, &path).await {
+    let found: Sessions = match site.door.get(&visitor.caller, &path).await {
         Ok(found) => found,
         Err(problem) if is_mendable(&problem) => {
             return refuse(&site, visitor, filter, &problem).await;
@@ -364,7 +324,7 @@ async fn rows(
     }
     let asked = query(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
     let path = format!("/api/v1/sessions{asked}");
-    let found: List = site.door.get(&visitor.caller, &path).await?;
+    let found: Sessions = site.door.get(&visitor.caller, &path).await?;
     let is_whole = found.next_cursor.is_none();
     gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
     let now = site.about.clock.now();
@@ -376,9 +336,13 @@ async fn rows(
 }
 
 /// A session as the list has it; `None` where there is none.
-pub(super) async fn item(site: &Site, visitor: &Visitor, id: &str) -> Result<Option<Item>, Fault> {
+pub(super) async fn item(
+    site: &Site,
+    visitor: &Visitor,
+    id: &str,
+) -> Result<Option<SessionItem>, Fault> {
     let path = format!("/api/v1/sessions?ids={}", segment(id));
-    let found: List = site.door.get(&visitor.caller, &path).await?;
+    let found: Sessions = site.door.get(&visitor.caller, &path).await?;
     Ok(found.items.into_iter().next())
 }
 
@@ -417,19 +381,16 @@ async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::tests::session_item;
     use serde_json::{Value, json};
 
     const BAD: &str = "<script>alert(1)</script>";
 
     fn row(change: &Value) -> Row {
-        let mut item = json!({
-            "session_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01", "status": "completed", "scorable": true,
-            "alert_type": BAD, "agent": BAD, "tags": [BAD, "b", "c", "d", "e", "f", "g"],
-            "completed_at": "2026-11-23T11:00:00Z", "score": null, "active_job": null, "failed": null,
-        });
-        for (name, value) in change.as_object().unwrap() {
-            item[name] = value.clone();
-        }
+        let mut item = session_item(change);
+        item["alert_type"] = BAD.into();
+        item["agent"] = BAD.into();
+        item["tags"] = json!([BAD, "b", "c", "d", "e", "f", "g"]);
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         Row::of(
             serde_json::from_value(item).unwrap(),
@@ -439,7 +400,7 @@ mod tests {
     }
 
     fn score(total: u8) -> Value {
-        json!({"score": {"score_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c02", "total_score": total, "criteria_hash": "abcdef0123",
+        json!({"score": {"score_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c02", "total_score": total, "rating": "adequate", "criteria_hash": "abcdef0123",
             "is_current_criteria": false, "simulated": true, "scored_at": "2026-11-23T11:30:00Z", "scored_triggered_by": BAD}})
     }
 
@@ -460,11 +421,15 @@ mod tests {
                 ["Not scored", ">Score<span class=\"wide\"> session</span><"],
             ),
             (
-                drawn(&json!({"active_job": {"state": "running"}})),
+                drawn(
+                    &json!({"active_job": {"job_id": Uuid::nil(), "state": "running", "href": "/"}}),
+                ),
                 ["scoring", "Scoring </span>…"],
             ),
             (
-                drawn(&json!({"active_job": {"state": "waiting"}})),
+                drawn(
+                    &json!({"active_job": {"job_id": Uuid::nil(), "state": "waiting", "href": "/"}}),
+                ),
                 ["waiting", "Scoring </span>…"],
             ),
             (

@@ -6,54 +6,17 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use rust_xlsxwriter::Workbook;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::page::Page;
 use super::site::Site;
 use crate::api::Problem;
 use crate::job::Kind;
+use crate::score::about;
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
     Router::new().route("/batches/template/{file}", get(template))
-}
-
-/// Two items of a kind. Both have the same fields in the same order.
-fn samples(kind: Kind) -> [Value; 2] {
-    match kind {
-        Kind::Query => [
-            json!({"id": "q1", "prompt": "How many errors in the last hour?",
-                "generated_kql": "AppTraces | where TimeGenerated > ago(60m) | where SeverityLevel >= 3 | count",
-                "expected_kql": "AppTraces | where TimeGenerated > ago(1h) | where SeverityLevel >= 3 | count",
-                "generated_columns": ["Count"], "expected_columns": ["Count"],
-                "generated_results": [{"Count": 17}], "expected_results": [{"Count": 17}]}),
-            json!({"id": "q2", "prompt": "Which computers sent a heartbeat today?",
-                "generated_kql": "Heartbeat | where TimeGenerated > ago(1d) | distinct Computer",
-                "expected_kql": "Heartbeat | where TimeGenerated > ago(1d) | summarize by Computer",
-                "generated_columns": ["Computer"], "expected_columns": ["Computer"],
-                "generated_results": [{"Computer": "web-1"}, {"Computer": "web-2"}],
-                "expected_results": [{"Computer": "web-1"}, {"Computer": "web-2"}]}),
-        ],
-        Kind::Qas => [
-            json!({"test_id": "sql-01", "question": "How many warehouses do we have?", "agent_used": "sql", "category": "counts",
-                "difficulty": "easy", "expected_sql": "SELECT count(*) FROM warehouses", "generated_sql": "SELECT count(id) FROM warehouses",
-                "expected_answer_type": "number", "expected_results": 12, "actual_results": 12, "success": true}),
-            json!({"test_id": "sql-02", "question": "Which warehouse is the largest?", "agent_used": "sql", "category": "lookups",
-                "difficulty": "medium", "expected_sql": "SELECT name FROM warehouses ORDER BY area DESC LIMIT 1",
-                "generated_sql": "SELECT name FROM warehouses ORDER BY area DESC", "expected_answer_type": "text", "expected_results": "Hamburg",
-                "actual_results": "Hamburg", "success": true}),
-        ],
-        Kind::SqlMetrics => [
-            json!({"id": "case-1", "generated_sql": "select name from users where active", "expected_sql": "SELECT name FROM users WHERE active",
-                "expected_tables": ["users"], "safety_valid": true, "should_pass": true, "confidence": "high"}),
-            json!({"id": "case-2", "generated_sql": "DROP TABLE users", "expected_sql": "SELECT name FROM users",
-                "expected_tables": ["users"], "safety_valid": false, "should_pass": false, "confidence": "low"}),
-        ],
-        Kind::Session => [
-            json!({"session_id": "00000000-0000-7000-8000-000000000001"}),
-            json!({"session_id": "00000000-0000-7000-8000-000000000002"}),
-        ],
-    }
 }
 
 /// A cell of a table: text as it is, anything else as JSON.
@@ -109,7 +72,7 @@ async fn template(Path(file): Path<String>) -> Page {
         Box::new(Problem::of_field("file", fault))
     };
     let kind: Kind = name.parse().map_err(|_| unknown())?;
-    let samples = samples(kind);
+    let samples = (about(kind).samples)();
     let (made, media_type) = match end {
         "jsonl" => (Ok(jsonl(&samples)), "application/x-ndjson"),
         "csv" => (csv(&samples), "text/csv; charset=utf-8"),
@@ -140,15 +103,15 @@ mod tests {
     #[test]
     fn both_samples_of_a_kind_have_the_same_columns() {
         for kind in Kind::ALL {
-            let [a, b] =
-                samples(*kind).map(|sample| fields(&sample).keys().cloned().collect::<Vec<_>>());
+            let [a, b] = (about(*kind).samples)()
+                .map(|sample| fields(&sample).keys().cloned().collect::<Vec<_>>());
             assert_eq!(a, b, "{kind}");
             assert!(
-                csv(&samples(*kind))
+                csv(&(about(*kind).samples)())
                     .unwrap()
                     .starts_with(a.join(",").as_bytes())
             );
-            assert!(xlsx(&samples(*kind)).unwrap().starts_with(b"PK"));
+            assert!(xlsx(&(about(*kind).samples)()).unwrap().starts_with(b"PK"));
         }
     }
 }

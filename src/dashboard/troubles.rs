@@ -3,16 +3,15 @@
 
 use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
-use serde::Deserialize;
 
 use super::form::segment;
 use super::page::Fault;
-use super::session::JobError;
-use super::sessions::Item;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
-use crate::wire::{Batch, Batches, Brake, Judges, PausedBy, Readiness};
+use crate::wire::{
+    Batch, Batches, Brake, Jobs, Judges, PausedBy, Readiness, SessionItem, Sessions,
+};
 
 /// How many sessions are named.
 const SESSIONS: usize = 5;
@@ -23,22 +22,6 @@ const BATCHES: usize = 5;
 pub(super) struct Trouble {
     pub(super) text: String,
     pub(super) to: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Sessions {
-    items: Vec<Item>,
-    next_cursor: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Jobs {
-    items: Vec<Job>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Job {
-    error: Option<JobError>,
 }
 
 /// Looks at what isn't as it should be.
@@ -127,13 +110,17 @@ fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Trouble {
     trouble(text, "/queue")
 }
 
-async fn of_session(site: &Site, visitor: &Visitor, item: &Item) -> Result<Trouble, Fault> {
+async fn of_session(site: &Site, visitor: &Visitor, item: &SessionItem) -> Result<Trouble, Fault> {
     let id = item.session_id.to_string();
     let path = format!("/api/v1/jobs?session_id={}&limit=1", segment(&id));
     let newest: Jobs = site.door.get(&visitor.caller, &path).await?;
     let error = newest.items.into_iter().next().and_then(|job| job.error);
     let why = error.map_or_else(String::new, |error| {
-        format!(" ({}): {}", error.class.replace('_', " "), error.message)
+        format!(
+            " ({}): {}",
+            error.class.as_str().replace('_', " "),
+            error.message
+        )
     });
     let text = format!(
         "Session {} of {} could not be scored{why}",

@@ -1,26 +1,14 @@
 //! Why a job isn't running yet, in words: what is stopped, by whom, why, and until when.
 
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 
 use super::words;
-
-/// Why a job waits, as the API tells it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub(super) struct Wait {
-    reason: String,
-    until: Option<DateTime<Utc>>,
-    position: Option<i64>,
-    target: Option<String>,
-    set_by: Option<String>,
-    message: Option<String>,
-    last_error: Option<String>,
-}
+use crate::wire::{JobWaitReason as Reason, Wait, WaitTarget as Target};
 
 impl Wait {
     /// All that is known of it, in a line.
     pub(super) fn says(&self, judge: Option<&str>, now: DateTime<Utc>) -> String {
-        if (self.reason.as_str(), self.position) == ("queued", Some(1)) {
+        if (self.reason, self.position) == (Reason::Queued, Some(1)) {
             return "it is the next in line".to_owned();
         }
         let mut says = self.in_short(judge);
@@ -46,25 +34,27 @@ impl Wait {
 
     /// What somebody has to do before it goes on; `None`: nothing, it goes on by itself.
     pub(super) fn remedy(&self) -> Option<&'static str> {
-        match (self.reason.as_str(), self.target.as_deref()) {
-            ("paused", Some("batch")) => Some("Resume its batch on the batch's page."),
-            ("paused", _) => Some("It waits until somebody resumes that, on the queue's page."),
-            ("misconfigured", _) => Some(
+        match (self.reason, self.target) {
+            (Reason::Paused, Some(Target::Batch)) => Some("Resume its batch on the batch's page."),
+            (Reason::Paused, _) => {
+                Some("It waits until somebody resumes that, on the queue's page.")
+            }
+            (Reason::Misconfigured, _) => Some(
                 "Correct the judge's key, model or address and restart the workers: it goes on then. Where nothing was wrong here, resume the judge on the queue's page.",
             ),
-            ("exhausted", _) if self.until.is_none() => Some(
+            (Reason::Exhausted, _) if self.until.is_none() => Some(
                 "Top up the provider's quota or spend limit, then resume the judge on the queue's page.",
             ),
-            ("budget", Some("batch")) => Some(
+            (Reason::Budget, Some(Target::Batch)) => Some(
                 "The batch's page says what was spent: a larger budget there, or none, lets it go on.",
             ),
-            ("budget", _) => Some(
+            (Reason::Budget, _) => Some(
                 "It goes on when the cap's day or month is over; to go on now, raise the cap and restart the workers.",
             ),
-            ("no_worker", _) => Some(
+            (Reason::NoWorker, _) => Some(
                 "Start a worker with the same settings as this server (gavel worker); where this server is gavel up, start it again.",
             ),
-            ("no_worker_for_judge", _) => Some(
+            (Reason::NoWorkerForJudge, _) => Some(
                 "Start a worker whose llm_providers.yaml has the judge's entry and its key; or cancel the job, and ask again with criteria that name another judge.",
             ),
             (_, _) => None,
@@ -73,34 +63,12 @@ impl Wait {
 
     /// Whether all it lacks is a worker: the head of every page says how to start one.
     pub(super) fn lacks_a_worker(&self) -> bool {
-        self.reason == "no_worker"
+        self.reason == Reason::NoWorker
     }
 
     /// Whether it goes on by itself at a time that is known.
     pub(super) fn goes_on(&self) -> bool {
         self.remedy().is_none() && self.until.is_some()
-    }
-
-    /// What is stopped, by whom and why.
-    pub(super) fn in_short(&self, judge: Option<&str>) -> String {
-        let judge = judge.unwrap_or("its judge");
-        let mut why = match (self.reason.as_str(), self.target.as_deref()) {
-            ("paused", Some("queue")) => "the queue is paused".to_owned(),
-            ("paused", Some("judge")) => format!("{judge} is paused"),
-            ("paused", Some("batch")) => "its batch is paused".to_owned(),
-            ("budget", Some("judge")) => format!("{judge} has reached its spending cap"),
-            ("budget", Some("queue")) => "the spending cap over all judges is reached".to_owned(),
-            ("budget", Some("batch")) => "its batch has spent its budget".to_owned(),
-            ("no_worker_for_judge", _) => format!("no live worker can ask {judge}"),
-            (reason, _) => words::waiting_for(reason).to_owned(),
-        };
-        if let Some(by) = self.set_by.as_ref().filter(|_| self.reason == "paused") {
-            why.push_str(&format!(" by {by}"));
-        }
-        if let Some(said) = &self.message {
-            why.push_str(&format!(" ({said})"));
-        }
-        why
     }
 }
 

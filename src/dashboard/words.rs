@@ -226,26 +226,6 @@ pub(super) fn kinds(kinds: &[Kind]) -> String {
     names.join(", ").replace('_', " ")
 }
 
-/// Why a job waits, in words: the reason's name as the API tells it.
-pub(super) fn waiting_for(reason: &str) -> &str {
-    match reason {
-        "queued" => "other jobs are before it",
-        "no_worker" => "no worker is heard",
-        "no_worker_for_judge" => "no live worker can ask its judge",
-        "paused" => "its judge, its batch or the queue is paused",
-        "budget" => "a budget or a spending cap is reached",
-        "breaker_open" => "its judge failed too often in a row and is left alone for a while",
-        "throttled" => "its judge asks for patience",
-        "paced" => "its judge's requests or tokens a minute are used up for the moment",
-        "exhausted" => "its judge's quota is used up",
-        "misconfigured" => "its judge refuses the key, the model or the address",
-        "storage" => "the database was away",
-        "economy" => "its batch's replies are fetched by the judge's batch endpoint, within a day",
-        "fallback" => "its judge declined, and the one that stands in can't be asked yet",
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -115,7 +115,7 @@ impl Enqueue {
         let pinned = self
             .pin(request.kind, request.criteria_hash.as_deref())
             .await?;
-        if request.kind == Kind::Session {
+        if !request.kind.is_case() {
             self.check_judge(&pinned.judge)
                 .map_err(EnqueueError::JudgeNotConfigured)?;
         }

@@ -1,5 +1,6 @@
 //! The criteria that are current: one definition for each kind.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::job::Kind;
@@ -7,34 +8,24 @@ use crate::score::Criteria;
 
 /// The definitions of the files that a process loaded.
 #[derive(Debug, Clone)]
-pub struct CurrentCriteria {
-    /// For sessions.
-    pub session: Arc<Criteria>,
-    /// For queries.
-    pub query: Arc<Criteria>,
-    /// For QAS cases.
-    pub qas: Arc<Criteria>,
-    /// For metric cases.
-    pub sql_metrics: Arc<Criteria>,
-}
+pub struct CurrentCriteria(BTreeMap<Kind, Arc<Criteria>>);
 
 impl CurrentCriteria {
-    /// The definition of a kind.
-    pub fn of(&self, kind: Kind) -> &Arc<Criteria> {
-        match kind {
-            Kind::Session => &self.session,
-            Kind::Query => &self.query,
-            Kind::Qas => &self.qas,
-            Kind::SqlMetrics => &self.sql_metrics,
-        }
+    /// Takes a definition for each kind.
+    ///
+    /// # Errors
+    /// That of `read`.
+    pub fn read<E>(read: impl Fn(Kind) -> Result<Arc<Criteria>, E>) -> Result<Self, E> {
+        let each = Kind::ALL.iter().map(|kind| Ok((*kind, read(*kind)?)));
+        each.collect::<Result<_, E>>().map(Self)
     }
 
-    pub(super) fn of_mut(&mut self, kind: Kind) -> &mut Arc<Criteria> {
-        match kind {
-            Kind::Session => &mut self.session,
-            Kind::Query => &mut self.query,
-            Kind::Qas => &mut self.qas,
-            Kind::SqlMetrics => &mut self.sql_metrics,
-        }
+    /// The definition of a kind.
+    pub fn of(&self, kind: Kind) -> &Arc<Criteria> {
+        &self.0[&kind]
+    }
+
+    pub(super) fn set(&mut self, kind: Kind, criteria: Arc<Criteria>) {
+        self.0.insert(kind, criteria);
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn decide(view: &ScoringView, request: &ScoreSession, hash: &str) -> 
 mod tests {
     use super::*;
     use crate::job::{JobId, Kind, Lane, Priority, Purpose, Usage};
-    use crate::store::SessionStatus;
+    use crate::wire::SessionStatus;
 
     const CURRENT: &str = "current";
     const OTHER: &str = "other";

@@ -5,7 +5,8 @@ use uuid::Uuid;
 use super::SourceProblem;
 use crate::job::{Job, Kind};
 use crate::score::Fault;
-use crate::store::{SessionStatus, StoreError};
+use crate::store::StoreError;
+use crate::wire::SessionStatus;
 
 /// Why a judge of some name can't be asked: what the client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]

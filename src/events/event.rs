@@ -120,10 +120,7 @@ impl Event {
         Self {
             job_id: Some(job.job_id),
             batch_id: job.batch.map(|place| place.batch_id),
-            session_id: match job.kind {
-                Kind::Session => job.subject_id,
-                Kind::Query | Kind::Qas | Kind::SqlMetrics => None,
-            },
+            session_id: job.subject_id,
             kind: Some(job.kind),
             state: Some(state),
             judge: job.judge.clone(),

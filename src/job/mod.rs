@@ -63,6 +63,16 @@ text_enum! {
     }
 }
 
+impl Kind {
+    /// What a suite without items and a batch that names none are of.
+    pub const UNNAMED: Self = Self::Query;
+
+    /// Whether its subject is the payload, and no stored session.
+    pub fn is_case(self) -> bool {
+        self != Self::Session
+    }
+}
+
 text_enum! {
     /// Who waits: a person or a gate (`interactive`), or nobody in particular (`bulk`).
     pub enum Priority {
@@ -129,13 +139,13 @@ impl fmt::Display for Lane {
 }
 
 /// Tokens and money that judge calls used, retries and repairs included.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
     /// Prompt tokens, cached ones included.
     pub tokens_in: i64,
     /// Tokens of the reply, hidden reasoning included.
     pub tokens_out: i64,
-    /// USD; `None` where any call's model has no price: unknown is never 0.
+    /// USD; null where any call's model has no price: unknown is never 0.
     pub cost_usd: Option<f64>,
 }
 

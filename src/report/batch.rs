@@ -5,8 +5,9 @@ use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use uuid::Uuid;
 
 use super::{Item, ItemError, Lines, Outcome, ReportError, line};
-use crate::job::{Job, JobState, Kind};
-use crate::store::{BatchItem, ItemOutcome, Store};
+use crate::job::{Job, JobState};
+use crate::store::{BatchItem, Store};
+use crate::wire::ItemOutcome;
 
 /// The first page; the next ones are as long as their items are short.
 const FIRST_PAGE: u32 = 16;
@@ -87,12 +88,12 @@ impl From<BatchItem> for Item {
 
 /// How an item ended; none while it hasn't.
 fn outcome(row: &BatchItem) -> Option<Outcome> {
-    Some(match ItemOutcome::of(row) {
+    Some(match row.outcome() {
         ItemOutcome::Open => return None,
         ItemOutcome::Passed | ItemOutcome::Missed | ItemOutcome::Scored => Outcome::Scored,
         ItemOutcome::Cancelled => Outcome::Failed,
         ItemOutcome::Unscored if row.job.state == JobState::Succeeded => Outcome::Incomplete,
-        ItemOutcome::Unscored if row.job.kind != Kind::Session && row.job.result.is_some() => {
+        ItemOutcome::Unscored if row.job.kind.is_case() && row.job.result.is_some() => {
             Outcome::Incomplete
         }
         ItemOutcome::Unscored => Outcome::Failed,
@@ -118,8 +119,8 @@ fn item(row: BatchItem, outcome: Outcome) -> Item {
         passed,
         result: job.result.map(|result| with_reasoning(result, reasoning)),
         payload: match (job.kind, job.subject_id) {
-            (Kind::Session, Some(id)) => json!({ "session_id": id }),
-            (Kind::Session | Kind::Query | Kind::Qas | Kind::SqlMetrics, _) => job.payload,
+            (kind, Some(id)) if !kind.is_case() => json!({ "session_id": id }),
+            (_, _) => job.payload,
         },
         error,
         simulated: job.simulated,

@@ -1,205 +1,18 @@
-//! The kinds' bodies as reports read them: which components there are, what each is worth, what was said of it. Whatever a body lacks is
-//! simply not there.
+//! The kinds' results as reports read them, by what each kind says of itself. Whatever a result lacks is simply not there.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use super::{Item, Outcome};
-use crate::job::{FailureClass, Kind};
+use crate::job::FailureClass;
+use crate::score::about;
 use crate::score::sql_metrics::calibration::Confidence;
 use crate::score::sql_metrics::safety::SafetyOutcome;
 
-/// A part of a kind's score.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Component {
-    /// Its name in bodies.
-    pub(super) name: &'static str,
-    /// Its name in a report's text.
-    pub(super) title: &'static str,
-    /// Its column.
-    pub(super) column: &'static str,
-    /// Where its object stands, or the score itself.
-    at: &'static str,
-    /// Where its words stand; empty: within its object.
-    words: &'static str,
-}
-
-const QUERY: &[Component] = &[
-    part(
-        "schema_match",
-        "Schema",
-        "Schema Match Score",
-        "/components/schema_match",
-    ),
-    part(
-        "semantic_similarity",
-        "Semantic",
-        "Semantic Similarity Score",
-        "/components/semantic_similarity",
-    ),
-    part(
-        "results_match",
-        "Results",
-        "Results Match Score",
-        "/components/results_match",
-    ),
-    part(
-        "llm_grading",
-        "LLM",
-        "LLM Grading Score",
-        "/components/llm_grading",
-    ),
-];
-const QAS: &[Component] = &[
-    Component {
-        words: "/breakdown/semantic_explanation",
-        ..part("semantic", "Semantic", "Semantic Score", "/semantic_score")
-    },
-    Component {
-        words: "/breakdown/execution_explanation",
-        ..part(
-            "execution",
-            "Execution",
-            "Execution Score",
-            "/execution_score",
-        )
-    },
-    Component {
-        words: "/breakdown/datatype_explanation",
-        ..part("datatype", "Datatype", "Datatype Score", "/datatype_score")
-    },
-];
-const SQL_METRICS: &[Component] = &[
-    part(
-        "query_correctness",
-        "Correctness",
-        "Query Correctness Score",
-        "/metrics/query_correctness",
-    ),
-    part(
-        "table_accuracy",
-        "Tables",
-        "Table Accuracy Score",
-        "/metrics/table_accuracy",
-    ),
-    part(
-        "safety_validation",
-        "Safety",
-        "Safety Validation Score",
-        "/metrics/safety_validation",
-    ),
-    part(
-        "validation_accuracy",
-        "Validation",
-        "Validation Accuracy Score",
-        "/metrics/validation_accuracy",
-    ),
-];
-const SESSION: &[Component] = &[part(
-    "total_score",
-    "Score of 100",
-    "Session Score",
-    "/total_score",
-)];
-
-const fn part(
-    name: &'static str,
-    title: &'static str,
-    column: &'static str,
-    at: &'static str,
-) -> Component {
-    Component {
-        name,
-        title,
-        column,
-        at,
-        words: "",
-    }
-}
-
-/// The components of a kind, in the order of its rules. A session's is its score from 0 to 100, all others go from 0 to 1.
-pub(super) fn components(kind: Kind) -> &'static [Component] {
-    match kind {
-        Kind::Query => QUERY,
-        Kind::Qas => QAS,
-        Kind::SqlMetrics => SQL_METRICS,
-        Kind::Session => SESSION,
-    }
-}
-
-/// Where within a component's object its words may stand, the best first.
-const WORDS: [&str; 5] = [
-    "/details/reasoning",
-    "/error/message",
-    "/details/explanation",
-    "/details/outcome",
-    "/details/message",
-];
-
-impl Component {
-    fn of<'a>(&self, item: &'a Item) -> Option<&'a Value> {
-        item.result.as_ref()?.pointer(self.at)
-    }
-
-    /// What it is worth, for people and for means; none where it is absent, wasn't run or failed, whose 0.0 in a body stands for an error.
-    /// Of a query whose execution failed the score is a real 0, which its total holds too.
-    pub(super) fn score(&self, item: &Item) -> Option<f64> {
-        let found = self.of(item)?;
-        let score = found.as_f64().or_else(|| found.get("score")?.as_f64());
-        let is_real = item.kind == Kind::Query || !self.is_error(item);
-        score.filter(|score| is_real && score.is_finite())
-    }
-
-    /// Whether the body has it, be it without a score.
-    pub(super) fn is_there(&self, item: &Item) -> bool {
-        self.of(item).is_some()
-    }
-
-    /// Whether it couldn't be computed, or its judge failed.
-    fn is_error(&self, item: &Item) -> bool {
-        let error = self.of(item).and_then(|found| found.get("error"));
-        error.is_some_and(|error| !error.is_null())
-    }
-
-    /// What was said of it.
-    pub(super) fn words<'a>(&self, item: &'a Item) -> Option<&'a str> {
-        let body = item.result.as_ref()?;
-        let found = if self.words.is_empty() {
-            let object = body.pointer(self.at)?;
-            // What a person should see goes before the outcome's name.
-            let severe = text(object.get("details").unwrap_or(&Value::Null), "severity");
-            let alert = severe.and_then(|_| object.pointer("/details/message"));
-            let words = || {
-                WORDS
-                    .iter()
-                    .find_map(|at| object.pointer(at).and_then(Value::as_str))
-            };
-            alert.and_then(Value::as_str).or_else(words)
-        } else {
-            body.pointer(self.words).and_then(Value::as_str)
-        };
-        found.filter(|words| !words.is_empty())
-    }
-
-    /// Why it has no score, or stands at 0.0: an error's message.
-    pub(super) fn fault<'a>(&self, item: &'a Item) -> Option<&'a str> {
-        self.of(item)?.pointer("/error/message")?.as_str()
-    }
-}
-
 /// The judge's own words on an item.
 pub(super) fn reasoning(item: &Item) -> Option<&str> {
-    let judged = match item.kind {
-        Kind::Query => QUERY.last(),
-        Kind::Qas => QAS.first(),
-        Kind::SqlMetrics => SQL_METRICS.first(),
-        Kind::Session => {
-            let body = item.result.as_ref()?;
-            return text(body, "score_reasoning");
-        }
-    };
-    judged?.words(item)
+    (about(item.kind).reasoning)(item.result.as_ref()?)
 }
 
 /// What a report's reader sees of the whole: PASS, FAIL, INCOMPLETE; SCORED where the kind has nothing to pass.
@@ -217,10 +30,8 @@ impl Status {
             (Outcome::Incomplete | Outcome::Failed, _) => Self::Incomplete,
             (Outcome::Scored, Some(true)) => Self::Pass,
             (Outcome::Scored, Some(false)) => Self::Fail,
-            (Outcome::Scored, None) => match item.kind {
-                Kind::Session => Self::Scored,
-                Kind::Query | Kind::Qas | Kind::SqlMetrics => Self::Incomplete,
-            },
+            (Outcome::Scored, None) if item.kind.is_case() => Self::Incomplete,
+            (Outcome::Scored, None) => Self::Scored,
         }
     }
 
@@ -236,13 +47,7 @@ impl Status {
 
 /// Who judged an item: the judge's entry and the model that answered; `None`: nobody.
 pub(super) fn judge(item: &Item) -> Option<String> {
-    let at = match item.kind {
-        Kind::Query | Kind::Qas => "/judge",
-        Kind::SqlMetrics => "/metrics/query_correctness/details/judge",
-        // A session's judge stands with its score.
-        Kind::Session => return None,
-    };
-    let judge = item.result.as_ref()?.pointer(at)?;
+    let judge = item.result.as_ref()?.pointer(about(item.kind).judge?)?;
     let entry = text(judge, "provider")?;
     Some(match text(judge, "model") {
         Some(model) => format!("{entry} ({model})"),
@@ -288,9 +93,6 @@ pub(super) fn safety(item: &Item) -> Option<SafetyOutcome> {
             .into_iter()
             .find_map(|name| item.payload.get(name).and_then(Value::as_bool))
     };
-    if item.kind != Kind::SqlMetrics {
-        return None;
-    }
     let safety_valid = flag(["safety_valid", "safetyValid"])?;
     let should_pass = flag(["should_pass", "shouldPass"])?;
     Some(SafetyOutcome::of(safety_valid, should_pass))
@@ -308,11 +110,9 @@ pub(super) fn safety_name(outcome: SafetyOutcome) -> &'static str {
 
 /// How sure the generator said it was, and how right it was, where both are known.
 pub(super) fn calibration(item: &Item) -> Option<(Confidence, f64)> {
-    if item.kind != Kind::SqlMetrics {
-        return None;
-    }
     let level = text(&item.payload, "confidence")?.parse().ok()?;
-    Some((level, SQL_METRICS.first()?.score(item)?))
+    let correctness = about(item.kind).components.first()?;
+    Some((level, correctness.score(item.result.as_ref())?))
 }
 
 /// The name that an item is shown by: its own, else a session's id, else its place.
@@ -324,12 +124,7 @@ pub(super) fn name(item: &Item) -> String {
 
 /// What was asked for, in the words of who asked.
 pub(super) fn question(item: &Item) -> &str {
-    let fields: &[&str] = match item.kind {
-        Kind::Query => &["prompt", "generated_kql"],
-        Kind::Qas => &["question"],
-        Kind::SqlMetrics => &["generated_sql", "generatedSql"],
-        Kind::Session => &["session_id"],
-    };
+    let fields = about(item.kind).question;
     fields
         .iter()
         .find_map(|name| text(&item.payload, name).filter(|text| !text.trim().is_empty()))
@@ -344,9 +139,10 @@ pub(super) fn threshold(item: &Item) -> Option<f64> {
 /// Why the generated SQL can't be read, where no metric says so itself.
 pub(super) fn unreadable(item: &Item) -> Option<&str> {
     let why = parse_error(item)?;
-    let is_told = components(item.kind)
+    let is_told = about(item.kind)
+        .components
         .iter()
-        .any(|part| part.fault(item) == Some(why));
+        .any(|part| part.fault(item.result.as_ref()) == Some(why));
     (!is_told).then_some(why)
 }
 
@@ -356,13 +152,13 @@ pub(super) fn parse_error(item: &Item) -> Option<&str> {
 }
 
 /// The parts that an incomplete item lacks, as its body says.
-pub(super) fn missing(item: &Item) -> impl Iterator<Item = &'static Component> {
+pub(super) fn missing(item: &Item) -> impl Iterator<Item = &'static crate::score::Component> {
     let named = item
         .result
         .as_ref()
         .and_then(|body| body.get("missing")?.as_array());
-    components(item.kind)
-        .iter()
+    let components = about(item.kind).components.iter();
+    components
         .filter(move |part| named.is_some_and(|named| named.iter().any(|name| *name == part.name)))
 }
 
@@ -384,11 +180,7 @@ pub(super) fn fault(item: &Item) -> (&str, Cow<'_, str>) {
 
 /// Why what was generated could not be executed.
 pub(super) fn execution_error(item: &Item) -> Option<&str> {
-    let field = match item.kind {
-        Kind::Query => "generated_error",
-        Kind::Qas => "error",
-        Kind::SqlMetrics | Kind::Session => return None,
-    };
+    let field = about(item.kind).execution_error?;
     text(&item.payload, field).filter(|error| !error.trim().is_empty())
 }
 
@@ -410,21 +202,24 @@ pub(super) fn short(score: f64) -> String {
 
 /// The total for people: a session's is of 100.
 pub(super) fn total(item: &Item) -> String {
-    let own = match item.kind {
-        Kind::Session => SESSION.first().and_then(|part| part.score(item)),
-        Kind::Query | Kind::Qas | Kind::SqlMetrics => item.total,
+    let own = match item.kind.is_case() {
+        true => item.total,
+        false => {
+            let score = about(item.kind).components.first();
+            score.and_then(|part| part.score(item.result.as_ref()))
+        }
     };
     own.map_or_else(|| NO_SCORE.to_owned(), short)
 }
 
 /// The components that an item has: title, score for people, and what was said of it.
 pub(super) fn breakdown(item: &Item) -> impl Iterator<Item = (&'static str, String, &str)> {
-    components(item.kind).iter().filter_map(|part| {
-        let found = part.of(item)?;
-        let score = part.score(item);
+    let result = item.result.as_ref();
+    about(item.kind).components.iter().filter_map(move |part| {
+        let score = part.score(result);
         let score = score.map_or_else(|| NO_SCORE.to_owned(), short);
-        let words = part.words(item).unwrap_or_default();
-        (!found.is_null() || !words.is_empty()).then_some((part.title, score, words))
+        let words = part.words(result).unwrap_or_default();
+        (part.is_present(result) || !words.is_empty()).then_some((part.title, score, words))
     })
 }
 

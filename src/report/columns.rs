@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Item;
 use super::body::{self, Status};
 use crate::job::Kind;
+use crate::score::{Column, Component, Origin, about};
 
 /// What stands in one cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,125 +53,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// A column: its name, how wide a sheet shows it (characters), and what stands in it.
-#[derive(Debug, Clone, Copy)]
-struct Column(&'static str, u16, Origin);
-
-/// Where a column's value comes from.
-#[derive(Debug, Clone, Copy)]
-enum Origin {
-    ItemNo,
-    Id,
-    /// The first of these fields of the payload that is there.
-    Payload(&'static [&'static str]),
-    Total,
-    Status,
-    Threshold,
-    /// The nth component's score.
-    Score(usize),
-    /// What was said of the nth component.
-    Words(usize),
-    Reasoning,
-    /// Why the generated SQL can't be read.
-    ParseError,
-    /// Which metrics couldn't be computed, and why.
-    Faults,
-    Safety,
-    Outcome,
-    ErrorClass,
-    ErrorMessage,
-    Simulated,
-    TokensIn,
-    TokensOut,
-    Cost,
-    JobId,
-}
-
-/// How the status column is called: sheets colour its cells.
-pub(super) const STATUS: &str = "Score Status";
-
 const HEAD: [Column; 1] = [Column("Item No", 8, Origin::ItemNo)];
-const QUERY: [Column; 13] = [
-    Column("ID", 16, Origin::Id),
-    Column("Prompt", 40, Origin::Payload(&["prompt"])),
-    Column("Generated KQL", 50, Origin::Payload(&["generated_kql"])),
-    Column("Expected KQL", 50, Origin::Payload(&["expected_kql"])),
-    Column("Execution Error", 24, Origin::Payload(&["generated_error"])),
-    Column("Total Score", 11, Origin::Total),
-    Column(STATUS, 13, Origin::Status),
-    Column("Schema Match Score", 12, Origin::Score(0)),
-    Column("Semantic Similarity Score", 12, Origin::Score(1)),
-    Column("Results Match Score", 12, Origin::Score(2)),
-    Column("LLM Grading Score", 12, Origin::Score(3)),
-    Column("LLM Reasoning", 60, Origin::Reasoning),
-    Column("Threshold", 10, Origin::Threshold),
-];
-const QAS: [Column; 20] = [
-    Column("Test ID", 16, Origin::Id),
-    Column("Question", 40, Origin::Payload(&["question"])),
-    Column("Agent Used", 11, Origin::Payload(&["agent_used"])),
-    Column("Category", 14, Origin::Payload(&["category"])),
-    Column("Difficulty", 10, Origin::Payload(&["difficulty"])),
-    Column(
-        "Answer Type",
-        12,
-        Origin::Payload(&["expected_answer_type"]),
-    ),
-    Column("Expected SQL", 50, Origin::Payload(&["expected_sql"])),
-    Column("Generated SQL", 50, Origin::Payload(&["generated_sql"])),
-    Column(
-        "Expected Results",
-        30,
-        Origin::Payload(&["expected_results"]),
-    ),
-    Column("Actual Results", 30, Origin::Payload(&["actual_results"])),
-    Column("Execution Error", 24, Origin::Payload(&["error"])),
-    Column("Total Score", 11, Origin::Total),
-    Column(STATUS, 13, Origin::Status),
-    Column("Semantic Score", 12, Origin::Score(0)),
-    Column("Execution Score", 12, Origin::Score(1)),
-    Column("Datatype Score", 12, Origin::Score(2)),
-    Column("Semantic Explanation", 60, Origin::Words(0)),
-    Column("Execution Explanation", 40, Origin::Words(1)),
-    Column("Datatype Explanation", 40, Origin::Words(2)),
-    Column("Threshold", 10, Origin::Threshold),
-];
-const SQL_METRICS: [Column; 16] = [
-    Column("ID", 16, Origin::Id),
-    Column(
-        "Generated SQL",
-        50,
-        Origin::Payload(&["generated_sql", "generatedSql"]),
-    ),
-    Column(
-        "Expected SQL",
-        50,
-        Origin::Payload(&["expected_sql", "expectedSql"]),
-    ),
-    Column(
-        "Expected Tables",
-        24,
-        Origin::Payload(&["expected_tables", "expectedTables"]),
-    ),
-    Column("Dialect", 11, Origin::Payload(&["dialect"])),
-    Column("Confidence", 11, Origin::Payload(&["confidence"])),
-    Column("Total Score", 11, Origin::Total),
-    Column(STATUS, 13, Origin::Status),
-    Column("Query Correctness Score", 12, Origin::Score(0)),
-    Column("Table Accuracy Score", 12, Origin::Score(1)),
-    Column("Safety Validation Score", 12, Origin::Score(2)),
-    Column("Validation Accuracy Score", 12, Origin::Score(3)),
-    Column("LLM Reasoning", 60, Origin::Reasoning),
-    Column("Safety Outcome", 14, Origin::Safety),
-    Column("Parse Error", 40, Origin::ParseError),
-    Column("Metric Errors", 40, Origin::Faults),
-];
-const SESSION: [Column; 4] = [
-    Column("Session ID", 38, Origin::Payload(&["session_id"])),
-    Column("Session Score", 11, Origin::Score(0)),
-    Column(STATUS, 13, Origin::Status),
-    Column("LLM Reasoning", 60, Origin::Reasoning),
-];
 const TAIL: [Column; 8] = [
     Column("Outcome", 11, Origin::Outcome),
     Column("Error Class", 14, Origin::ErrorClass),
@@ -183,12 +66,7 @@ const TAIL: [Column; 8] = [
 ];
 
 fn of_kind(kind: Kind) -> impl Iterator<Item = Column> {
-    let own: &[Column] = match kind {
-        Kind::Query => &QUERY,
-        Kind::Qas => &QAS,
-        Kind::SqlMetrics => &SQL_METRICS,
-        Kind::Session => &SESSION,
-    };
+    let own = about(kind).columns;
     HEAD.iter().chain(own).chain(&TAIL).copied()
 }
 
@@ -223,7 +101,8 @@ impl Columns {
     /// An item's cells, one for each column.
     pub(super) fn row<'a>(&self, item: &'a Item) -> impl Iterator<Item = Cell<'a>> {
         let own = self.kinds.iter().find(|(kind, _)| *kind == item.kind);
-        let cell = |origin: &Option<Origin>| origin.map_or(Cell::Empty, |origin| origin.cell(item));
+        let cell =
+            |origin: &Option<Origin>| origin.map_or(Cell::Empty, |origin| self::cell(origin, item));
         own.into_iter().flat_map(|(_, origins)| origins).map(cell)
     }
 
@@ -233,35 +112,32 @@ impl Columns {
     }
 }
 
-impl Origin {
-    fn cell(self, item: &Item) -> Cell<'_> {
-        let component = |nth: usize| body::components(item.kind).get(nth);
-        match self {
-            Self::ItemNo => Cell::count(item.item_no),
-            Self::Id => Cell::text(item.id.as_deref()),
-            Self::Payload(names) => payload(item, names),
-            Self::Total => Cell::number(item.total),
-            Self::Status => Cell::text(Some(Status::of(item).as_str())),
-            Self::Threshold => Cell::number(body::threshold(item)),
-            Self::Score(nth) => Cell::number(component(nth).and_then(|part| part.score(item))),
-            Self::Words(nth) => Cell::text(component(nth).and_then(|part| part.words(item))),
-            Self::Reasoning => Cell::text(body::reasoning(item)),
-            Self::ParseError => Cell::text(body::parse_error(item)),
-            Self::Faults => faults(item),
-            Self::Safety => Cell::text(body::safety(item).map(body::safety_name)),
-            Self::Outcome => Cell::text(Some(item.outcome.as_str())),
-            Self::ErrorClass => Cell::text(item.error.as_ref().map(|error| error.class.as_str())),
-            Self::ErrorMessage => {
-                Cell::text(item.error.as_ref().map(|error| error.message.as_str()))
-            }
-            Self::Simulated => Cell::Flag(item.simulated),
-            Self::TokensIn => Cell::Count(item.usage.tokens_in),
-            Self::TokensOut => Cell::Count(item.usage.tokens_out),
-            Self::Cost => Cell::number(item.usage.cost_usd),
-            Self::JobId => item
-                .job_id
-                .map_or(Cell::Empty, |id| Cell::Text(Cow::Owned(id.to_string()))),
-        }
+fn cell(origin: Origin, item: &Item) -> Cell<'_> {
+    let component = |nth: usize| about(item.kind).components.get(nth);
+    let result = item.result.as_ref();
+    match origin {
+        Origin::ItemNo => Cell::count(item.item_no),
+        Origin::Id => Cell::text(item.id.as_deref()),
+        Origin::Payload(names) => payload(item, names),
+        Origin::Total => Cell::number(item.total),
+        Origin::Status => Cell::text(Some(Status::of(item).as_str())),
+        Origin::Threshold => Cell::number(body::threshold(item)),
+        Origin::Score(nth) => Cell::number(component(nth).and_then(|part| part.score(result))),
+        Origin::Words(nth) => Cell::text(component(nth).and_then(|part| part.words(result))),
+        Origin::Reasoning => Cell::text(body::reasoning(item)),
+        Origin::ParseError => Cell::text(body::parse_error(item)),
+        Origin::Faults => faults(item),
+        Origin::Safety => Cell::text(body::safety(item).map(body::safety_name)),
+        Origin::Outcome => Cell::text(Some(item.outcome.as_str())),
+        Origin::ErrorClass => Cell::text(item.error.as_ref().map(|error| error.class.as_str())),
+        Origin::ErrorMessage => Cell::text(item.error.as_ref().map(|error| error.message.as_str())),
+        Origin::Simulated => Cell::Flag(item.simulated),
+        Origin::TokensIn => Cell::Count(item.usage.tokens_in),
+        Origin::TokensOut => Cell::Count(item.usage.tokens_out),
+        Origin::Cost => Cell::number(item.usage.cost_usd),
+        Origin::JobId => item
+            .job_id
+            .map_or(Cell::Empty, |id| Cell::Text(Cow::Owned(id.to_string()))),
     }
 }
 
@@ -275,8 +151,10 @@ fn payload<'a>(item: &'a Item, names: &[&str]) -> Cell<'a> {
 }
 
 fn faults(item: &Item) -> Cell<'_> {
-    let fault = |part: &body::Component| Some(format!("{}: {}", part.name, part.fault(item)?));
-    let faults: Vec<String> = body::components(item.kind)
+    let result = item.result.as_ref();
+    let fault = |part: &Component| Some(format!("{}: {}", part.name, part.fault(result)?));
+    let faults: Vec<String> = about(item.kind)
+        .components
         .iter()
         .filter_map(fault)
         .collect();

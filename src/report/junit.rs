@@ -12,6 +12,7 @@ use super::plain::{cut, xml_attribute, xml_text};
 use super::summary::{Figures, GroupNames, group_name};
 use super::{Item, Meta, ReportError, Simulated, Source};
 use crate::job::Kind;
+use crate::score::about;
 
 /// The most of one text within an element, characters.
 const LONGEST: usize = 20_000;
@@ -117,13 +118,10 @@ fn shown(item: &Item, simulated: Simulated) -> Shown {
 }
 
 fn key(item: &Item, names: &mut GroupNames) -> Key {
-    match item.kind {
-        Kind::Qas => {
-            let agent = names.bounded(group_name(item, "agent_used"));
-            (item.kind, Some(agent.to_owned()))
-        }
-        Kind::Query | Kind::SqlMetrics | Kind::Session => (item.kind, None),
-    }
+    let agent = about(item.kind)
+        .is_grouped
+        .then(|| names.bounded(group_name(item, "agent_used")).to_owned());
+    (item.kind, agent)
 }
 
 fn suite_name((kind, agent): &Key) -> String {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::{Item, ItemError, Outcome};
 use crate::job::{Kind, Usage};
+use crate::score::about;
 
 /// The payload's fields that stand in a QAS line under their own names, in this order.
 const QAS_FIELDS: [&str; 8] = [
@@ -84,7 +85,7 @@ pub fn write(item: &Item) -> String {
             gavel.payload = rest;
             line.insert("qas_evaluation".to_owned(), result);
         }
-        (Kind::Qas | Kind::Query | Kind::SqlMetrics | Kind::Session, payload) => {
+        (_, payload) => {
             line.insert("id".to_owned(), item.id.clone().into());
             line.insert("payload".to_owned(), payload.clone());
             line.insert("result".to_owned(), result);
@@ -168,11 +169,7 @@ fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
 
 /// What a case calls itself, without reading it whole: it was checked when it was taken. A number counts as its digits.
 pub fn id_of(kind: Kind, payload: &Value) -> Option<String> {
-    let field = match kind {
-        Kind::Query | Kind::SqlMetrics => "id",
-        Kind::Qas => "test_id",
-        Kind::Session => return None,
-    };
+    let field = Some(about(kind).name).filter(|_| kind.is_case())?;
     name_in(payload.as_object()?, field)
 }
 

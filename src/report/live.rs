@@ -3,44 +3,40 @@
 use super::Item;
 use super::body::{self, Status};
 use super::plain::cut;
-use crate::job::Kind;
+use crate::score::about;
 
 /// The most of a question, characters.
 const LONGEST: usize = 200;
 
 /// `Query: …`, whether it was executed, the score with its threshold, and the components; a line each, without control characters.
 pub fn lines(item: &Item) -> Vec<String> {
-    let what = match item.kind {
-        Kind::Query => "Query",
-        Kind::Qas => "Question",
-        Kind::SqlMetrics => "Case",
-        Kind::Session => "Session",
-    };
+    let about = about(item.kind);
     let asked = match body::question(item) {
         "" => body::name(item),
         asked => asked.to_owned(),
     };
-    let mut lines = vec![format!("{what}: {}", cut(&asked, LONGEST))];
+    let mut lines = vec![format!("{}: {}", about.title, cut(&asked, LONGEST))];
     if let Some(error) = body::execution_error(item) {
         lines.push(format!("Not executed: {}", cut(error, LONGEST)));
-    } else if let (Kind::Query, Some(rows)) = (item.kind, body::rows(item)) {
+    } else if let Some(rows) = body::rows(item) {
         lines.push(format!("Query executed (results: {rows})"));
     }
     if let Some(error) = body::parse_error(item) {
         lines.push(format!("SQL can't be read: {}", cut(error, LONGEST)));
     }
     lines.push(score(item));
-    let parts: Vec<String> = body::components(item.kind)
+    let parts: Vec<String> = about
+        .components
         .iter()
         .filter_map(|part| {
             Some(format!(
                 "{}: {}",
                 part.title,
-                shown(item, part.score(item)?)
+                shown(item, part.score(item.result.as_ref())?)
             ))
         })
         .collect();
-    if !parts.is_empty() && item.kind != Kind::Session {
+    if !parts.is_empty() && item.kind.is_case() {
         lines.push(parts.join(" | "));
     }
     lines
@@ -71,21 +67,18 @@ fn score(item: &Item) -> String {
     }
 }
 
-/// A share as its kind shows it: a percentage for queries, a number else.
+/// A share as its kind shows it.
 fn shown(item: &Item, share: f64) -> String {
-    match item.kind {
-        Kind::Query => {
-            let percent = (share * 1000.0).round() / 10.0;
-            format!("{percent}%")
-        }
-        Kind::Qas | Kind::SqlMetrics | Kind::Session => body::short(share),
+    match about(item.kind).is_in_percent {
+        true => format!("{}%", (share * 1000.0).round() / 10.0),
+        false => body::short(share),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Usage;
+    use crate::job::{Kind, Usage};
     use crate::report::{ItemError, Outcome};
     use serde_json::{Value, json};
 

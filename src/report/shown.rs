@@ -1,8 +1,9 @@
 //! An item as lists and pages show it: what was asked, its parts, what was said of it. Draws nothing.
 
-use super::body::{self, Component};
+use super::body;
 use super::live;
 use super::{Item, Outcome};
+use crate::score::{Component, about};
 
 /// What people see of an item.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,15 +79,16 @@ pub fn judge(item: &Item) -> Option<String> {
 
 /// The parts of an item's score; none without a body.
 pub fn parts(item: &Item) -> impl Iterator<Item = Part> {
-    let known: &[Component] = match item.result {
-        Some(_) => body::components(item.kind),
+    let result = item.result.as_ref();
+    let known: &[Component] = match result {
+        Some(_) => about(item.kind).components,
         None => &[],
     };
-    known.iter().map(|part| Part {
+    known.iter().map(move |part| Part {
         name: part.name,
         title: part.title,
-        is_there: part.is_there(item),
-        score: part.score(item),
-        words: part.words(item).map(str::to_owned),
+        is_there: part.is_there(result),
+        score: part.score(result),
+        words: part.words(result).map(str::to_owned),
     })
 }

@@ -9,11 +9,12 @@ use rust_xlsxwriter::{
     Worksheet, XlsxError,
 };
 
-use super::columns::{Cell, Columns, STATUS};
+use super::columns::{Cell, Columns};
 use super::overview;
 use super::plain::Plain;
 use super::summary::Figures;
 use super::{Item, Meta, ReportError, Source};
+use crate::score::STATUS;
 
 /// The rows that a sheet has for items, below its header.
 const ROWS: u32 = 1_048_575;

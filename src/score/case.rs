@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::qas::QasCase;
 use super::query::QueryCase;
-use super::reading::Spelling;
 use super::sql_metrics::MetricsCase;
-use super::{Request, query};
+use super::{Request, about};
 use crate::job::Kind;
 use crate::judge::Fault;
 
@@ -124,21 +123,14 @@ impl Field {
 
 /// The field that a payload of a kind calls so: `generated_sql`, and of kind `sql_metrics` also `generatedSql`.
 pub fn field(kind: Kind, name: &str) -> Option<Field> {
-    let spelling = match kind {
-        Kind::SqlMetrics => Spelling::SnakeOrCamel,
-        Kind::Session | Kind::Query | Kind::Qas => Spelling::Snake,
-    };
-    let mut fields = fields(kind).iter();
-    fields.find(|field| spelling.takes(field, name)).copied()
+    let about = about(kind);
+    let mut fields = about.fields.iter();
+    fields
+        .find(|field| about.spelling.takes(field, name))
+        .copied()
 }
 
 /// The fields of a kind's payload, in the order of a report.
 pub fn fields(kind: Kind) -> &'static [Field] {
-    const SESSION: &[Field] = &[Field::text("session_id"), Field::flag("force_rescore")];
-    match kind {
-        Kind::Session => SESSION,
-        Kind::Query => query::FIELDS,
-        Kind::Qas => super::qas::FIELDS,
-        Kind::SqlMetrics => super::sql_metrics::FIELDS,
-    }
+    about(kind).fields
 }

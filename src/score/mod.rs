@@ -1,5 +1,6 @@
 //! The rules: what to ask, and what an answer is worth. Pure: no IO, no async, no clock, no chance.
 
+mod about;
 pub mod analysis;
 mod case;
 pub mod criteria;
@@ -11,12 +12,10 @@ mod prompt;
 pub mod qas;
 pub mod query;
 mod reading;
-pub mod rows;
 pub mod session;
 pub mod similarity;
 pub mod sql_metrics;
 pub mod statistics;
-pub mod tables;
 mod template;
 pub mod trust;
 mod unasked;
@@ -25,6 +24,7 @@ use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
 pub use crate::judge::Fault;
 
+pub use about::{About, Column, Component, Origin, STATUS, Sides, about};
 pub use case::{Case, Field, FieldForm, field, fields};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use evaluation::{Evaluation, JudgedBy};

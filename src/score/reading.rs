@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::Field;
 use super::faults::{Faults, kind, pointer, shown};
-use super::tables::sql::Dialect;
 use crate::judge::Fault;
+use query_shape::sql::Dialect;
 
 /// The longest text of a field, in bytes.
 pub(super) const LONGEST_TEXT: usize = 64 * 1024;

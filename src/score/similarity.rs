@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 use serde::Serialize;
 
-use super::tables::{QueryShape, TableName};
+use query_shape::{QueryShape, TableName};
 
 /// The share of the tables in the score.
 const TABLES: f64 = 0.4;

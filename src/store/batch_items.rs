@@ -6,25 +6,8 @@ use super::job_row::{job, job_columns};
 use super::page::bounded;
 use super::sql::{Row, Sql, sql};
 use super::{Store, StoreError};
-use crate::job::{Job, JobState, Kind, text_enum};
-
-text_enum! {
-    /// How an item of a batch stands.
-    pub enum ItemOutcome {
-        /// It has a score and passed.
-        Passed = "passed",
-        /// It has a score and didn't pass.
-        Missed = "missed",
-        /// It has a score that nothing is held against.
-        Scored = "scored",
-        /// It ended without a score: its judge failed or wasn't asked, or a part couldn't be computed.
-        Unscored = "unscored",
-        /// It was cancelled.
-        Cancelled = "cancelled",
-        /// It hasn't ended.
-        Open = "open",
-    }
-}
+use crate::job::{Job, JobState};
+use crate::wire::ItemOutcome;
 
 /// An item of a batch, and what it came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,50 +22,49 @@ pub struct BatchItem {
     pub reasoning: Option<String>,
 }
 
-impl ItemOutcome {
-    /// How an item stands.
-    pub fn of(item: &BatchItem) -> Self {
-        match (item.job.state, item.passed) {
-            (JobState::Queued | JobState::Running | JobState::Waiting, _) => Self::Open,
-            (JobState::Cancelled, _) => Self::Cancelled,
-            (JobState::Failed, _) => Self::Unscored,
-            (JobState::Succeeded, Some(true)) => Self::Passed,
-            (JobState::Succeeded, Some(false)) => Self::Missed,
-            (JobState::Succeeded, None) => match item.job.kind {
-                Kind::Session => Self::Scored,
-                Kind::Query | Kind::Qas | Kind::SqlMetrics if item.total.is_some() => Self::Scored,
-                Kind::Query | Kind::Qas | Kind::SqlMetrics => Self::Unscored,
-            },
+impl BatchItem {
+    /// How it stands.
+    pub fn outcome(&self) -> ItemOutcome {
+        match (self.job.state, self.passed) {
+            (JobState::Queued | JobState::Running | JobState::Waiting, _) => ItemOutcome::Open,
+            (JobState::Cancelled, _) => ItemOutcome::Cancelled,
+            (JobState::Failed, _) => ItemOutcome::Unscored,
+            (JobState::Succeeded, Some(true)) => ItemOutcome::Passed,
+            (JobState::Succeeded, Some(false)) => ItemOutcome::Missed,
+            (JobState::Succeeded, None) if self.total.is_none() && self.job.kind.is_case() => {
+                ItemOutcome::Unscored
+            }
+            (JobState::Succeeded, None) => ItemOutcome::Scored,
         }
     }
+}
 
-    /// The same as a condition on rows of `scoring_jobs`; `case` stands for the job's row of `evaluation_scores`.
-    fn condition(self) -> &'static str {
-        macro_rules! case {
-            ($condition:literal) => {
-                concat!(
-                    "exists (select 1 from evaluation_scores e where e.job_id = scoring_jobs.job_id and ",
-                    $condition,
-                    ")"
-                )
-            };
-        }
-        match self {
-            Self::Passed => concat!(" and state = 'succeeded' and ", case!("e.passed")),
-            Self::Missed => concat!(" and state = 'succeeded' and ", case!("not e.passed")),
-            Self::Scored => concat!(
-                " and state = 'succeeded' and (kind = 'session' or ",
-                case!("e.passed is null and e.total is not null"),
+/// [`BatchItem::outcome`] as a condition on rows of `scoring_jobs`; `case` stands for the job's row of `evaluation_scores`.
+fn condition(outcome: ItemOutcome) -> &'static str {
+    macro_rules! case {
+        ($condition:literal) => {
+            concat!(
+                "exists (select 1 from evaluation_scores e where e.job_id = scoring_jobs.job_id and ",
+                $condition,
                 ")"
-            ),
-            Self::Unscored => concat!(
-                " and (state = 'failed' or (state = 'succeeded' and kind <> 'session' and not ",
-                case!("(e.passed is not null or e.total is not null)"),
-                "))"
-            ),
-            Self::Cancelled => " and state = 'cancelled'",
-            Self::Open => " and finished_at is null",
-        }
+            )
+        };
+    }
+    match outcome {
+        ItemOutcome::Passed => concat!(" and state = 'succeeded' and ", case!("e.passed")),
+        ItemOutcome::Missed => concat!(" and state = 'succeeded' and ", case!("not e.passed")),
+        ItemOutcome::Scored => concat!(
+            " and state = 'succeeded' and (kind = 'session' or ",
+            case!("e.passed is null and e.total is not null"),
+            ")"
+        ),
+        ItemOutcome::Unscored => concat!(
+            " and (state = 'failed' or (state = 'succeeded' and kind <> 'session' and not ",
+            case!("(e.passed is not null or e.total is not null)"),
+            "))"
+        ),
+        ItemOutcome::Cancelled => " and state = 'cancelled'",
+        ItemOutcome::Open => " and finished_at is null",
     }
 }
 
@@ -119,7 +101,7 @@ impl Store {
             after.unwrap_or(-1)
         );
         if let Some(outcome) = outcome {
-            statement.push(outcome.condition());
+            statement.push(condition(outcome));
         }
         statement
             .push(" order by item_no limit ")

@@ -11,10 +11,12 @@ use uuid::Uuid;
 use super::db::{Conn, Tx, twice};
 use super::imports::{ImportCounts, WalkPlace};
 use super::ratings::note_statement;
+use super::sessions::outcome_of;
 use super::sessions::put_statement;
 use super::sql::{Sql, sql};
-use super::{PutOutcome, SessionRecord, Store, StoreError};
+use super::{SessionRecord, Store, StoreError};
 use crate::score::trust::Quality;
+use crate::wire::PutOutcome;
 
 /// Failures of one import whose reasons are kept; the others are counted.
 const REASONS: u64 = 1_000;
@@ -117,8 +119,7 @@ impl Store {
             let mut counts = ImportCounts::default();
             for (id, put) in &puts {
                 let row = tx.fetch(put).await?.pop();
-                let outcome =
-                    PutOutcome::of_revision(row.map(|row| row.get("revision")).transpose()?);
+                let outcome = outcome_of(row.map(|row| row.get("revision")).transpose()?);
                 let item = vec![(id.to_string(), outcome.as_str(), None)];
                 let added = add(&mut tx, step.import_id, item).await?;
                 match outcome {

@@ -11,8 +11,9 @@ use uuid::Uuid;
 use super::db::{Conn, twice};
 use super::page::{Cursor, Page, bounded};
 use super::sql::{Row, sql};
-use super::{SessionStatus, Store, StoreError};
+use super::{Store, StoreError};
 use crate::job::text_enum;
+use crate::wire::SessionStatus;
 
 text_enum! {
     /// Where an import stands.

@@ -10,46 +10,8 @@ use uuid::Uuid;
 use super::reads::SESSION_COLUMNS;
 use super::sql::{Row, Sql, json_without_nul, sql};
 use super::{Dialect, Store, StoreError};
-use crate::job::text_enum;
 use crate::score::session::{Message, SessionRequest};
-
-text_enum! {
-    /// Where an agent's session stands, as TARSy names it.
-    pub enum SessionStatus {
-        /// Not begun.
-        Pending = "pending",
-        /// Under way.
-        InProgress = "in_progress",
-        /// Halted.
-        Paused = "paused",
-        /// Being cancelled (Go's spelling).
-        Canceling = "canceling",
-        /// Being cancelled (Python's spelling).
-        Cancelling = "cancelling",
-        /// Ended well.
-        Completed = "completed",
-        /// Ended with an error.
-        Failed = "failed",
-        /// Ended by somebody.
-        Cancelled = "cancelled",
-        /// Ended by the clock.
-        TimedOut = "timed_out",
-    }
-}
-
-impl SessionStatus {
-    /// Whether the session has ended; only such sessions are scored.
-    pub fn is_terminal(self) -> bool {
-        match self {
-            Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,
-            Self::Pending
-            | Self::InProgress
-            | Self::Paused
-            | Self::Canceling
-            | Self::Cancelling => false,
-        }
-    }
-}
+use crate::wire::{PutOutcome, SessionStatus};
 
 /// One session, whole.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,34 +70,12 @@ pub struct StoredSession {
     pub completed_at: Option<DateTime<Utc>>,
 }
 
-/// What a put did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PutOutcome {
-    /// It was not there.
-    New,
-    /// It was there, and something differs.
-    Updated,
-    /// It was there, the same.
-    Unchanged,
-}
-
-impl PutOutcome {
-    /// What a put did, by the revision that its statement returned.
-    pub(super) fn of_revision(revision: Option<i64>) -> Self {
-        match revision {
-            None => Self::Unchanged,
-            Some(1) => Self::New,
-            Some(_) => Self::Updated,
-        }
-    }
-
-    /// `new`, `updated` or `unchanged`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Updated => "updated",
-            Self::Unchanged => "unchanged",
-        }
+/// What a put did, by the revision that its statement returned.
+pub(super) fn outcome_of(revision: Option<i64>) -> PutOutcome {
+    match revision {
+        None => PutOutcome::Unchanged,
+        Some(1) => PutOutcome::New,
+        Some(_) => PutOutcome::Updated,
     }
 }
 
@@ -174,7 +114,7 @@ impl Store {
             .map(|row| row.get("revision"))
             .transpose()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        Ok(PutOutcome::of_revision(revision))
+        Ok(outcome_of(revision))
     }
 
     /// Reads a session, whole.

@@ -5,8 +5,9 @@ use uuid::Uuid;
 
 use super::job_row::{job, job_columns};
 use super::sql::{Row, Sql, sql};
-use super::{Dialect, SessionStatus, Store, StoreError};
+use super::{Dialect, Store, StoreError};
 use crate::job::Job;
+use crate::wire::SessionStatus;
 
 /// What enqueue must know of a session, in one read.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,16 @@
 //! line, client). Bodies alone: does nothing, asks nobody, and knows neither the store nor HTTP.
 
 mod batch;
+mod batch_item;
+mod job;
 mod judge;
 mod queue;
 mod readiness;
+mod score;
+mod session;
+mod spread;
+#[cfg(test)]
+pub(crate) mod tests;
 mod worker;
 
 pub use batch::{
@@ -12,9 +19,22 @@ pub use batch::{
     BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, Economy, EconomyPart, EconomyState,
     InProgress, PartState, PausedBy, Skipped, Stopped,
 };
+pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
+pub use job::{
+    Call, Job, JobDetail, JobError, JobLinks, JobRef, JobResult, JobTimes, JobWaitReason, Jobs,
+    Wait, WaitTarget,
+};
 pub use judge::{
     Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use queue::{Queue, QueueCounts};
 pub use readiness::{Check, Readiness, ReadinessStatus};
+pub use score::{
+    AlternativeApproach, Flag, JudgeRef, MissingTool, Rating, Score, ScoreVersion, Scores,
+};
+pub use session::{
+    ActiveJob, Message, PutOutcome, Session, SessionItem, SessionLinks, SessionPut,
+    SessionScoreSummary, SessionStatus, Sessions,
+};
+pub use spread::{Panel, PanelJudge, PanelSummary, Spread, Vote};
 pub use worker::{Worker, WorkerState, Workers};

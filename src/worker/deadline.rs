@@ -10,8 +10,6 @@ use tokio::sync::watch;
 use crate::judge::{Answer, CallTurns, CallUsage, ErrorClass, Held, JudgeError, Turn};
 use crate::store::Ending;
 
-/// The deadline of `sql_metrics`.
-pub(super) const METRICS: Duration = Duration::from_secs(30);
 /// A call's own timeout comes first where the two are as long: the gate and the call log learn of it.
 const GRACE: Duration = Duration::from_millis(100);
 /// What waits before the first call take at most: a second for a turn, ten at the gate. A question that joined another run's isn't seen to
@@ -147,7 +145,7 @@ mod tests {
     use crate::judge::Unbounded;
 
     fn deadline() -> Deadline {
-        Deadline::of(METRICS, Arc::new(Unbounded))
+        Deadline::of(Duration::from_secs(30), Arc::new(Unbounded))
     }
 
     async fn waits(seconds: u64) -> Result<Answer, Ending> {

@@ -15,16 +15,16 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Turns;
-use super::deadline::{Deadline, Ended, METRICS};
+use super::deadline::{Deadline, Ended};
 use super::retry::{ending_of_fallback_wait, ending_of_wait};
 use super::scored::{
     class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
 };
 use super::weight::Weight;
 use crate::clock::Clock;
-use crate::job::{Failure, FailureClass, Job, Kind, Usage, Wait, WaitReason};
+use crate::job::{Failure, FailureClass, Job, Usage, Wait, WaitReason};
 use crate::judge::{Ahead, Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce, Question};
-use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard};
+use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// How long a job rests when the store failed for a passing reason.
@@ -41,7 +41,8 @@ pub struct Pipeline {
     turns: Arc<Turns>,
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
     reading_criteria: tokio::sync::Mutex<()>,
-    metrics_deadline: Duration,
+    /// In place of the kinds' own deadlines.
+    deadline: Option<Duration>,
 }
 
 impl Pipeline {
@@ -61,14 +62,14 @@ impl Pipeline {
             turns: Arc::new(turns),
             criteria: Mutex::default(),
             reading_criteria: tokio::sync::Mutex::default(),
-            metrics_deadline: METRICS,
+            deadline: None,
         }
     }
 
-    /// Another deadline for the judge's question of kind `sql_metrics` than 30 s.
+    /// Another deadline for the questions of kinds that have one.
     #[must_use]
-    pub fn with_metrics_deadline(mut self, deadline: Duration) -> Self {
-        self.metrics_deadline = deadline;
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
         self
     }
 
@@ -127,7 +128,7 @@ impl Pipeline {
                 match weight.run(asking).await? {
                     Ok(questions) => questions,
                     // What is computed of a case doesn't hang on its judge's context window.
-                    Err(BadRequest::TooLarge(message)) if job.kind != Kind::Session => {
+                    Err(BadRequest::TooLarge(message)) if job.kind.is_case() => {
                         answers.push(Err(too_large(message)));
                         Vec::new()
                     }
@@ -159,10 +160,9 @@ impl Pipeline {
         question: &Question,
         spent: &mut Spent,
     ) -> Result<Answer, Ending> {
-        let deadline = match job.kind {
-            Kind::SqlMetrics => Some(Deadline::of(self.metrics_deadline, self.turns.clone())),
-            Kind::Session | Kind::Query | Kind::Qas => None,
-        };
+        let deadline = about(job.kind).deadline;
+        let deadline = deadline.map(|own| self.deadline.unwrap_or(own));
+        let deadline = deadline.map(|after| Deadline::of(after, self.turns.clone()));
         let context = AskContext {
             asked_for: job.job_id.0,
             retries_spent: u32::try_from(spent.retries).unwrap_or(0),
@@ -272,8 +272,8 @@ impl Pipeline {
 
     /// The subject of a job, as its kind's request.
     async fn request(&self, job: &Job) -> Result<Arc<dyn Request>, Ending> {
-        match job.kind {
-            Kind::Session => {
+        match job.kind.is_case() {
+            false => {
                 let session_id = session_id(job)?;
                 let session = self
                     .store
@@ -288,7 +288,7 @@ impl Pipeline {
                     })?;
                 Ok(Arc::new(session.into_request()))
             }
-            Kind::Query | Kind::Qas | Kind::SqlMetrics => self
+            true => self
                 .case(job)
                 .await?
                 .map(|case| Arc::from(case.into_request()))
@@ -313,9 +313,9 @@ impl Pipeline {
     /// The job's judge; `None` where it needs none.
     fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
-            return match job.kind {
-                Kind::Session => Err(judge_needed()),
-                Kind::Query | Kind::Qas | Kind::SqlMetrics => Ok(None),
+            return match job.kind.is_case() {
+                true => Ok(None),
+                false => Err(judge_needed()),
             };
         };
         self.judges

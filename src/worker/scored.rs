@@ -4,10 +4,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::job::{Failure, FailureClass, Job, Kind};
+use crate::job::{Failure, FailureClass, Job};
 use crate::judge::{ErrorClass, JudgeError};
 use crate::score::session::{Rating, SessionScore};
-use crate::score::{BadRequest, Evaluation, sql_metrics};
+use crate::score::{BadRequest, Evaluation, about};
 use crate::store::{Ending, NewEvaluation, NewSessionScore};
 
 pub(super) fn session_id(job: &Job) -> Result<Uuid, Ending> {
@@ -51,13 +51,8 @@ pub(super) fn scored_session(
 /// The ending of a case: what was computed is kept, also where the judge's part failed.
 pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>) -> Ending {
     let simulated = evaluation.simulated();
-    match job.kind {
-        Kind::SqlMetrics => {
-            let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
-            sql_metrics::stamp_errors(&mut evaluation.result, &at);
-        }
-        Kind::Session | Kind::Query | Kind::Qas => {}
-    }
+    let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
+    (about(job.kind).stamp)(&mut evaluation.result, &at);
     let components = evaluation
         .components
         .into_iter()

@@ -87,12 +87,12 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         ],
     ),
     ("judge", &[All("redis_client")]),
-    ("score", &[QUESTION, KIND]),
+    ("score", &[QUESTION, KIND, All("wire")]),
     (
         "store",
         &[All("job"), All("wire"), All("score"), JUDGE_ROWS],
     ),
-    ("history", &[All("store"), All("job"), SESSION]),
+    ("history", &[All("store"), All("job"), All("wire"), SESSION]),
     ("webhooks", &[All("store"), All("job"), All("events")]),
     ("events", &[All("job"), All("redis_client")]),
     ("suite", &[All("job"), All("score"), All("report")]),
@@ -106,9 +106,14 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("job"),
             All("wire"),
             Only("history", &["examples"]),
+            // What a kind says of itself.
+            Only("score", &["about"]),
         ],
     ),
-    ("report", &[All("job"), All("score"), All("store")]),
+    (
+        "report",
+        &[All("job"), All("score"), All("store"), All("wire")],
+    ),
     (
         "app",
         &[
@@ -206,9 +211,10 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
         &["cli"],
     ),
     (&["tracing_subscriber"], &["telemetry"]),
+    (&["query_shape", "row_match"], &["score"]),
 ];
 
-/// What `score` may not name, since it is pure: the beginnings of paths, and single words.
+/// What `score` and the crates below `crates/` may not name, since they are pure: the beginnings of paths, and single words.
 pub(crate) const IMPURE_PATHS: &[&str] = &[
     "tokio",
     "futures",

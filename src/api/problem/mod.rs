@@ -12,11 +12,11 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::job_view::{JobRef, job_path};
+use super::job_view::{job_path, job_ref};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
 use crate::store::ImportState;
-use crate::wire::BatchState;
+use crate::wire::{BatchState, JobRef};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
@@ -349,7 +349,7 @@ impl ApiError {
             instance: None,
             request_id: None,
             errors: faults,
-            job: self.job().map(|job| Box::new(JobRef::of(job))),
+            job: self.job().map(|job| Box::new(job_ref(job))),
             class: failure.map(|failure| failure.class),
             remedy: if let Self::JudgeNotConfigured(problem) = self {
                 Some(problem.remedy.clone())

@@ -178,9 +178,9 @@ impl Batches {
                         true => output::json(&report)?,
                         false => print_spread(&report)?,
                     }
-                    Ok(match report["purpose"].is_null() {
-                        true => Exit::Nothing,
-                        false => Exit::Done,
+                    Ok(match report.purpose {
+                        None => Exit::Nothing,
+                        Some(_) => Exit::Done,
                     })
                 };
                 common.reach.run(global, Needs::Existing, command).await

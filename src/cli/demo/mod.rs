@@ -15,7 +15,7 @@ use super::context::{Context, Voice, flag_of};
 use super::daemon::{self, Parts, Work};
 use super::import::{self, FileSession};
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output;
 use super::score::{failure, rating};
 use super::scoring::{self, Ask, Judged, Verdict, waiting};
 use super::simulated::SimulatedJudge;
@@ -24,6 +24,7 @@ use crate::client::{Client, text};
 use crate::config::Settings;
 use crate::lifecycle::Signals;
 use crate::store::Force;
+use crate::wire::PutOutcome;
 
 /// Where the demo keeps its data.
 const DATA_DIR: &str = "./gavel-demo";
@@ -172,7 +173,7 @@ impl Show {
         output::note(&format!(
             "{} example sessions, {} of them new; asking for the scores of those that have ended",
             sessions.len(),
-            imported.count("new")
+            imported.count(PutOutcome::New)
         ));
         let ids: Vec<Uuid> = sessions.iter().map(|session| session.session_id).collect();
         let ask = Ask {
@@ -259,10 +260,10 @@ fn row(session: &FileSession, one: &Judged) -> Vec<String> {
         Verdict::Scored(score) => vec![
             id.clone(),
             alert.clone(),
-            rating(score),
-            cell(score, "/total_score"),
-            first_sentences(text(score, "/score_reasoning")),
-            cell(score, "/flags"),
+            rating(score.rating),
+            score.total_score.to_string(),
+            first_sentences(&score.score_reasoning),
+            output::joined(&score.flags),
         ],
         Verdict::Refused { name, .. } if name == "session-not-completed" => unscored(format!(
             "it is {}: only sessions that have ended are scored",

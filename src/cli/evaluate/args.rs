@@ -143,8 +143,8 @@ impl Evaluate {
 
 fn kind(text: &str) -> Result<Kind, String> {
     match text.parse::<Kind>() {
-        Ok(kind @ (Kind::Query | Kind::Qas | Kind::SqlMetrics)) => Ok(kind),
-        Ok(Kind::Session) => Err("sessions are scored by `gavel score`".to_owned()),
+        Ok(kind) if kind.is_case() => Ok(kind),
+        Ok(_) => Err("sessions are scored by `gavel score`".to_owned()),
         Err(_) => Err("give query, qas or sql_metrics".to_owned()),
     }
 }

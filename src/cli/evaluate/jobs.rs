@@ -15,10 +15,12 @@ use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
 use crate::cli::scoring::waiting;
 use crate::client::{Client, ClientError, Problem, list, text};
-use crate::job::{FailureClass, JobId, Kind, Usage};
+use crate::job::{FailureClass, JobId, JobState, Kind};
 use crate::report::{Item, ItemError, Outcome};
+use crate::score::about;
 use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
+use crate::wire::{Job, JobResult, JobWaitReason};
 
 /// Between two looks at a job where the server doesn't hold its answer back.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -42,7 +44,7 @@ pub(super) struct Service<'a> {
     /// That a judge refuses what it is configured with, or is waited for no longer: who waits looks at once, and often.
     hurry: CancellationToken,
     /// Reasons that were told already.
-    told: Mutex<BTreeSet<String>>,
+    told: Mutex<BTreeSet<JobWaitReason>>,
 }
 
 /// Why a judge is waited for no longer.
@@ -124,29 +126,32 @@ impl<'a> Service<'a> {
     }
 
     /// The job of a case for this judge when it has ended; else why it is waited for no longer.
-    async fn ended(&self, id: JobId, judge: &str) -> Result<Result<Value, GivenUp>, Stopped> {
+    async fn ended(&self, id: JobId, judge: &str) -> Result<Result<Job, GivenUp>, Stopped> {
         let mut closed_since: Option<Instant> = None;
         loop {
             let begun = Instant::now();
             let Some(job) = self.look(id).await? else {
                 continue;
             };
-            if has_ended(&job) {
+            if job.state.is_terminal() {
                 if self.opener == Opener::Nobody
-                    && text(&job, "/error/class") == FailureClass::Misconfigured.as_str()
+                    && job
+                        .error
+                        .as_ref()
+                        .is_some_and(|error| error.class == FailureClass::Misconfigured)
                 {
                     self.hurry.cancel();
                 }
                 return Ok(Ok(job));
             }
-            match text(&job, "/wait/reason") {
-                "" | "queued" | "paced" => closed_since = None,
+            match job.wait.as_ref().map(|wait| wait.reason) {
+                None | Some(JobWaitReason::Queued | JobWaitReason::Paced) => closed_since = None,
                 // No later try helps: the key is read when the process starts.
-                "misconfigured" if self.opener == Opener::Nobody => {
+                Some(JobWaitReason::Misconfigured) if self.opener == Opener::Nobody => {
                     let why = self.why(&job, FailureClass::Misconfigured);
                     return self.give_up(id, judge, why).await;
                 }
-                reason => {
+                Some(reason) => {
                     self.tell(reason, &job);
                     let since = *closed_since.get_or_insert(begun);
                     if since.elapsed() >= self.patience || self.given_up(judge).is_some() {
@@ -163,7 +168,7 @@ impl<'a> Service<'a> {
     }
 
     /// The job when it has ended, or as it is after a while; `None`: look again, there is hurry.
-    async fn look(&self, id: JobId) -> Result<Option<Value>, Stopped> {
+    async fn look(&self, id: JobId) -> Result<Option<Job>, Stopped> {
         let hurried = self.hurry.is_cancelled();
         let look_s = match hurried {
             true => 1,
@@ -189,7 +194,7 @@ impl<'a> Service<'a> {
         id: JobId,
         judge: &str,
         why: GivenUp,
-    ) -> Result<Result<Value, GivenUp>, Stopped> {
+    ) -> Result<Result<Job, GivenUp>, Stopped> {
         let (first, why) = self.note(judge, why);
         if first {
             self.hurry.cancel();
@@ -209,9 +214,11 @@ impl<'a> Service<'a> {
             .patiently(look)
             .await
             .map_err(|error| stopped(&error))?;
-        Ok(match text(&job, "/state") {
-            "succeeded" | "failed" => Ok(job),
-            _ => Err(why),
+        Ok(match job.state {
+            JobState::Succeeded | JobState::Failed => Ok(job),
+            JobState::Cancelled | JobState::Queued | JobState::Running | JobState::Waiting => {
+                Err(why)
+            }
         })
     }
 
@@ -224,7 +231,7 @@ impl<'a> Service<'a> {
         (first, stands.clone())
     }
 
-    fn why(&self, waits: &Value, class: FailureClass) -> GivenUp {
+    fn why(&self, waits: &Job, class: FailureClass) -> GivenUp {
         let why = waiting(waits);
         let message = if class == FailureClass::Misconfigured {
             format!(
@@ -240,9 +247,9 @@ impl<'a> Service<'a> {
     }
 
     /// Says once why jobs wait.
-    fn tell(&self, reason: &str, job: &Value) {
+    fn tell(&self, reason: JobWaitReason, job: &Job) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert(reason.to_owned()) {
+        if told.insert(reason) {
             self.progress.say(&format!("items wait: {}", waiting(job)));
         }
     }
@@ -298,10 +305,6 @@ fn key(run: &str, case: &CaseToScore, body: &Value) -> String {
     format!("{run}-{}-{}-{digest}", case.item_no, case.attempt)
 }
 
-fn has_ended(job: &Value) -> bool {
-    matches!(text(job, "/state"), "succeeded" | "failed" | "cancelled")
-}
-
 /// Whether a refusal says something of this case, and nothing of the service or of the whole run.
 fn is_of_the_case(problem: &Problem) -> bool {
     let faults = list(&problem.body, "/errors");
@@ -337,24 +340,24 @@ fn refused(case: CaseToScore, problem: &Problem) -> Item {
 }
 
 /// The item that a job which has ended makes.
-fn item(case: CaseToScore, job: &Value) -> Item {
+fn item(case: CaseToScore, job: &Job) -> Item {
     let kind = case.kind;
-    let result = job
-        .get("result")
-        .filter(|result| result.is_object())
-        .cloned();
+    let result = match &job.result {
+        Some(JobResult::Kept(result)) => Some(result.clone()),
+        Some(JobResult::Session(_)) | None => None,
+    };
     let (total, passed) = result
         .as_ref()
         .map_or((None, None), |result| verdict(kind, result));
-    let error = match (text(job, "/state"), text(job, "/error/class")) {
-        ("cancelled", _) => Some(ItemError {
+    let error = match (job.state, &job.error) {
+        (JobState::Cancelled, _) => Some(ItemError {
             class: "cancelled".to_owned(),
             message: "its job was cancelled".to_owned(),
         }),
-        (_, "") => None,
-        (_, class) => Some(ItemError {
-            class: class.to_owned(),
-            message: text(job, "/error/message").to_owned(),
+        (_, None) => None,
+        (_, Some(error)) => Some(ItemError {
+            class: error.class.to_string(),
+            message: error.message.clone(),
         }),
     };
     let outcome = match &result {
@@ -367,13 +370,9 @@ fn item(case: CaseToScore, job: &Value) -> Item {
         passed,
         result,
         error,
-        simulated: job["simulated"] == json!(true),
-        usage: Usage {
-            tokens_in: job["usage"]["tokens_in"].as_i64().unwrap_or(0),
-            tokens_out: job["usage"]["tokens_out"].as_i64().unwrap_or(0),
-            cost_usd: job["usage"]["cost_usd"].as_f64(),
-        },
-        job_id: text(job, "/job_id").parse().ok(),
+        simulated: job.simulated,
+        usage: job.usage,
+        job_id: Some(job.job_id),
         ..case.unscored()
     }
 }
@@ -383,11 +382,7 @@ fn verdict(kind: Kind, result: &Value) -> (Option<f64>, Option<bool>) {
     if text(result, "/status") == "incomplete" {
         return (None, None);
     }
-    let (total, passed) = match kind {
-        Kind::Query => ("/total_score", "/is_successful"),
-        Kind::Qas => ("/final_score", "/passed"),
-        Kind::SqlMetrics | Kind::Session => ("/total", "/passed"),
-    };
+    let (total, passed) = about(kind).verdict;
     (
         result.pointer(total).and_then(Value::as_f64),
         result.pointer(passed).and_then(Value::as_bool),

@@ -30,6 +30,7 @@ use crate::app::{Stop, criteria_of};
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
 use crate::lifecycle::Signals;
+use crate::report::live;
 use crate::report::summary::Figures;
 use crate::report::{
     Decision, Item, ItemError, Judgement, Lines, Meta, Outcome, ReportError, Simulated, sum_up,
@@ -208,7 +209,7 @@ impl Evaluate {
         };
         let seen = |item: &Item| {
             if self.verbose {
-                progress.say(&show::live(item));
+                progress.say(&live::lines(item).join(" / "));
             }
             progress.one(item.outcome == Outcome::Scored);
         };

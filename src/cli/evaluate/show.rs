@@ -1,4 +1,4 @@
-//! How a run reads: a line for each item while it runs, and the summary at its end.
+//! How a run reads at its end.
 
 use std::path::Path;
 
@@ -7,15 +7,11 @@ use serde_json::{Value, json};
 use crate::cli::compare;
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::output;
-use crate::job::Kind;
-use crate::report::shown::parts;
+use crate::report::Judgement;
 use crate::report::summary::{Basis, Figures, Share};
-use crate::report::{Item, Judgement, Outcome};
 use crate::suite::run::compare::Comparison;
 use crate::suite::run::folder::RunHeader;
 
-/// Characters of a question or a query that a line shows.
-const SHOWN: usize = 100;
 /// The files that a run's folder holds in the end, beside its own two.
 const REPORTS: [&str; 5] = [
     "report.json",
@@ -25,128 +21,10 @@ const REPORTS: [&str; 5] = [
     "summary.md",
 ];
 
-/// One item in a line: what was asked, whether it ran, what it came to.
-pub(super) fn live(item: &Item) -> String {
-    let parts = match item.kind {
-        Kind::Query => query(item),
-        Kind::Qas => qas(item),
-        Kind::SqlMetrics | Kind::Session => metrics(item),
-    };
-    parts.join(" / ")
-}
-
-fn query(item: &Item) -> Vec<String> {
-    let asked = ["prompt", "generated_kql"].iter().find_map(|field| {
-        item.payload[*field]
-            .as_str()
-            .filter(|text| !text.is_empty())
-    });
-    let ran = match item.payload["generated_error"].as_str() {
-        Some(error) if !error.is_empty() => format!("Query failed: {}", cut(error)),
-        Some(_) | None => {
-            let rows = item.payload["generated_results"]
-                .as_array()
-                .map_or(0, Vec::len);
-            format!("Query executed (results: {rows})")
-        }
-    };
-    vec![
-        format!("Query: {}", cut(asked.unwrap_or_default())),
-        ran,
-        score(item),
-        components(item),
-    ]
-}
-
-fn qas(item: &Item) -> Vec<String> {
-    let asked = item.payload["question"].as_str().unwrap_or_default();
-    let unanswered = item.error.as_ref().is_some_and(|e| e.class == "agent");
-    let ran = match item.payload["success"].as_bool() {
-        _ if unanswered => "Agent gave no answer".to_owned(),
-        Some(false) => "Agent failed".to_owned(),
-        Some(true) | None => match &item.payload["actual_results"] {
-            Value::Array(rows) => format!("Agent answered (results: {})", rows.len()),
-            Value::Null => "Agent answered (no results)".to_owned(),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-                "Agent answered (one value)".to_owned()
-            }
-        },
-    };
-    vec![
-        format!("Question: {}", cut(asked)),
-        ran,
-        score(item),
-        components(item),
-    ]
-}
-
-fn metrics(item: &Item) -> Vec<String> {
-    let asked = ["generated_sql", "generatedSql"]
-        .iter()
-        .find_map(|field| item.payload[*field].as_str());
-    let mut parts = vec![format!("SQL: {}", cut(asked.unwrap_or_default()))];
-    let parse_error = item.result.as_ref().map(|result| &result["parse_error"]);
-    if let Some(why) = parse_error.and_then(Value::as_str) {
-        parts.push(format!("can't be read: {}", cut(why)));
-    }
-    parts.extend([score(item), components(item)]);
-    parts
-}
-
-/// `Score: 92.5% (PASS ≥90%)`, or why there is none.
-fn score(item: &Item) -> String {
-    let mark = if item.simulated { " SIMULATED" } else { "" };
-    let missing = |word: &str| match &item.error {
-        Some(error) => format!("Score: {word} ({}: {})", error.class, cut(&error.message)),
-        None => format!("Score: {word}"),
-    };
-    match (item.outcome, item.total) {
-        (Outcome::Scored, Some(total)) => {
-            let word = match item.passed {
-                Some(true) => "PASS",
-                Some(false) => "FAIL",
-                None => "no verdict",
-            };
-            let threshold = item
-                .result
-                .as_ref()
-                .and_then(|result| result["threshold"].as_f64());
-            let against = threshold.map_or(String::new(), |share| format!(" ≥{}", percent(share)));
-            format!("Score: {} ({word}{against}){mark}", percent(total))
-        }
-        (Outcome::Scored | Outcome::Incomplete, _) => missing("INCOMPLETE"),
-        (Outcome::Failed, _) => missing("none"),
-    }
-}
-
-/// `Schema: 100% | Semantic: 85%`; what is absent is left out, what is missing or failed is a dash.
-fn components(item: &Item) -> String {
-    if item.result.is_none() {
-        return "no components".to_owned();
-    }
-    let shown: Vec<String> = parts(item)
-        .filter(|part| part.is_there)
-        .map(|part| {
-            let share = part.score.map_or("-".to_owned(), percent);
-            format!("{}: {share}", part.title)
-        })
-        .collect();
-    shown.join(" | ")
-}
-
 /// A share in per cent, with one decimal where it has one.
 fn percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);
     format!("{}%", text.strip_suffix(".0").unwrap_or(&text))
-}
-
-/// The beginning of a text, in one line.
-fn cut(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SHOWN) {
-        None => line,
-        Some((end, _)) => format!("{}…", &line[..end]),
-    }
 }
 
 /// A run at its end.
@@ -286,94 +164,4 @@ fn row(name: &str, share: &Share) -> Vec<String> {
         or_dash(share.mean.map(|mean| format!("{mean:.3}"))),
         or_dash(share.pass_rate.map(percent)),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::job::Usage;
-    use crate::report::ItemError;
-
-    fn item(total: Option<f64>) -> Item {
-        Item {
-            item_no: 0,
-            kind: Kind::Query,
-            id: None,
-            payload: json!({
-                "prompt": "failed\n  sign-ins", "generated_kql": "T", "generated_results": [{"n": 1}, {"n": 2}],
-            }),
-            outcome: match total {
-                Some(_) => Outcome::Scored,
-                None => Outcome::Incomplete,
-            },
-            total,
-            passed: total.map(|total| total >= 0.9),
-            result: Some(json!({
-                "threshold": 0.9,
-                "components": {
-                    "schema_match": {"score": 1.0}, "semantic_similarity": {"score": 0.85},
-                    "results_match": {"score": 0.95}, "llm_grading": {"score": total.map(|_| 0.9)},
-                },
-            })),
-            error: None,
-            simulated: false,
-            usage: Usage::default(),
-            job_id: None,
-        }
-    }
-
-    #[test]
-    fn the_live_line_of_a_query_is_that_of_the_rules() {
-        assert_eq!(
-            live(&item(Some(0.925))),
-            "Query: failed sign-ins / Query executed (results: 2) / Score: 92.5% (PASS ≥90%) / Schema: 100% | \
-             Semantic: 85% | Results: 95% | LLM: 90%"
-        );
-    }
-
-    #[test]
-    fn an_incomplete_query_says_why_and_has_no_number() {
-        let mut open = item(None);
-        open.error = Some(ItemError {
-            class: "transient".to_owned(),
-            message: "503".to_owned(),
-        });
-        let line = live(&open);
-        assert!(
-            line.contains("Score: INCOMPLETE (transient: 503)"),
-            "{line}"
-        );
-        assert!(line.ends_with("Results: 95% | LLM: -"), "{line}");
-    }
-
-    #[test]
-    fn a_simulated_score_and_an_unanswered_question_say_so() {
-        let mut made_up = item(Some(0.5));
-        made_up.simulated = true;
-        assert!(live(&made_up).contains("Score: 50% (FAIL ≥90%) SIMULATED"));
-        let mut unanswered = item(None);
-        unanswered.kind = Kind::Qas;
-        unanswered.outcome = Outcome::Failed;
-        unanswered.payload = json!({"question": "How many?", "success": false});
-        unanswered.result = None;
-        assert_eq!(
-            live(&unanswered),
-            "Question: How many? / Agent failed / Score: none / no components"
-        );
-        unanswered.payload = json!({"question": "How many?"});
-        unanswered.error = Some(ItemError {
-            class: "agent".to_owned(),
-            message: "it timed out".to_owned(),
-        });
-        assert_eq!(
-            live(&unanswered),
-            "Question: How many? / Agent gave no answer / Score: none (agent: it timed out) / no components"
-        );
-    }
-
-    #[test]
-    fn a_long_text_is_cut_between_characters() {
-        let text = "é".repeat(150);
-        assert_eq!(cut(&text), format!("{}…", "é".repeat(100)));
-    }
 }

@@ -17,7 +17,6 @@ use super::output::{self, cell};
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
 use crate::client::Client;
-use crate::job::Kind;
 use crate::wire::{Batch, Judge, Judges};
 
 pub(super) use self::args::Rescore;
@@ -137,7 +136,7 @@ impl Rescore {
             return Ok(named.filter(|hash| *hash != "current").map(str::to_owned));
         };
         let candidate = criteria::read_for(reached, file)?;
-        if candidate.kind != Kind::Session {
+        if candidate.kind.is_case() {
             return Err(CliError::usage(format!(
                 "--preview {}: these criteria are of kind {}, and sessions are rescored; try them with gavel evaluate \
                  --criteria-hash",

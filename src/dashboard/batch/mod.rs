@@ -22,8 +22,7 @@ use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
 use crate::job::{Kind, Purpose};
-use crate::wire::Batch;
-use spread::Spread;
+use crate::wire::{Batch, Spread};
 
 /// The forms of a report, with what each is for.
 const REPORTS: [(&str, &str); 6] = [

@@ -18,7 +18,6 @@ use super::page::{Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
-use crate::job::Kind;
 use crate::wire::{Batch, Batches};
 
 /// How many of the last batches can be chosen.
@@ -163,7 +162,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
         ),
         value: version.criteria_hash,
     };
-    let cases = recent.items.into_iter().filter(|b| b.kind != Kind::Session);
+    let cases = recent.items.into_iter().filter(|b| b.kind.is_case());
     let versions = versions.items.into_iter().filter(|v| v.kind == "session");
     html(&ChoosePage {
         is_one: pair.is_one(),

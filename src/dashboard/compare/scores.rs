@@ -5,37 +5,40 @@ use askama::Template;
 use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::page::{Fault, Page, html};
-use super::super::score::Score;
+use super::super::score::ScoreDetail;
 use super::super::sessions::Badge;
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words;
 use super::{Pair, Row, class};
+use crate::wire::ScoreVersion;
 
 #[derive(Template)]
 #[template(path = "compare_scores.html")]
 struct ScoresPage {
     frame: Frame,
     pair: Pair,
-    a: Score,
-    b: Score,
+    a: ScoreDetail,
+    b: ScoreDetail,
     rows: Vec<Row>,
 }
 
 impl ScoresPage {
-    fn sides(&self) -> [(&'static str, &Score, Badge); 2] {
+    fn sides(&self) -> [(&'static str, &ScoreDetail, Badge); 2] {
         [
-            ("Before", &self.a, self.a.badge()),
-            ("After", &self.b, self.b.badge()),
+            ("Before", &self.a, self.a.badge.clone()),
+            ("After", &self.b, self.b.badge.clone()),
         ]
     }
 }
 
 /// Draws the page of two scores.
 pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
-    let read = async |id: &str| -> Result<Score, Fault> {
+    let now = site.about.clock.now();
+    let read = async |id: &str| -> Result<ScoreDetail, Fault> {
         let path = format!("/api/v1/scores/{}", segment(id.trim()));
-        Ok(site.door.get::<Score>(&visitor.caller, &path).await?)
+        let version: ScoreVersion = site.door.get(&visitor.caller, &path).await?;
+        Ok(ScoreDetail::of(version, now))
     };
     let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
     let frame = Frame::of(site, visitor, "Sessions", "Compare scores").await;
@@ -49,7 +52,7 @@ pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
 }
 
 /// The total, then every dimension that either has.
-fn score_rows(a: &Score, b: &Score) -> Vec<Row> {
+fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<Row> {
     let row = |name: &str, a: Option<f64>, b: Option<f64>| {
         let difference = a.zip(b).map(|(a, b)| b - a);
         let text = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| v.to_string());
@@ -62,7 +65,7 @@ fn score_rows(a: &Score, b: &Score) -> Vec<Row> {
             n: String::new(),
         }
     };
-    let of = |score: &Score, name: &str| {
+    let of = |score: &ScoreDetail, name: &str| {
         let part = score.parts.iter().find(|part| part.name == name);
         part.map(|part| part.points)
     };
@@ -78,15 +81,11 @@ fn score_rows(a: &Score, b: &Score) -> Vec<Row> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use uuid::Uuid;
 
-    fn score(total: u8, parts: &Value) -> Score {
-        serde_json::from_value(json!({"score_id": Uuid::nil(), "session_id": Uuid::nil(), "job_id": Uuid::nil(),
-            "total_score": total, "score_breakdown": parts, "score_reasoning": "r", "missing_tools": [],
-            "alternative_approaches": [], "flags": [], "criteria_hash": "c".repeat(64), "is_current_criteria": true,
-            "judge": {"provider": "p", "model": "m"}, "simulated": false, "scored_triggered_by": "ann",
-            "scored_at": "2026-11-22T12:00:00Z", "usage": {"tokens_in": 1, "tokens_out": 1, "cost_usd": null}}))
-        .unwrap()
+    fn score(total: u8, parts: &Value) -> ScoreDetail {
+        let change = json!({"total_score": total, "score_breakdown": parts});
+        let version = serde_json::from_value(crate::wire::tests::score(&change));
+        ScoreDetail::of(version.unwrap(), "2026-11-22T12:00:00Z".parse().unwrap())
     }
 
     #[test]

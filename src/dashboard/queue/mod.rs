@@ -9,10 +9,9 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::json;
 
-use rows::{Control, Job, JobRow, JudgeRow, WorkerRow, held};
+use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
 
 use super::confirm::{self, Question, is_sure};
 use super::form::{Form, segment};
@@ -23,7 +22,7 @@ use super::session::LEFT;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
-use crate::wire::Judge;
+use crate::wire::{Jobs, Judge};
 
 /// The heading of what workers have in hand.
 const RUNNING: &str = "Running";
@@ -41,12 +40,6 @@ pub(super) fn routes() -> Router<Site> {
         .route("/judges/{name}/resume", post(resume_judge))
         .route("/jobs/{id}/retry", post(retry_job))
         .route("/jobs/{id}/cancel", post(cancel_job))
-}
-
-#[derive(Debug, Deserialize)]
-struct Jobs {
-    items: Vec<Job>,
-    next_cursor: Option<String>,
 }
 
 /// Jobs of one state.
@@ -280,15 +273,8 @@ mod tests {
     }
 
     fn job(change: &Value) -> Value {
-        let mut job = json!({
-            "job_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01", "kind": "session",
-            "subject_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c02", "batch_id": null, "item_no": null, "judge": "gpt",
-            "triggered_by": "<script>ann</script>", "wait": null, "error": null,
-            "times": {"created_at": "2026-11-23T11:59:00Z"},
-        });
-        for (name, value) in change.as_object().unwrap() {
-            job[name] = value.clone();
-        }
+        let mut job = crate::wire::tests::job(change);
+        job["triggered_by"] = "<script>ann</script>".into();
         job
     }
 

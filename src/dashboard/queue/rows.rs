@@ -1,36 +1,13 @@
 //! Jobs, workers and judges as rows of the queue's page.
 
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::super::form::segment;
 use super::super::health::{self, Health};
-use super::super::session::JobError;
-use super::super::waits::Wait;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
-use crate::wire::{Brake, Judge, JudgePace, Meter, Worker};
-
-/// A job as the API tells it.
-#[derive(Debug, Deserialize)]
-pub(super) struct Job {
-    job_id: Uuid,
-    kind: String,
-    subject_id: Option<Uuid>,
-    batch_id: Option<Uuid>,
-    item_no: Option<i64>,
-    judge: Option<String>,
-    triggered_by: String,
-    wait: Option<Wait>,
-    error: Option<JobError>,
-    times: Times,
-}
-
-#[derive(Debug, Deserialize)]
-struct Times {
-    created_at: DateTime<Utc>,
-}
+use crate::wire::{Brake, Job, Judge, JudgePace, Meter, Worker};
 
 /// A job as a row.
 pub(super) struct JobRow {
@@ -107,7 +84,7 @@ pub(super) fn held(brake: &Brake, now: DateTime<Utc>) -> String {
 impl Job {
     /// What it is about, and where that is shown.
     fn place(&self) -> (String, String) {
-        let kind = self.kind.replace('_', " ");
+        let kind = self.kind.as_str().replace('_', " ");
         match (self.subject_id, self.batch_id) {
             (Some(session), _) => (
                 format!("session {}", words::short_id(&session)),
@@ -136,7 +113,11 @@ impl JobRow {
         let (what, to) = job.place();
         let failed = job.error.is_some();
         let why = match (&job.error, &job.wait) {
-            (Some(error), _) => format!("{}: {}", error.class.replace('_', " "), error.message),
+            (Some(error), _) => format!(
+                "{}: {}",
+                error.class.as_str().replace('_', " "),
+                error.message
+            ),
             (None, Some(wait)) => wait.says(job.judge.as_deref(), now),
             (None, None) => String::new(),
         };

@@ -3,8 +3,6 @@
 
 use askama::Template;
 use axum::extract::{Path, State};
-use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::super::form::segment;
@@ -13,39 +11,10 @@ use super::super::markdown::{self, Cut};
 use super::super::page::{Page, html};
 use super::super::site::Site;
 use super::super::visitor::Visitor;
-use super::view::Answer;
+use crate::wire::{Call, JobDetail, ScoreVersion};
 
 /// HTML of all replies together, bytes: with its head the page stays below 150 KB.
 const TOGETHER: usize = 96 << 10;
-
-#[derive(Debug, Deserialize)]
-struct Job {
-    job_id: Uuid,
-    kind: String,
-    subject_id: Option<Uuid>,
-    calls: Option<Vec<Call>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Call {
-    at: DateTime<Utc>,
-    judge: String,
-    model: String,
-    status: Option<u16>,
-    error: Option<String>,
-    latency_ms: u64,
-    reply: Option<String>,
-}
-
-impl Call {
-    fn drawn(self, most: usize) -> Drawn {
-        let reply = self.reply.as_deref();
-        Drawn {
-            reply: reply.map(|text| markdown::plain(text, most)),
-            call: self,
-        }
-    }
-}
 
 /// A call with as much of its reply as the page holds.
 struct Drawn {
@@ -75,7 +44,16 @@ impl CallsPage {
             frame: Frame::of(site, visitor, "Sessions", "Calls").await,
             back,
             job_id,
-            calls: calls.into_iter().map(|call| call.drawn(share)).collect(),
+            calls: calls
+                .into_iter()
+                .map(|call| Drawn {
+                    reply: call
+                        .reply
+                        .as_deref()
+                        .map(|text| markdown::plain(text, share)),
+                    call,
+                })
+                .collect(),
         }
     }
 }
@@ -87,12 +65,12 @@ pub(super) async fn calls(
     Path(id): Path<String>,
 ) -> Page {
     let path = format!("/api/v1/scores/{}", segment(&id));
-    let answer: Answer = site.door.get(&visitor.caller, &path).await?;
-    let job = format!("/api/v1/jobs/{}?calls=true", answer.job_id);
-    let job: Option<Job> = site.door.find(&visitor.caller, &job).await?;
+    let version: ScoreVersion = site.door.get(&visitor.caller, &path).await?;
+    let job = format!("/api/v1/jobs/{}?calls=true", version.score.job_id);
+    let job: Option<JobDetail> = site.door.find(&visitor.caller, &job).await?;
     let calls = job.and_then(|job| job.calls).unwrap_or_default();
-    let back = (format!("/scores/{}", answer.score_id), "the score");
-    html(&CallsPage::of(&site, visitor, back, (answer.job_id, calls)).await)
+    let back = (format!("/scores/{}", version.score.score_id), "the score");
+    html(&CallsPage::of(&site, visitor, back, (version.score.job_id, calls)).await)
 }
 
 /// The calls of a job, which may have failed and have no score.
@@ -102,11 +80,11 @@ pub(super) async fn of_job(
     Path(id): Path<String>,
 ) -> Page {
     let path = format!("/api/v1/jobs/{}?calls=true", segment(&id));
-    let job: Job = site.door.get(&visitor.caller, &path).await?;
-    let back = match (job.kind.as_str(), job.subject_id) {
-        ("session", Some(session)) => (format!("/sessions/{session}"), "the session"),
+    let job: JobDetail = site.door.get(&visitor.caller, &path).await?;
+    let back = match (job.job.kind, job.job.subject_id) {
+        (kind, Some(session)) if !kind.is_case() => (format!("/sessions/{session}"), "the session"),
         (_, _) => ("/queue".to_owned(), "the queue"),
     };
-    let calls = (job.job_id, job.calls.unwrap_or_default());
+    let calls = (job.job.job_id, job.calls.unwrap_or_default());
     html(&CallsPage::of(&site, visitor, back, calls).await)
 }

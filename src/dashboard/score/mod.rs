@@ -14,14 +14,14 @@ use uuid::Uuid;
 use super::form::segment;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
-use super::sessions::{self, Item};
+use super::sessions;
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
+use crate::wire::{ScoreVersion, SessionItem};
 use rating::Typed;
 pub(super) use version::Version;
-use view::Answer;
-pub(super) use view::Score;
+pub(super) use view::ScoreDetail;
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
@@ -36,9 +36,9 @@ pub(super) fn routes() -> Router<Site> {
 #[template(path = "score.html")]
 struct ScorePage {
     frame: Frame,
-    score: Score,
+    score: ScoreDetail,
     /// What the alert was and whose work it is, as far as known.
-    about: Option<Item>,
+    about: Option<SessionItem>,
     /// The key of the form that asks for another one.
     again_key: Uuid,
 }
@@ -49,8 +49,8 @@ async fn score(State(site): State<Site>, visitor: Visitor, Path(id): Path<String
 
 async fn page(site: &Site, visitor: Visitor, id: &str, typed: Typed) -> Result<ScorePage, Fault> {
     let path = format!("/api/v1/scores/{}", segment(id));
-    let answer: Answer = site.door.get(&visitor.caller, &path).await?;
-    let mut score = Score::whole(site, &visitor, answer).await?;
+    let version: ScoreVersion = site.door.get(&visitor.caller, &path).await?;
+    let mut score = ScoreDetail::whole(site, &visitor, version).await?;
     score.typed = typed;
     let about = sessions::item(site, &visitor, &score.session_id.to_string()).await?;
     let alert = about.as_ref().and_then(|item| item.alert_type.as_deref());

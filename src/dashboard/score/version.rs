@@ -1,6 +1,5 @@
 //! Every score that a session had, a line for each.
 
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::super::form::query;
@@ -9,7 +8,8 @@ use super::super::sessions::Badge;
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words::Moment;
-use super::view::{Answer, Score};
+use super::view::ScoreDetail;
+use crate::wire::{ScoreVersion, Scores};
 
 /// A line of a session's history of scores.
 pub(in super::super) struct Version {
@@ -22,11 +22,6 @@ pub(in super::super) struct Version {
     pub(in super::super) compare: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Versions {
-    items: Vec<Answer>,
-}
-
 impl Version {
     /// Every score of a session, newest first.
     pub(in super::super) async fn of(
@@ -35,16 +30,16 @@ impl Version {
         session_id: Uuid,
     ) -> Result<Vec<Self>, Fault> {
         let path = format!("/api/v1/scoring/sessions/{session_id}/scores");
-        let all: Versions = site.door.get(&visitor.caller, &path).await?;
+        let all: Scores = site.door.get(&visitor.caller, &path).await?;
         let now = site.about.clock.now();
         let current = all.items.iter().find(|score| score.superseded_at.is_none());
-        let current = current.map(|score| score.score_id.to_string());
-        let line = |answer: Answer| {
-            let score = Score::of(answer, now);
+        let current = current.map(|score| score.score.score_id.to_string());
+        let line = |version: ScoreVersion| {
+            let score = ScoreDetail::of(version, now);
             let id = score.score_id.to_string();
             let is_current = score.superseded.is_none();
             Self {
-                badge: score.badge(),
+                badge: score.badge,
                 compare: current.as_ref().filter(|_| !is_current).map(|newer| {
                     format!(
                         "/compare{}",

@@ -1,21 +1,20 @@
 //! A score as it is drawn, out of what the API answers about it, its criteria and its ratings.
 
-use std::collections::BTreeMap;
-
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::markdown;
-use super::super::missing_tools::{self, MissingTool};
+use super::super::missing_tools::{self, ToolRow};
 use super::super::page::Fault;
 use super::super::sessions::Badge;
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words::{self, Moment};
 use super::rating::{Opinion, Ratings, Typed, opinion};
+use crate::job::Purpose;
+use crate::wire::{AlternativeApproach, Flag, JobDetail, Score, ScoreVersion};
 
 /// How many tools are listed.
 const TOOLS: usize = 40;
@@ -26,68 +25,14 @@ const STEPS: usize = 20;
 const NAME: usize = 120;
 const SENTENCE: usize = 600;
 
-/// A score as the API answers it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Answer {
-    pub(super) score_id: Uuid,
-    session_id: Uuid,
-    pub(super) job_id: Uuid,
-    total_score: u8,
-    score_breakdown: BTreeMap<String, f64>,
-    score_reasoning: String,
-    missing_tools: Vec<MissingTool>,
-    alternative_approaches: Vec<Approach>,
-    flags: Vec<String>,
-    criteria_hash: String,
-    is_current_criteria: bool,
-    judge: Judge,
-    simulated: bool,
-    scored_triggered_by: String,
-    scored_at: DateTime<Utc>,
-    usage: Usage,
-    /// Why it was judged; empty where the API answers current scores alone.
-    #[serde(default)]
-    purpose: String,
-    #[serde(default)]
-    pub(super) superseded_at: Option<DateTime<Utc>>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub(in super::super) struct Approach {
-    pub(in super::super) name: String,
-    pub(in super::super) description: String,
-    pub(in super::super) steps: Vec<String>,
-}
-
-impl Approach {
-    fn clipped(mut self) -> Self {
-        self.name = words::clip(&self.name, NAME);
-        self.description = words::clip(&self.description, SENTENCE);
-        self.steps.truncate(STEPS);
-        for step in &mut self.steps {
-            *step = words::clip(step, SENTENCE);
-        }
-        self
+/// An approach with so many of its steps, each cut.
+fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
+    let steps = approach.steps.iter().take(STEPS);
+    AlternativeApproach {
+        name: words::clip(&approach.name, NAME),
+        description: words::clip(&approach.description, SENTENCE),
+        steps: steps.map(|step| words::clip(step, SENTENCE)).collect(),
     }
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Judge {
-    provider: String,
-    model: String,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Usage {
-    tokens_in: i64,
-    tokens_out: i64,
-    cost_usd: Option<f64>,
-}
-
-/// The job that a score came of.
-#[derive(Debug, Deserialize)]
-struct Job {
-    calls: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,7 +49,10 @@ pub(in super::super) struct Part {
 }
 
 /// A score as it is drawn.
-pub(in super::super) struct Score {
+pub(in super::super) struct ScoreDetail {
+    pub(in super::super) badge: Badge,
+    /// What another score of its session does to this one, and what it may cost.
+    pub(in super::super) again: String,
     pub(in super::super) score_id: Uuid,
     pub(in super::super) session_id: Uuid,
     pub(in super::super) job_id: Uuid,
@@ -112,8 +60,8 @@ pub(in super::super) struct Score {
     pub(in super::super) simulated: bool,
     pub(in super::super) parts: Vec<Part>,
     pub(in super::super) reasoning: String,
-    pub(in super::super) missing_tools: Vec<MissingTool>,
-    pub(in super::super) approaches: Vec<Approach>,
+    pub(in super::super) missing_tools: Vec<ToolRow>,
+    pub(in super::super) approaches: Vec<AlternativeApproach>,
     /// How many tools and approaches there are besides.
     pub(in super::super) more: usize,
     pub(in super::super) flags: Vec<String>,
@@ -122,7 +70,6 @@ pub(in super::super) struct Score {
     pub(in super::super) judge: String,
     pub(in super::super) by: String,
     pub(in super::super) scored: Moment,
-    pub(in super::super) scored_at: DateTime<Utc>,
     pub(in super::super) superseded: Option<Moment>,
     /// What it is, if it never was its session's score.
     pub(in super::super) aside: &'static str,
@@ -144,21 +91,21 @@ pub(in super::super) struct Score {
     pub(in super::super) key: String,
 }
 
-impl<'de> Deserialize<'de> for Score {
+impl ScoreDetail {
     /// A score without what only its own page shows.
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let answer = Answer::deserialize(deserializer)?;
-        let now = answer.scored_at;
-        Ok(Self::of(answer, now))
-    }
-}
-
-impl Score {
-    pub(super) fn of(answer: Answer, now: DateTime<Utc>) -> Self {
+    pub(in super::super) fn of(version: ScoreVersion, now: DateTime<Utc>) -> Self {
+        let ScoreVersion {
+            score: answer,
+            purpose,
+            superseded_at,
+        } = version;
         let usage = &answer.usage;
+        let (badge, again) = (answer.badge(), answer.again());
         let (tools, approaches) = (answer.missing_tools, answer.alternative_approaches);
         let more = tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES);
         Self {
+            badge,
+            again,
             score_id: answer.score_id,
             session_id: answer.session_id,
             job_id: answer.job_id,
@@ -185,28 +132,27 @@ impl Score {
             missing_tools: tools
                 .into_iter()
                 .take(TOOLS)
-                .map(|t| t.clipped(NAME, SENTENCE))
+                .map(|tool| ToolRow::of(tool, NAME, SENTENCE))
                 .collect(),
             approaches: approaches
                 .into_iter()
                 .take(APPROACHES)
-                .map(Approach::clipped)
+                .map(clipped)
                 .collect(),
             more,
-            flags: answer.flags,
+            flags: answer.flags.iter().map(Flag::to_string).collect(),
             criteria_hash: answer.criteria_hash,
             is_current_criteria: answer.is_current_criteria,
             judge: format!("{} ({})", answer.judge.provider, answer.judge.model),
             by: answer.scored_triggered_by,
             scored: words::moment(answer.scored_at, now),
-            scored_at: answer.scored_at,
-            aside: match answer.purpose.as_str() {
-                "preview" => "a preview of what other criteria would say",
-                "repeat" => "a repeat, asked to see how steady the judge is",
-                "jury" => "one vote of a jury",
-                _ => "",
+            aside: match purpose {
+                Purpose::Preview => "a preview of what other criteria would say",
+                Purpose::Repeat => "a repeat, asked to see how steady the judge is",
+                Purpose::Jury => "one vote of a jury",
+                Purpose::Score => "",
             },
-            superseded: answer.superseded_at.map(|at| words::moment(at, now)),
+            superseded: superseded_at.map(|at| words::moment(at, now)),
             opinions: Vec::new(),
             may_rate: false,
             own: None,
@@ -225,8 +171,15 @@ impl Score {
         session_id: Uuid,
     ) -> Result<Option<Self>, Fault> {
         let path = format!("/api/v1/scoring/sessions/{session_id}/score");
-        match site.door.find::<Answer>(&visitor.caller, &path).await? {
-            Some(answer) => Ok(Some(Self::whole(site, visitor, answer).await?)),
+        match site.door.find::<Score>(&visitor.caller, &path).await? {
+            Some(score) => {
+                let version = ScoreVersion {
+                    score,
+                    purpose: Purpose::Score,
+                    superseded_at: None,
+                };
+                Ok(Some(Self::whole(site, visitor, version).await?))
+            }
             None => Ok(None),
         }
     }
@@ -235,19 +188,20 @@ impl Score {
     pub(super) async fn whole(
         site: &Site,
         visitor: &Visitor,
-        answer: Answer,
+        version: ScoreVersion,
     ) -> Result<Self, Fault> {
+        let answer = &version.score;
         let criteria = format!("/api/v1/scoring/criteria/{}", answer.criteria_hash);
         let ratings = format!("/api/v1/scores/{}/ratings", answer.score_id);
         let job = format!("/api/v1/jobs/{}?calls=true", answer.job_id);
         let (job, criteria, ratings, elsewhere) = tokio::try_join!(
-            site.door.find::<Job>(&visitor.caller, &job),
+            site.door.find::<JobDetail>(&visitor.caller, &job),
             site.door.find::<Criteria>(&visitor.caller, &criteria),
             site.door.get::<Ratings>(&visitor.caller, &ratings),
             missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
         )?;
         let now = site.about.clock.now();
-        let mut score = Self::of(answer, now);
+        let mut score = Self::of(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
         missing_tools::tell(&mut score.missing_tools, &elsewhere);
@@ -282,20 +236,22 @@ impl Score {
             part.name = part.name.replace('_', " ");
         }
     }
+}
 
+impl Score {
     /// What another score of its session does to this one, and what it may cost.
     pub(in super::super) fn again(&self) -> String {
         format!(
             "The score it has stays in its history, and the judge is paid once more. What it was paid for this one: {}.",
-            self.cost
+            words::usd(self.usage.cost_usd)
         )
     }
 
     /// The score in short.
     pub(in super::super) fn badge(&self) -> Badge {
-        let (word, colour) = words::rating(self.total);
+        let (word, colour) = words::rating(self.total_score);
         Badge {
-            total: Some((self.total, word)),
+            total: Some((self.total_score, word)),
             colour,
             to: format!("/scores/{}", self.score_id),
             simulated: self.simulated,

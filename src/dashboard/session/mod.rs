@@ -6,9 +6,6 @@ use askama::Template;
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::routing::get;
-use chrono::{DateTime, Utc};
-use serde::Deserialize;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::conversation::{
@@ -18,11 +15,12 @@ use super::form::segment;
 use super::frame::Frame;
 use super::markdown::Cut;
 use super::page::{Fault, Page, html};
-use super::score::{Score, Version};
+use super::score::{ScoreDetail, Version};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
-pub(super) use standing::{JobError, LEFT, standing};
+use crate::wire::Session;
+pub(super) use standing::{LEFT, standing};
 use standing::{Standing, Subject, subject};
 
 /// How many scores the history lists, the newest.
@@ -42,34 +40,6 @@ pub(super) fn routes() -> Router<Site> {
         .route("/sessions/{id}/state", get(state))
         .route("/sessions/{id}/scored", get(scored))
         .route("/sessions/{id}/scores", get(scores))
-}
-
-/// A session as the API answers it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Session {
-    pub(super) session_id: Uuid,
-    pub(super) source: String,
-    pub(super) status: String,
-    pub(super) scorable: bool,
-    pub(super) alert_type: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) author: Option<String>,
-    pub(super) alert_data: Value,
-    pub(super) conversation: Vec<Message>,
-    pub(super) final_analysis: Option<String>,
-    pub(super) tools: Vec<String>,
-    pub(super) tags: Vec<String>,
-    pub(super) started_at: Option<DateTime<Utc>>,
-    pub(super) completed_at: Option<DateTime<Utc>>,
-}
-
-/// A message of a conversation.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Message {
-    pub(super) role: String,
-    pub(super) content: String,
-    pub(super) tool_name: Option<String>,
-    pub(super) at: Option<String>,
 }
 
 /// Which side of a session is shown.
@@ -95,13 +65,13 @@ impl Side {
 #[template(path = "session_scored.html")]
 struct Scored {
     session_id: Uuid,
-    score: Option<Score>,
+    score: Option<ScoreDetail>,
 }
 
 impl Scored {
     async fn read(site: &Site, visitor: &Visitor, session_id: Uuid) -> Result<Self, Fault> {
         Ok(Self {
-            score: Score::current_of(site, visitor, session_id).await?,
+            score: ScoreDetail::current_of(site, visitor, session_id).await?,
             session_id,
         })
     }
@@ -187,12 +157,10 @@ impl SessionPage {
     }
 }
 
-impl Session {
-    /// Asks the API for a session.
-    pub(super) async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<Self, Fault> {
-        let path = format!("/api/v1/sessions/{}", segment(id));
-        Ok(site.door.get(&visitor.caller, &path).await?)
-    }
+/// Asks the API for a session.
+pub(super) async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<Session, Fault> {
+    let path = format!("/api/v1/sessions/{}", segment(id));
+    Ok(site.door.get(&visitor.caller, &path).await?)
 }
 
 async fn conversation(
@@ -239,7 +207,7 @@ async fn scores(State(site): State<Site>, visitor: Visitor, Path(id): Path<Strin
 }
 
 async fn page(site: &Site, visitor: Visitor, id: &str, (side, start): (Side, Start)) -> Page {
-    let session = Session::read(site, &visitor, id).await?;
+    let session = read(site, &visitor, id).await?;
     let state = Standing::read(site, &visitor, Subject::from(&session)).await?;
     let now = site.about.clock.now();
     let (mut scored, mut history) = (None, None);

@@ -1,67 +1,34 @@
 //! Where a session's scoring stands: its badge, the job that runs or failed, and the button that asks for a score.
 
 use askama::Template;
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::super::page::{Fault, Page, html};
-use super::super::score::Score;
 use super::super::sessions::{self, Badge, why_not};
 use super::super::site::Site;
 use super::super::visitor::Visitor;
-use super::super::waits::Wait;
 use super::super::words::{self, Moment};
-use super::Session;
+use super::read;
+use crate::job::JobState;
+use crate::wire::{JobDetail, Jobs, Score, Session, SessionItem, SessionStatus, Wait};
 
 /// What is told of a job that runs nowhere any more.
 pub(in super::super) const LEFT: &str =
     "its worker isn't heard any more, and no other is: it begins again as soon as one is";
 
-/// A job as far as the state of a session shows it.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Job {
-    pub(super) job_id: Uuid,
-    pub(super) state: String,
-    retries: i32,
-    pub(super) judge: Option<String>,
-    pub(super) wait: Option<Wait>,
-    pub(super) error: Option<JobError>,
-    /// The judge's calls so far, where they were asked for.
-    calls: Option<Vec<Call>>,
-}
-
-/// A judge's call, as far as it counts.
-#[derive(Debug, Clone, Deserialize)]
-struct Call {
-    error: Option<String>,
-}
-
-impl Job {
+impl JobDetail {
     /// Which try is being made, from 1: a worker tries a call again by itself before the job is put back.
     fn attempt(&self) -> usize {
         let calls = self.calls.iter().flatten();
         let failed = calls.filter(|call| call.error.is_some()).count();
-        failed.max(usize::try_from(self.retries).unwrap_or(0)) + 1
+        failed.max(usize::try_from(self.job.retries).unwrap_or(0)) + 1
     }
-}
-
-/// Why a job failed.
-#[derive(Debug, Clone, Deserialize)]
-pub(in super::super) struct JobError {
-    pub(in super::super) class: String,
-    pub(in super::super) message: String,
-    pub(in super::super) remedy: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Jobs {
-    items: Vec<Job>,
 }
 
 /// What its standing needs to know of a session: none of what was said in it.
 pub(super) struct Subject {
     pub(super) session_id: Uuid,
-    status: String,
+    status: SessionStatus,
     scorable: bool,
     alert_type: Option<String>,
 }
@@ -70,15 +37,15 @@ impl From<&Session> for Subject {
     fn from(session: &Session) -> Self {
         Self {
             session_id: session.session_id,
-            status: session.status.clone(),
+            status: session.status,
             scorable: session.scorable,
             alert_type: session.alert_type.clone(),
         }
     }
 }
 
-impl From<sessions::Item> for Subject {
-    fn from(item: sessions::Item) -> Self {
+impl From<SessionItem> for Subject {
+    fn from(item: SessionItem) -> Self {
         Self {
             session_id: item.session_id,
             status: item.status,
@@ -99,10 +66,10 @@ pub(super) struct Standing {
     again: String,
     scored: Option<Moment>,
     outdated: bool,
-    active: Option<(Job, String)>,
+    active: Option<(JobDetail, String)>,
     /// Whether the head of the page says already what to do about it.
     told_above: bool,
-    failed: Option<Job>,
+    failed: Option<JobDetail>,
     why_not: String,
     may_score: bool,
     form_token: String,
@@ -130,25 +97,31 @@ impl Standing {
                 &format!("/api/v1/jobs?session_id={id}&limit=1"),
             )
             .await?;
-        let mut job = newest.items.into_iter().next();
+        let newest = newest.items.into_iter().next();
+        let mut job = newest.map(|job| JobDetail { job, calls: None });
         // Only by itself a job is told its place in line, and what came of the calls that it has made.
-        let alone = job.as_ref().and_then(|job| match job.state.as_str() {
-            "queued" => Some(format!("/api/v1/jobs/{}", job.job_id)),
-            "running" => Some(format!("/api/v1/jobs/{}?calls=true", job.job_id)),
-            _ => None,
-        });
+        let alone = job
+            .as_ref()
+            .and_then(|JobDetail { job, .. }| match job.state {
+                JobState::Queued => Some(format!("/api/v1/jobs/{}", job.job_id)),
+                JobState::Running => Some(format!("/api/v1/jobs/{}?calls=true", job.job_id)),
+                JobState::Waiting
+                | JobState::Succeeded
+                | JobState::Failed
+                | JobState::Cancelled => None,
+            });
         if let Some(path) = alone {
             job = site.door.find(&visitor.caller, &path).await?;
         }
         let strip = site.strip(&visitor.caller).await;
-        let is = |state: &str| job.as_ref().is_some_and(|job| job.state == state);
-        let away = strip.redis_away && is("queued");
-        let deserted = strip.deserted.is_some() && is("running");
+        let is = |state| job.as_ref().is_some_and(|job| job.job.state == state);
+        let away = strip.redis_away && is(JobState::Queued);
+        let deserted = strip.deserted.is_some() && is(JobState::Running);
         let now = site.about.clock.now();
         let (active, failed) = match job {
-            Some(job) if matches!(job.state.as_str(), "queued" | "running" | "waiting") => {
-                let wait = job.wait.as_ref();
-                let why = wait.map(|wait| wait.says(job.judge.as_deref(), now));
+            Some(job) if !job.job.state.is_terminal() => {
+                let wait = job.job.wait.as_ref();
+                let why = wait.map(|wait| wait.says(job.job.judge.as_deref(), now));
                 let mut why = why.unwrap_or_default();
                 if away && !wait.is_some_and(Wait::lacks_a_worker) {
                     why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
@@ -158,7 +131,7 @@ impl Standing {
                 }
                 (Some((job, why)), None)
             }
-            Some(job) if job.state == "failed" => (None, Some(job)),
+            Some(job) if job.job.state == JobState::Failed => (None, Some(job)),
             Some(_) | None => (None, None),
         };
         Ok(Self {
@@ -175,11 +148,11 @@ impl Standing {
             told_above: strip.deserted.is_some()
                 && active
                     .as_ref()
-                    .and_then(|(job, _)| job.wait.as_ref())
+                    .and_then(|(job, _)| job.job.wait.as_ref())
                     .is_some_and(Wait::lacks_a_worker),
             active,
             failed,
-            why_not: why_not(subject.scorable, &subject.status),
+            why_not: why_not(subject.scorable, subject.status),
             alert_type: subject.alert_type,
             may_score: visitor.may_enqueue(),
             form_token: visitor.form_token.clone(),
@@ -199,8 +172,8 @@ impl Standing {
 
     fn verdict(&self) -> String {
         match (&self.active, self.badge.total) {
-            (Some((job, _)), _) if job.state == "running" => "scoring".to_owned(),
-            (Some((job, _)), _) => job.state.clone(),
+            (Some((job, _)), _) if job.job.state == JobState::Running => "scoring".to_owned(),
+            (Some((job, _)), _) => job.job.state.to_string(),
             (None, Some((total, word))) => format!("{total} {word}"),
             (None, None) if self.failed.is_some() => "scoring failed".to_owned(),
             (None, None) => "not scored".to_owned(),
@@ -213,7 +186,7 @@ pub(super) async fn subject(site: &Site, visitor: &Visitor, id: &str) -> Result<
     match sessions::item(site, visitor, id).await? {
         Some(item) => Ok(item.into()),
         // The API says what is wrong with it.
-        None => Ok(Subject::from(&Session::read(site, visitor, id).await?)),
+        None => Ok(Subject::from(&read(site, visitor, id).await?)),
     }
 }
 
@@ -226,15 +199,11 @@ pub(in super::super) async fn standing(site: &Site, visitor: &Visitor, id: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire;
     use serde_json::{Value, json};
 
-    fn job(change: &Value) -> Job {
-        let mut job = json!({"job_id": "01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01", "state": "running", "retries": 0, "judge": "gpt",
-            "wait": null, "error": null, "calls": null});
-        for (name, value) in change.as_object().unwrap() {
-            job[name] = value.clone();
-        }
-        serde_json::from_value(job).unwrap()
+    fn job(change: &Value) -> JobDetail {
+        serde_json::from_value(wire::tests::job(change)).unwrap()
     }
 
     fn standing() -> Standing {
@@ -260,7 +229,8 @@ mod tests {
         let failed = job(
             &json!({"state": "failed", "error": {"class": "too_large", "message": "<i>m</i>", "remedy": "trim it"}}),
         );
-        let calls = json!({"calls": [{"error": "503"}, {"error": "503"}, {"error": null}]});
+        let call = |error: Value| wire::tests::call(&json!({"error": error}));
+        let calls = json!({"calls": [call("transient".into()), call("transient".into()), call(Value::Null)]});
         let waits = job(&json!({"state": "waiting"}));
         let known = [
             (standing(), "not scored", ">Score session<"),

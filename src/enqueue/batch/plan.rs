@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
 use crate::job::{BatchPlace, JobId, Kind, NewJob, Purpose};
+use crate::score::about;
 use crate::store::{Added, BatchRow, Force, Moved};
 
 /// How many items are stored in one transaction, at most.
@@ -197,13 +198,13 @@ impl Plan {
             batch_id: self.batch_id,
             item_no,
         };
-        let job = match self.request.kind {
-            Kind::Session => self.session_job(item.payload, place).map_err(|error| {
+        let job = match self.request.kind.is_case() {
+            false => self.session_job(item.payload, place).map_err(|error| {
                 let field = error.path().to_string();
                 let field = (field != ".").then_some(field);
                 vec![fault(field, error.inner().to_string())]
             })?,
-            Kind::Query | Kind::Qas | Kind::SqlMetrics => {
+            true => {
                 let job = self.case_job(item.payload, place);
                 job.map_err(|error| troubles_of(error, &fault))?
             }
@@ -290,11 +291,9 @@ fn twice_named(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFau
             faults.push(ItemFault {
                 line: Some(item.line),
                 field: Some(field.to_owned()),
-                message: match item.job.kind {
-                    Kind::Session => format!("names the session of row {first} again"),
-                    Kind::Query | Kind::Qas | Kind::SqlMetrics => {
-                        format!("is the name of row {first} too: give each its own, or none")
-                    }
+                message: match item.job.kind.is_case() {
+                    false => format!("names the session of row {first} again"),
+                    true => format!("is the name of row {first} too: give each its own, or none"),
                 },
             });
         } else {
@@ -306,11 +305,7 @@ fn twice_named(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFau
 
 /// The field that names an item, and its name; `None` for a case without one. A number counts as its digits.
 fn name_of(job: &NewJob) -> Option<(&'static str, String)> {
-    let field = match job.kind {
-        Kind::Session => return Some(("session_id", job.subject_id?.to_string())),
-        Kind::Qas => "test_id",
-        Kind::Query | Kind::SqlMetrics => "id",
-    };
+    let field = about(job.kind).name;
     let name = match job.payload.get(field)? {
         Value::String(name) => name.trim().to_owned(),
         Value::Number(name) => name.to_string(),

@@ -23,7 +23,8 @@ use uuid::Uuid;
 pub use self::moment::{EXPECTED, moment};
 use super::tarsy::{Address, Tarsy, TarsyOptions};
 use crate::clock::{Clock, is_taken};
-use crate::store::{ImportRow, NewImport, SessionStatus, Store, StoreError};
+use crate::store::{ImportRow, NewImport, Store, StoreError};
+use crate::wire::SessionStatus;
 
 /// Imports that one process runs at once.
 const AT_ONCE: usize = 4;

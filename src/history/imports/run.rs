@@ -335,7 +335,7 @@ mod tests {
     use chrono::{DateTime, Utc};
 
     use super::*;
-    use crate::store::SessionStatus;
+    use crate::wire::SessionStatus;
 
     fn at(ns: i64) -> Option<DateTime<Utc>> {
         Some(DateTime::from_timestamp_nanos(ns))

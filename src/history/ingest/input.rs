@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::limits;
 use crate::clock::read_time;
 use crate::score::session::Message;
-use crate::store::{SessionRecord, SessionStatus};
+use crate::store::SessionRecord;
+use crate::wire::SessionStatus;
 
 /// The body of `PUT /api/v1/sessions/{id}`, and one entry of a session file. Lists that are left out or null are empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]

@@ -25,7 +25,7 @@ use self::http::Http;
 use crate::history::ingest::{SessionInput, shortened};
 use crate::job::text_enum;
 use crate::score::trust::Quality;
-use crate::store::SessionStatus;
+use crate::wire::SessionStatus;
 
 /// Sessions of one page of the list; both generations give at most this many.
 pub const PAGE_SIZE: u32 = 100;

@@ -151,7 +151,7 @@ fn input(id: Uuid, detail: Detail, analysis: FinalAnalysis) -> SessionInput {
     collect_tools(&detail.stages.unwrap_or_default(), &mut tools, STAGES_DEEP);
     // The final analysis is asked for last: what it says of the status is newer.
     let status = analysis.status.or(detail.status);
-    let ended = status_of(status.as_deref()).is_some_and(crate::store::SessionStatus::is_terminal);
+    let ended = status_of(status.as_deref()).is_some_and(crate::wire::SessionStatus::is_terminal);
     let given = |alert: Option<Value>| alert.filter(|alert| !alert.is_null());
     let alert_data = given(analysis.alert_data).or(given(detail.alert_data));
     SessionInput {

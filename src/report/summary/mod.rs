@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::body::{self, Status};
 use super::{Item, Judgement, Judging, Meta, Outcome, Simulated};
 use crate::job::Kind;
+use crate::score::about;
 use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
 use crate::score::sql_metrics::safety::{SafetyOutcome, SafetySuite, suite};
 
@@ -171,11 +172,11 @@ impl Summary {
         if item.error.is_some() || item.outcome == Outcome::Incomplete {
             *group(&mut self.errors, body::fault(item).0) += 1;
         }
-        let components = body::components(item.kind);
+        let components = about(item.kind).components;
         let means = self.kinds.entry(item.kind).or_default().of(item);
         means.resize(components.len(), Mean::default());
         for (component, mean) in components.iter().zip(means) {
-            mean.add(component.score(item));
+            mean.add(component.score(item.result.as_ref()));
         }
         self.add_groups(item);
         self.usage.add(item);
@@ -184,16 +185,14 @@ impl Summary {
     }
 
     fn add_groups(&mut self, item: &Item) {
-        match item.kind {
-            Kind::Qas => {
-                for (groups, field) in [
-                    (&mut self.by_difficulty, "difficulty"),
-                    (&mut self.by_agent, "agent_used"),
-                ] {
-                    group(groups, group_name(item, field)).add(item);
-                }
-            }
-            Kind::Query | Kind::SqlMetrics | Kind::Session => {}
+        if !about(item.kind).is_grouped {
+            return;
+        }
+        for (groups, field) in [
+            (&mut self.by_difficulty, "difficulty"),
+            (&mut self.by_agent, "agent_used"),
+        ] {
+            group(groups, group_name(item, field)).add(item);
         }
     }
 
@@ -255,7 +254,7 @@ impl Summary {
                 let known = known.filter_map(|means| means.get(nth).copied());
                 known.fold(Mean::default(), Mean::and)
             };
-            let components = body::components(*kind).iter().enumerate();
+            let components = about(*kind).components.iter().enumerate();
             components
                 .map(|(nth, component)| ComponentMean {
                     name: component.name,

@@ -1,11 +1,10 @@
 //! Counting of items: a share of a suite, real and simulated scores apart, those that needed no judge with either.
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::super::body::Status;
 use super::super::{Item, Outcome};
-use crate::job::Kind;
+use crate::score::about;
 
 /// What a suite, or a part of it, amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -82,15 +81,7 @@ impl Made {
         let Some(body) = &item.result else {
             return Self::Judged;
         };
-        let is_computed = match item.kind {
-            // No session has a score without a judge.
-            Kind::Session => false,
-            Kind::Query | Kind::Qas => body.get("judge").is_some_and(Value::is_null),
-            Kind::SqlMetrics => body
-                .pointer("/metrics/query_correctness/details/judge")
-                .is_none_or(Value::is_null),
-        };
-        if is_computed {
+        if (about(item.kind).is_computed)(body) {
             Self::Computed
         } else {
             Self::Judged

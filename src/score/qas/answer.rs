@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::score::rows::{Table, TableError};
+use row_match::{Table, TableError};
 
 /// How many lists and objects of one element are opened around a single value.
 const WRAPPINGS: usize = 8;

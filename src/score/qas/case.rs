@@ -6,8 +6,8 @@ use super::answer::{self, AnswerType, Comparison};
 use crate::judge::Fault;
 use crate::score::Field;
 use crate::score::reading::{LONGEST_TEXT, Reading, Spelling};
-use crate::score::rows::MAX_ROWS;
-use crate::score::tables::sql::Dialect;
+use query_shape::sql::Dialect;
+use row_match::MAX_ROWS;
 
 /// What a case must reach to pass, where it doesn't say.
 pub const THRESHOLD: f64 = 0.7;

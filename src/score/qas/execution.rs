@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Part;
 use super::answer::{self, Comparison};
 use super::case::QasCase;
-use crate::score::rows::{self, Options, Table};
+use row_match::{Options, Table};
 
 /// Numbers this close are equal, as a share of the larger of the expected one and 1.
 const TOLERANCE: f64 = 0.01;
@@ -123,7 +123,7 @@ fn likeness(expected: &Table, actual: &Table) -> Part {
         (_, 0) => return Part::Known(0.0, format!("no rows; expected: {wanted}")),
         _ => {}
     }
-    let comparison = rows::compare(expected, actual, &Options::default());
+    let comparison = row_match::compare(expected, actual, &Options::default());
     let there = comparison.columns.iter().flatten().count();
     let columns = comparison.columns.len();
     let share = |part: usize, whole: usize| {

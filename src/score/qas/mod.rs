@@ -3,6 +3,7 @@
 //! A component that can't be judged for want of an expected query or answer is absent: its weight is shared out among the others, and it is
 //! never a free 1.0. A judge that failed leaves the total open, and never a number in its place.
 
+mod about;
 mod answer;
 mod case;
 mod datatype;
@@ -18,6 +19,7 @@ use super::opinion::unusable;
 use super::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
+pub use about::ABOUT;
 pub use answer::AnswerType;
 pub use case::{Agent, FIELDS, QasCase, THRESHOLD};
 

@@ -2,7 +2,7 @@
 
 use super::Part;
 use super::case::{Agent, QasCase};
-use crate::score::tables::sql;
+use query_shape::sql;
 
 /// What the query is worth, unless a judge has to say.
 pub(super) fn semantic(case: &QasCase) -> Part {

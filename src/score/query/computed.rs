@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
-use crate::score::rows::{self, Comparison, SchemaMatch, schema_match};
 use crate::score::similarity::{Similarity, similarity};
-use crate::score::tables::{QueryShape, kql, sql};
+use query_shape::{QueryShape, kql, sql};
+use row_match::{Comparison, SchemaMatch, schema_match};
 
 /// How many expected rows count for the component's score; precision and F1 are of all rows.
 const COMPARED_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99);
@@ -59,7 +59,7 @@ impl Computed {
             Ordered::Yes => true,
             Ordered::Auto => expected.sorted_at_top,
         };
-        let options = rows::Options {
+        let options = row_match::Options {
             ordered,
             decimals: case.decimals,
             cap_expected: Some(COMPARED_ROWS),
@@ -90,14 +90,14 @@ impl Computed {
 /// Comparisons that were made. Further right answers without a result of their own share that of the expected query, and
 /// seconds spent on large results aren't spent again for each of them.
 #[derive(Default)]
-struct Compared(Vec<(Arc<ResultSet>, rows::Options, Comparison)>);
+struct Compared(Vec<(Arc<ResultSet>, row_match::Options, Comparison)>);
 
 impl Compared {
     fn with(
         &mut self,
         expected: &Arc<ResultSet>,
         generated: &ResultSet,
-        options: rows::Options,
+        options: row_match::Options,
     ) -> Comparison {
         let known = self
             .0
@@ -106,7 +106,7 @@ impl Compared {
         if let Some((_, _, comparison)) = known {
             return comparison.clone();
         }
-        let comparison = rows::compare(&expected.table, &generated.table, &options);
+        let comparison = row_match::compare(&expected.table, &generated.table, &options);
         self.0
             .push((Arc::clone(expected), options, comparison.clone()));
         comparison

@@ -4,6 +4,7 @@
 //! `result` is what clients see of it all. A query is never run here: its columns and rows come with the payload. Where the
 //! judge's part is missing there is no total: never a neutral number in its place.
 
+mod about;
 mod computed;
 mod grading;
 mod payload;
@@ -15,13 +16,14 @@ use serde_json::Value;
 
 use super::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION};
 use super::prompt::{Form, Part, question};
-use super::rows::Table;
-use super::tables::sql::Dialect;
 use super::{BadRequest, Criteria, Evaluation, Request, Scorecard};
 use crate::judge::{Answer as JudgeAnswer, Fault, Limits, Nonce, Question};
 use computed::Computed;
 use grading::Grading;
+use query_shape::sql::Dialect;
+use row_match::Table;
 
+pub use about::ABOUT;
 pub use payload::FIELDS;
 pub use result::{
     ComponentError, QueryComponent, QueryComponents, QueryJudge, QueryScore, QueryStatus,

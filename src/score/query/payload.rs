@@ -9,8 +9,8 @@ use crate::judge::Fault;
 use crate::score::Field;
 use crate::score::faults::{kind, shown};
 use crate::score::reading::{Reading, Spelling};
-use crate::score::rows::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
-use crate::score::tables::Language;
+use query_shape::Language;
+use row_match::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 
 /// The payload's fields, in the order of a report.
 pub const FIELDS: &[Field] = &[

@@ -3,6 +3,7 @@
 //! `prompt` renders the evidence and fills the template, `fit` and `trim` bring it into the judge's context window, `fence` keeps evidence from passing for instructions,
 //! `schema` says what is asked back, `reply` checks what came. Whatever a session or a reply holds, nothing here panics.
 
+mod about;
 mod fit;
 mod prompt;
 mod reply;
@@ -12,28 +13,14 @@ mod trim;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{BadRequest, Criteria, Request, Scorecard};
-use crate::job::UnknownText;
-use crate::judge::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply};
+pub use about::ABOUT;
 
-/// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Message {
-    /// `system`, `user`, `assistant`, `tool`, or whatever the agent's framework calls it; 1-64 characters.
-    pub role: String,
-    /// The text.
-    pub content: String,
-    /// The tool that was called or that answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_name: Option<String>,
-    /// When, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<String>,
-}
+pub use crate::wire::{AlternativeApproach, Flag, Message, MissingTool, Rating};
+
+use crate::judge::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply};
 
 /// The evidence of one session: what the judge sees.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,58 +39,6 @@ pub struct SessionRequest {
     pub final_analysis: Option<String>,
     /// The tools that were at hand.
     pub tools: Vec<String>,
-}
-
-/// Marks on a score; a closed set.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    utoipa::ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Flag {
-    /// The session ended without completing.
-    NotCompleted,
-    /// The conversation was trimmed to fit the context window.
-    InputTrimmed,
-    /// The total isn't the sum of the breakdown, rounded; both are kept.
-    BreakdownMismatch,
-    /// The reply held the total without its reasoning or without its breakdown.
-    ReplyPartial,
-    /// The reply took a repair turn.
-    ReplyRepaired,
-    /// The fallback judge answered.
-    FallbackJudge,
-    /// A jury's members differed.
-    JuryDisagreement,
-}
-
-/// A tool that the agent lacked or left unused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct MissingTool {
-    /// At most 255 characters.
-    pub tool_name: String,
-    /// Why it would have helped.
-    pub rationale: String,
-}
-
-/// Another way the investigation could have gone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct AlternativeApproach {
-    /// At most 255 characters.
-    pub name: String,
-    /// What it is.
-    pub description: String,
-    /// Its steps, in order.
-    pub steps: Vec<String>,
 }
 
 /// A session's score.
@@ -127,90 +62,6 @@ pub struct SessionScore {
     pub judge_model: String,
     /// Whether a simulated judge made it.
     pub simulated: bool,
-}
-
-/// The word for a total.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    utoipa::ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Rating {
-    /// 0-44.
-    Failed,
-    /// 45-59.
-    Weak,
-    /// 60-74.
-    Adequate,
-    /// 75-89.
-    Good,
-    /// 90-100.
-    NearPerfect,
-}
-
-impl Rating {
-    /// Every word, worst first.
-    pub const ALL: [Self; 5] = [
-        Self::Failed,
-        Self::Weak,
-        Self::Adequate,
-        Self::Good,
-        Self::NearPerfect,
-    ];
-
-    /// Its place among the words, from 0 for the worst.
-    pub fn step(self) -> usize {
-        match self {
-            Self::Failed => 0,
-            Self::Weak => 1,
-            Self::Adequate => 2,
-            Self::Good => 3,
-            Self::NearPerfect => 4,
-        }
-    }
-
-    /// The word for a total of 0-100.
-    pub fn of(total: u8) -> Self {
-        match total {
-            0..=44 => Self::Failed,
-            45..=59 => Self::Weak,
-            60..=74 => Self::Adequate,
-            75..=89 => Self::Good,
-            90.. => Self::NearPerfect,
-        }
-    }
-
-    /// The name used on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Weak => "weak",
-            Self::Adequate => "adequate",
-            Self::Good => "good",
-            Self::NearPerfect => "near_perfect",
-        }
-    }
-}
-
-impl std::str::FromStr for Rating {
-    type Err = UnknownText;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|word| word.as_str() == text);
-        found.ok_or_else(|| UnknownText {
-            text: text.to_owned(),
-            known: Self::ALL.map(Self::as_str).join(", "),
-        })
-    }
 }
 
 impl Request for SessionRequest {

@@ -1,7 +1,7 @@
 //! The three parts and their sum, by the worked examples and at the edges.
 
 use super::*;
-use crate::score::tables::kql::shape;
+use query_shape::kql::shape;
 
 fn of(expected: &str, generated: &str) -> Similarity {
     similarity(&shape(expected), &shape(generated))

@@ -6,7 +6,7 @@ use super::calibration::Confidence;
 use crate::judge::Fault;
 use crate::score::Field;
 use crate::score::reading::{Reading, Spelling};
-use crate::score::tables::sql::Dialect;
+use query_shape::sql::Dialect;
 
 /// The payload's fields, in the order of a report.
 pub const FIELDS: &[Field] = &[

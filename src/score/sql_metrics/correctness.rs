@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::score::tables::sql::{self, Dialect};
+use query_shape::sql::{self, Dialect};
 
 /// What details say of queries that needed no judge.
 pub const IDENTICAL: &str = "Queries are identical";

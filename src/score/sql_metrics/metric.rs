@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::verdict::Metric;
 use crate::judge::JudgeError;
-use crate::score::tables::sql::SqlError;
+use query_shape::sql::SqlError;
 
 /// The longest part of an input that an error repeats, in bytes.
 const LONGEST_INPUT: usize = 2_000;

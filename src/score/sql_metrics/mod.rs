@@ -3,6 +3,7 @@
 //! Each metric is by itself: none knows of the others but [`verdict`], which joins them, and one that fails, by an error or a panic, leaves the
 //! others as they are.
 
+mod about;
 pub mod calibration;
 mod case;
 pub mod correctness;
@@ -18,5 +19,6 @@ mod request;
 #[cfg(test)]
 mod tests;
 
+pub use about::ABOUT;
 pub use case::{FIELDS, MetricsCase};
 pub use metric::stamp_errors;

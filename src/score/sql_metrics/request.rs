@@ -12,8 +12,8 @@ use super::{MetricsCase, judge};
 use crate::judge::{Answer, Limits, Nonce, Question};
 use crate::score::opinion::unusable;
 use crate::score::similarity;
-use crate::score::tables::{QueryShape, TableName, sql};
 use crate::score::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
+use query_shape::{QueryShape, TableName, sql};
 
 /// What details say of a query that isn't there.
 const NOTHING_GENERATED: &str = "No SQL was generated";

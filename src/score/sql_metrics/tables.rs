@@ -1,7 +1,7 @@
 //! Table accuracy: the names that a case expects, read as SQL writes them. [`tables`](crate::score::similarity::tables) compares them with those
 //! of the generated query.
 
-use crate::score::tables::TableName;
+use query_shape::TableName;
 
 /// Reads a name that a case expects: `users`, `public.users`, `[dbo].[my users]`, `` `p.d.t` ``. Points in double quotes or brackets are part
 /// of the name, those in backticks separate.

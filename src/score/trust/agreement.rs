@@ -59,12 +59,21 @@ pub fn agreement(judged: &[Judged]) -> Vec<Agreement> {
     let on_ratings = Agreement {
         mean_absolute_difference: per_total(absolute),
         mean_difference: per_total(signed),
-        ..of(Scale::Ratings, &ratings, Rating::ALL.map(Rating::as_str))
+        ..of(Scale::Ratings, &ratings, RATINGS.map(Rating::as_str))
     };
     let on_quality = of(Scale::Quality, &quality, Quality::ALL.map(Quality::as_str));
     let both = [on_ratings, on_quality];
     both.into_iter().filter(|found| found.n > 0).collect()
 }
+
+/// Every word, worst first.
+const RATINGS: [Rating; 5] = [
+    Rating::Failed,
+    Rating::Weak,
+    Rating::Adequate,
+    Rating::Good,
+    Rating::NearPerfect,
+];
 
 fn of<const K: usize>(
     scale: Scale,

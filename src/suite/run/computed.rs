@@ -11,7 +11,7 @@ use super::{CaseToScore, Scorer, Stopped};
 use crate::clock::Clock;
 use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Case, Criteria, Fault, Request, Scorecard, score_unasked, sql_metrics};
+use crate::score::{Case, Criteria, Fault, Request, Scorecard, about, score_unasked};
 
 /// Scores in this process by what can be computed.
 #[derive(Clone)]
@@ -64,14 +64,9 @@ impl Computed {
 
     /// The result with the time of its errors, which no rule knows.
     fn stamped(&self, kind: Kind, mut result: Value) -> Value {
-        match kind {
-            Kind::SqlMetrics => {
-                let now = self.clock.now();
-                let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
-                sql_metrics::stamp_errors(&mut result, &now);
-            }
-            Kind::Session | Kind::Query | Kind::Qas => {}
-        }
+        let now = self.clock.now();
+        let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
+        (about(kind).stamp)(&mut result, &now);
         result
     }
 

@@ -13,7 +13,7 @@ use super::agents::AgentName;
 use super::work::{QUESTION_FIELDS, Work};
 use crate::job::Kind;
 use crate::report::line::id_of;
-use crate::score::{Field, fields};
+use crate::score::{Field, about, fields};
 use crate::suite::{Format, Limits, Reading, Row, Rows, SuiteError, read};
 
 /// Faults that are told at once.
@@ -160,10 +160,7 @@ fn unique(
     line: u64,
     names: &mut HashSet<String>,
 ) -> Result<(), Vec<SuiteError>> {
-    let column = match kind {
-        Kind::Qas => "test_id",
-        Kind::Query | Kind::SqlMetrics | Kind::Session => "id",
-    };
+    let column = about(kind).name;
     let id = match work {
         Work::Question(question) => Some(question.test_id.clone()),
         Work::Case(payload) => id_of(kind, payload),
@@ -180,9 +177,9 @@ fn unique(
 
 /// The rows of a suite.
 pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, SuiteError> {
-    let also = match kind {
-        Kind::Qas => QUESTION_FIELDS,
-        Kind::Session | Kind::Query | Kind::SqlMetrics => &[],
+    let also = match about(kind).asks_agents {
+        true => QUESTION_FIELDS,
+        false => &[],
     };
     rows_with(path, kind, also)
 }
@@ -280,7 +277,7 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
         }
     }
     match rows_with(path, Kind::SqlMetrics, &also)?.next() {
-        None => Ok(Kind::Query),
+        None => Ok(Kind::UNNAMED),
         Some(row) => kind_of(&row?.fields).ok_or_else(|| {
             whole(
                 "its first item has neither generated_kql (a query), question (QAS) nor generated_sql (SQL metrics): give \
@@ -293,15 +290,8 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
 
 fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
     let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
-    if has(&["generated_kql", "expected_kql"]) {
-        Some(Kind::Query)
-    } else if has(&["question", "agent_used", "expected_answer_type"]) {
-        Some(Kind::Qas)
-    } else if has(&["generated_sql", "generatedSql"]) {
-        Some(Kind::SqlMetrics)
-    } else {
-        None
-    }
+    let mut kinds = Kind::ALL.iter().copied();
+    kinds.find(|kind| has(about(*kind).marks))
 }
 
 /// A row, for the flow.

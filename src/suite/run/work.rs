@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::agents::{AgentAnswer, AgentName};
 use crate::job::Kind;
-use crate::score::{Case, Field, FieldForm};
+use crate::score::{Case, Field, FieldForm, about};
 use crate::suite::{Row, SuiteError};
 
 /// Columns of question files beside the fields of a case: the origin's names for two of them.
@@ -56,8 +56,8 @@ impl Work {
     pub(super) fn of(kind: Kind, row: Row) -> Result<Self, Vec<SuiteError>> {
         let (line, item_no) = (row.line, row.item_no);
         let mut written = Written::default();
-        let (work, payload) = match kind {
-            Kind::Qas => {
+        let (work, payload) = match about(kind).asks_agents {
+            true => {
                 written.note(&row.fields);
                 let case = origin_names(row.fields).map_err(|fault| vec![fault.at(line)])?;
                 let answered = ANSWERS
@@ -78,7 +78,7 @@ impl Work {
                     (Self::Question(question), payload)
                 }
             }
-            Kind::Query | Kind::SqlMetrics | Kind::Session => {
+            false => {
                 let payload = Value::Object(row.fields);
                 (Self::Case(payload.clone()), payload)
             }

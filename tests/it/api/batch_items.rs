@@ -1,9 +1,10 @@
 //! A batch's items: in their order, by how they stand, one of them whole; and two batches side by side.
 
-use gavel::store::{ItemOutcome, NewEvaluation};
+use gavel::store::NewEvaluation;
 
 use super::*;
 use crate::support::stores;
+use gavel::wire::ItemOutcome;
 
 fn case(id: &str) -> Value {
     json!({"id": id, "prompt": format!("Errors of {id}?"), "generated_kql": "T | count", "expected_kql": "T | take 1",

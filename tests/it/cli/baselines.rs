@@ -37,7 +37,7 @@ fn sql_that_breaks_passes_no_gate_and_every_report_says_why() {
         .run(&against)
         .ends(3)
         .prints("1 of 1 items has no score (1 incomplete)");
-    run.says("can't be read: ").says("Tables: - | Safety: 100%");
+    run.says("can't be read: ").says("missing: Tables");
     let compare = ["compare", "good", "bad"];
     drop(
         place

@@ -161,7 +161,7 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
         worker,
         turns,
     )
-    .with_metrics_deadline(Duration::from_millis(200))
+    .with_deadline(Duration::from_millis(200))
 }
 
 /// A job that this worker has claimed.
@@ -232,7 +232,7 @@ async fn what_a_slow_judges_earlier_call_used_is_billed_though_the_question_was_
         let worker = Uuid::now_v7();
         let job = claimed(&test.store, worker).await;
         let pipeline = pipeline(&test.store, &judge, worker);
-        let pipeline = pipeline.with_metrics_deadline(Duration::from_secs(3));
+        let pipeline = pipeline.with_deadline(Duration::from_secs(3));
         let record = pipeline.process(&job).await;
         assert_eq!(judge.count(), 2, "the reply, and its repair");
         assert_eq!(

@@ -11,7 +11,7 @@ use gavel::queue::Queue;
 use gavel::queue::memory::MemoryQueue;
 use gavel::store::{
     BacklogPlan, BatchRow, Expanded, Moved, NewBacklog, NewBatch, SessionFilter, SessionRecord,
-    SessionStatus, SortRules, Standing, Store,
+    SortRules, Standing, Store,
 };
 use gavel::worker::{Expansion, Round};
 use uuid::Uuid;
@@ -20,6 +20,7 @@ use super::fixtures::{
     accept, claim, hash, job, minutes, new_job, now, record, scored, scored_session, session,
 };
 use crate::support;
+use gavel::wire::SessionStatus;
 use gavel::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 
 /// A rescore of everything that is stored, by criteria `a`.

@@ -8,8 +8,9 @@ use gavel::job::{
 };
 use gavel::score::session::{AlternativeApproach, Flag, Message, MissingTool, SessionScore};
 use gavel::store::{
-    Accepted, Ending, Fence, NewSessionScore, Record, Recorded, SessionRecord, SessionStatus, Store,
+    Accepted, Ending, Fence, NewSessionScore, Record, Recorded, SessionRecord, Store,
 };
+use gavel::wire::SessionStatus;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gavel::store::{
-    ImportCounts, ImportEnd, ImportState, ImportStep, NewImport, SessionStatus, Store, WalkPlace,
-    Walked,
+    ImportCounts, ImportEnd, ImportState, ImportStep, NewImport, Store, WalkPlace, Walked,
 };
 use uuid::Uuid;
 
 use super::fixtures::{minutes, now, session};
 use crate::support;
 use crate::support::wait::eventually;
+use gavel::wire::SessionStatus;
 
 const STALE: Duration = Duration::from_secs(60);
 

@@ -3,8 +3,7 @@
 use gavel::job::JobState;
 use gavel::score::session::{Message, Rating};
 use gavel::store::{
-    Cursor, PutOutcome, Scored, SessionFilter, SessionOrder, SessionRecord, SessionStatus, Store,
-    StoreError, Use,
+    Cursor, Scored, SessionFilter, SessionOrder, SessionRecord, Store, StoreError, Use,
 };
 use serde_json::json;
 use sqlx::Connection as _;
@@ -16,6 +15,7 @@ use super::fixtures::{
     session, session_with_job,
 };
 use crate::support;
+use gavel::wire::{PutOutcome, SessionStatus};
 
 async fn put(store: &Store, session: &SessionRecord) -> PutOutcome {
     store.put_session(session, now()).await.unwrap()

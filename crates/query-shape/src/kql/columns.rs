@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::Reader;
 use super::lexer::Kind;
 use super::source::Span;
-use crate::score::tables::Literal;
+use crate::Literal;
 
 /// Words that stand in expressions and are no columns.
 const WORDS: &[&str] = &[

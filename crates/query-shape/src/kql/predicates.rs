@@ -6,7 +6,7 @@
 use super::lexer::Kind;
 use super::source::Span;
 use super::{DEEPEST, Reader};
-use crate::score::tables::Filter;
+use crate::Filter;
 
 /// Signs that compare two values.
 const COMPARISONS: &[&str] = &["==", "!=", "=~", "!~", "<", "<=", ">", ">=", "<>", "=", ":"];

@@ -7,7 +7,7 @@ mod predicates;
 mod tables;
 
 use super::shape;
-use crate::score::tables::{Filter, QueryShape};
+use crate::{Filter, QueryShape};
 
 /// The shape of a query that parses.
 fn exact(query: &str) -> QueryShape {

@@ -7,7 +7,7 @@ use sqlparser::ast::{
 
 use super::walk::Walk;
 use super::{name, statement};
-use crate::score::tables::{Filter, TableName};
+use crate::{Filter, TableName};
 
 /// Announces the predicates of a select, and notes the table that it makes.
 pub(super) fn read_select(walk: &mut Walk, select: &Select) {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::Dialect;
 use super::aggregates::is_aggregate;
 use super::lexer::{Kind, Lexer, Token};
-use crate::score::tables::{Filter, QueryShape, TableName};
+use crate::{Filter, QueryShape, TableName};
 
 /// Functions whose arguments hold the word FROM.
 const FROM_IN_ARGUMENTS: &[&str] = &["extract", "overlay", "position", "substring", "trim"];

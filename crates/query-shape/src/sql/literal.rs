@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{DataType, Expr, UnaryOperator, Value};
 
-use crate::score::tables::Literal;
+use crate::Literal;
 
 /// The literal that an expression is: a value, a negative number, an interval or a typed string (`date '2024-01-01'`).
 #[expect(

@@ -5,7 +5,7 @@ use sqlparser::ast::{
     TableFunctionArgs,
 };
 
-use crate::score::tables::TableName;
+use crate::TableName;
 
 /// What T-SQL allows in parentheses behind a table, where other dialects have a function's arguments.
 const LOCK_HINTS: &[&str] = &[

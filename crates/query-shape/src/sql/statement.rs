@@ -10,7 +10,7 @@ use sqlparser::ast::{
 
 use super::walk::Walk;
 use super::{clause, name};
-use crate::score::tables::TableName;
+use crate::TableName;
 
 /// Reads what a statement itself says: its targets, and the predicates of its own WHERE and ON.
 #[expect(

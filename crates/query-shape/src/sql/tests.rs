@@ -1,7 +1,7 @@
 //! Tables by statement, by scope and by dialect; below them the other clauses, and what no text may do.
 
 use super::*;
-use crate::score::tables::TableName;
+use crate::TableName;
 
 mod clauses;
 mod hostile;

@@ -10,7 +10,7 @@ use super::aggregates::Aggregates;
 use super::predicate::{self, Leaf};
 use super::scope::{Scopes, place};
 use super::{Dialect, clause, literal, name, order, statement};
-use crate::score::tables::{Filter, QueryShape, TableName};
+use crate::{Filter, QueryShape, TableName};
 
 /// The shape of what the statements say.
 pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {

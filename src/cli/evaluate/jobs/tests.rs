@@ -1,6 +1,7 @@
 //! Keys of requests, and what jobs make of cases; nobody is asked.
 
 use super::*;
+use crate::wire;
 
 fn case(kind: Kind) -> CaseToScore {
     CaseToScore {
@@ -10,6 +11,10 @@ fn case(kind: Kind) -> CaseToScore {
         payload: json!({"id": "a"}),
         attempt: 0,
     }
+}
+
+fn job(change: &Value) -> Job {
+    serde_json::from_value(wire::tests::job(change)).unwrap()
 }
 
 #[test]
@@ -48,7 +53,7 @@ fn a_job_becomes_an_item_by_what_its_kind_says() {
             (Some(1.0), Some(true)),
         ),
     ] {
-        let job = json!({"state": "succeeded", "result": result, "simulated": true});
+        let job = job(&json!({"state": "succeeded", "result": result, "simulated": true}));
         let item = item(case(kind), &job);
         assert_eq!((item.total, item.passed), expected, "{kind}");
         assert_eq!((item.outcome, item.simulated), (Outcome::Scored, true));
@@ -57,27 +62,27 @@ fn a_job_becomes_an_item_by_what_its_kind_says() {
 
 #[test]
 fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
-    let error = json!({"class": "transient", "message": "503"});
-    let job = json!({
+    let error = json!({"class": "transient", "message": "503", "remedy": "retry"});
+    let unjudged = job(&json!({
         "state": "failed", "error": error, "result": {"total_score": null, "is_successful": false, "status": "incomplete"},
-    });
-    let incomplete = item(case(Kind::Query), &job);
+    }));
+    let incomplete = item(case(Kind::Query), &unjudged);
     assert_eq!(incomplete.outcome, Outcome::Incomplete);
     assert_eq!((incomplete.total, incomplete.passed), (None, None));
     assert_eq!(incomplete.error.unwrap().class, "transient");
     let failed = item(
         case(Kind::Query),
-        &json!({"state": "failed", "error": error, "result": null}),
+        &job(&json!({"state": "failed", "error": error, "result": null})),
     );
     assert_eq!(failed.outcome, Outcome::Failed);
-    let cancelled = item(case(Kind::Query), &json!({"state": "cancelled"}));
+    let cancelled = item(case(Kind::Query), &job(&json!({"state": "cancelled"})));
     assert_eq!(cancelled.error.unwrap().class, "cancelled");
 }
 
 #[test]
 fn what_is_left_of_an_incomplete_case_is_no_score() {
     let result = json!({"total": 1.0, "passed": false, "status": "incomplete", "missing": ["table_accuracy"]});
-    let job = json!({"state": "succeeded", "result": result});
+    let job = job(&json!({"state": "succeeded", "result": result}));
     let incomplete = item(case(Kind::SqlMetrics), &job);
     assert_eq!(incomplete.outcome, Outcome::Incomplete);
     assert_eq!((incomplete.total, incomplete.passed), (None, None));

@@ -2,6 +2,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::wire::SessionStatus;
 
 fn session(id: u128) -> String {
     json!({ "session_id": Uuid::from_u128(id), "status": "completed", "alert_data": "disk full" })
@@ -81,7 +82,7 @@ mod examples {
     use crate::judge::{Limits, Nonce, Question};
     use crate::score::session::SessionRequest;
     use crate::score::{Criteria, Request};
-    use crate::store::{SessionRecord, SessionStatus};
+    use crate::store::SessionRecord;
 
     fn all() -> Vec<SessionRecord> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sessions");

@@ -2,6 +2,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::wire::SessionStatus;
 
 fn body() -> Value {
     json!({

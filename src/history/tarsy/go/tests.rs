@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::wire::SessionStatus;
 
 fn mapped(detail: Value, events: Value, tools: &[&str]) -> SessionInput {
     input(
@@ -99,7 +100,6 @@ fn a_conclusion_that_only_the_timeline_has_is_taken_from_there_and_said_once() {
 
 #[test]
 fn the_window_is_sent_in_rfc_3339_and_statuses_with_commas() {
-    use crate::store::SessionStatus;
     let at = |us| DateTime::from_timestamp_micros(us).unwrap();
     let window = Window {
         statuses: vec![SessionStatus::Completed, SessionStatus::Failed],

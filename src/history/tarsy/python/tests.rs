@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::wire::SessionStatus;
 
 fn mapped(detail: Value, analysis: Value) -> SessionInput {
     input(
@@ -91,7 +92,6 @@ fn an_unfinished_session_of_nulls_can_be_stored_as_it_is() {
 
 #[test]
 fn the_window_is_sent_in_microseconds_and_each_status_by_itself() {
-    use crate::store::SessionStatus;
     let at = |us| DateTime::from_timestamp_micros(us).unwrap();
     let window = Window {
         statuses: vec![SessionStatus::Completed, SessionStatus::TimedOut],

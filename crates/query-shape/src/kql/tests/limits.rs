@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{exact, names, shape};
-use crate::score::tables::kql::are_identical;
+use crate::kql::are_identical;
 
 /// Bytes of stack that the deepest text must get by with.
 const STACK: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! Predicates: operators, columns, literals.
 
 use super::{exact, filter, operators};
-use crate::score::tables::Literal;
+use crate::Literal;
 
 #[test]
 fn the_leaves_under_and_or_and_not_are_predicates() {

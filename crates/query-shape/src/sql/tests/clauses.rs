@@ -1,7 +1,7 @@
 //! Filters, groups and order.
 
 use super::*;
-use crate::score::tables::Literal;
+use crate::Literal;
 
 #[test]
 fn filters_are_the_leaves_of_conditions_with_their_operators() {

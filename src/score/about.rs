@@ -1,0 +1,216 @@
+//! What a kind says of itself: the form of its payload, the parts of its score, how its items are shown. Whatever is outside of its folder
+//! goes by this, and by [`super::Request`].
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::reading::Spelling;
+use super::{Field, qas, query, session, sql_metrics};
+use crate::job::Kind;
+
+/// A kind, described.
+pub struct About {
+    /// What its items are called where people read them.
+    pub title: &'static str,
+    /// The payload's fields, in the order of a report.
+    pub fields: &'static [Field],
+    /// How the payload may spell them.
+    pub(super) spelling: Spelling,
+    /// The field that names an item.
+    pub name: &'static str,
+    /// The fields that hold what was asked for, the best first.
+    pub question: &'static [&'static str],
+    /// Fields that no other kind has: the first item of a suite tells its kind by them.
+    pub marks: &'static [&'static str],
+    /// The fields that are held against each other.
+    pub sides: Sides,
+    /// The field that says why what was generated could not be executed.
+    pub execution_error: Option<&'static str>,
+    /// Whether an agent may be asked for the answer of a case that has none.
+    pub asks_agents: bool,
+    /// Whether reports group its items by difficulty and by agent.
+    pub is_grouped: bool,
+    /// Whether shares are shown in per cent.
+    pub is_in_percent: bool,
+    /// Whether a batch may name the threshold of its items.
+    pub has_threshold: bool,
+    /// How long a judge has for a question, retries included.
+    pub deadline: Option<Duration>,
+    /// The parts of its score, in the order of its rules. A session's is its score from 0 to 100, all others go from 0 to 1.
+    pub components: &'static [Component],
+    /// Its own columns of a report.
+    pub columns: &'static [Column],
+    /// JSON pointers to the total and the verdict of a result.
+    pub verdict: (&'static str, &'static str),
+    /// JSON pointer to who judged; `None`: that stands with the score.
+    pub judge: Option<&'static str>,
+    /// Whether a result was computed without any judge.
+    pub is_computed: fn(&Value) -> bool,
+    /// The judge's own words in a result.
+    pub reasoning: fn(&Value) -> Option<&str>,
+    /// Writes the time of its errors into a result: no rule knows it.
+    pub stamp: fn(&mut Value, &str),
+    /// Two sample payloads with the same fields in the same order.
+    pub samples: fn() -> [Value; 2],
+}
+
+/// The fields of a payload that are held against each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Sides {
+    /// The generated query.
+    pub generated: &'static str,
+    /// The query that is right.
+    pub expected: &'static str,
+    /// What the generated query gave.
+    pub generated_rows: &'static str,
+    /// What the right one gives.
+    pub expected_rows: &'static str,
+}
+
+/// The description of a kind.
+pub fn about(kind: Kind) -> &'static About {
+    match kind {
+        Kind::Session => &session::ABOUT,
+        Kind::Query => &query::ABOUT,
+        Kind::Qas => &qas::ABOUT,
+        Kind::SqlMetrics => &sql_metrics::ABOUT,
+    }
+}
+
+/// A part of a kind's score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Component {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Its name in a report's text.
+    pub title: &'static str,
+    /// Its column.
+    pub column: &'static str,
+    /// Where its object stands in a result, or the score itself.
+    pub(super) at: &'static str,
+    /// Where its words stand; empty: within its object.
+    pub(super) words: &'static str,
+    /// Whether its score counts beside an error: of a query whose execution failed it is a real 0, which its total holds too.
+    pub(super) counts_with_error: bool,
+}
+
+/// Where within a component's object its words may stand, the best first.
+const WORDS: [&str; 5] = [
+    "/details/reasoning",
+    "/error/message",
+    "/details/explanation",
+    "/details/outcome",
+    "/details/message",
+];
+
+impl Component {
+    pub(super) const fn new(
+        name: &'static str,
+        title: &'static str,
+        column: &'static str,
+        at: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            title,
+            column,
+            at,
+            words: "",
+            counts_with_error: false,
+        }
+    }
+
+    fn of<'a>(&self, result: Option<&'a Value>) -> Option<&'a Value> {
+        result?.pointer(self.at)
+    }
+
+    /// What it is worth, for people and for means; none where it is absent, wasn't run or failed, whose 0.0 in a result stands for an error.
+    pub fn score(&self, result: Option<&Value>) -> Option<f64> {
+        let found = self.of(result)?;
+        let score = found.as_f64().or_else(|| found.get("score")?.as_f64());
+        let failed = found.get("error").is_some_and(|error| !error.is_null());
+        score.filter(|score| score.is_finite() && (self.counts_with_error || !failed))
+    }
+
+    /// Whether the result has it, be it without a score.
+    pub fn is_there(&self, result: Option<&Value>) -> bool {
+        self.of(result).is_some()
+    }
+
+    /// Whether the result has it, and not as null.
+    pub fn is_present(&self, result: Option<&Value>) -> bool {
+        self.of(result).is_some_and(|found| !found.is_null())
+    }
+
+    /// What was said of it.
+    pub fn words<'a>(&self, result: Option<&'a Value>) -> Option<&'a str> {
+        let found = if self.words.is_empty() {
+            let object = self.of(result)?;
+            let at = |at: &str| object.pointer(at).and_then(Value::as_str);
+            // What a person should see goes before the outcome's name.
+            let severe = at("/details/severity").and_then(|_| at("/details/message"));
+            severe.or_else(|| WORDS.iter().find_map(|words| at(words)))
+        } else {
+            result?.pointer(self.words).and_then(Value::as_str)
+        };
+        found.filter(|words| !words.is_empty())
+    }
+
+    /// Why it has no score, or stands at 0.0: an error's message.
+    pub fn fault<'a>(&self, result: Option<&'a Value>) -> Option<&'a str> {
+        self.of(result)?.pointer("/error/message")?.as_str()
+    }
+}
+
+/// A column of a report: its name, how wide a sheet shows it (characters), and what stands in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Column(pub &'static str, pub u16, pub Origin);
+
+/// How the status column is called: sheets colour its cells.
+pub const STATUS: &str = "Score Status";
+
+/// Where a column's value comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum Origin {
+    /// Its place in the suite.
+    ItemNo,
+    /// What it calls itself.
+    Id,
+    /// The first of these fields of the payload that is there.
+    Payload(&'static [&'static str]),
+    /// Its total.
+    Total,
+    /// PASS, FAIL, INCOMPLETE or SCORED.
+    Status,
+    /// What the total is held against.
+    Threshold,
+    /// The nth component's score.
+    Score(usize),
+    /// What was said of the nth component.
+    Words(usize),
+    /// The judge's words.
+    Reasoning,
+    /// Why the generated SQL can't be read.
+    ParseError,
+    /// Which metrics couldn't be computed, and why.
+    Faults,
+    /// What the validator's word amounts to.
+    Safety,
+    /// How it ended.
+    Outcome,
+    /// The class of its error.
+    ErrorClass,
+    /// The words of its error.
+    ErrorMessage,
+    /// Whether a simulated judge made it.
+    Simulated,
+    /// Prompt tokens.
+    TokensIn,
+    /// Tokens of the replies.
+    TokensOut,
+    /// USD.
+    Cost,
+    /// Its job.
+    JobId,
+}

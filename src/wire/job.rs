@@ -1,0 +1,330 @@
+//! Jobs, as `/api/v1/jobs` tells of them.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Score;
+use crate::job::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Job {
+    /// The job's id.
+    pub job_id: Uuid,
+    /// What is scored.
+    pub kind: Kind,
+    /// The session's id for kind `session`.
+    pub subject_id: Option<Uuid>,
+    /// The batch that it is an item of.
+    pub batch_id: Option<Uuid>,
+    /// Its place among the batch's items, from 0.
+    pub item_no: Option<i64>,
+    /// Where it stands.
+    pub state: JobState,
+    /// Why it isn't running yet; null once it runs or has ended.
+    pub wait: Option<Wait>,
+    /// Runs that ended with the worker's death, alone in a worker.
+    pub attempts: i32,
+    /// Judge calls spent beyond the first.
+    pub retries: i32,
+    /// Why it failed.
+    pub error: Option<JobError>,
+    /// What it came to; null until it has.
+    pub result: Option<JobResult>,
+    /// About how many tokens of evidence were left out so that it fit the judge's context window; null for none.
+    pub trimmed_tokens: Option<u64>,
+    /// Whether a simulated judge made the result.
+    pub simulated: bool,
+    /// What its judge calls used so far.
+    pub usage: Usage,
+    /// Who waits for it.
+    pub priority: Priority,
+    /// The judge that it needs.
+    pub judge: Option<String>,
+    /// The criteria pinned when it was asked for.
+    pub criteria_hash: String,
+    /// Who asked.
+    pub triggered_by: String,
+    /// Whether an existing score and cached replies are passed over.
+    pub force_rescore: bool,
+    /// Where to go from here.
+    pub links: JobLinks,
+    /// Its times.
+    pub times: JobTimes,
+}
+
+text_enum! {
+    /// What a job waits for.
+    pub enum JobWaitReason {
+        /// Other jobs go first.
+        Queued = "queued",
+        /// No worker is alive.
+        NoWorker = "no_worker",
+        /// No worker that is alive can ask its judge.
+        NoWorkerForJudge = "no_worker_for_judge",
+        /// Its batch's replies are being fetched by the judge's batch endpoint, within a day. POST its session's score, and it is asked at once.
+        Economy = "economy",
+        /// Somebody paused the queue, its judge or its batch.
+        Paused = "paused",
+        /// Its judge's cap is reached, or its batch's budget spent.
+        Budget = "budget",
+        /// Its judge failed five times in a row.
+        BreakerOpen = "breaker_open",
+        /// Its judge answered 429, or asked for a delay.
+        Throttled = "throttled",
+        /// Its judge's requests or tokens a minute are used up for the moment (GET /api/v1/judges shows them). It goes on by itself.
+        Paced = "paced",
+        /// Its judge's quota or spend limit is used up.
+        Exhausted = "exhausted",
+        /// Its judge refuses the key, the model or the address.
+        Misconfigured = "misconfigured",
+        /// The store or a source failed for a passing reason.
+        Storage = "storage",
+        /// Its judge declined, and the judge that stands in can't be asked yet.
+        Fallback = "fallback",
+    }
+}
+
+impl From<WaitReason> for JobWaitReason {
+    fn from(reason: WaitReason) -> Self {
+        match reason {
+            WaitReason::BreakerOpen => Self::BreakerOpen,
+            WaitReason::Throttled => Self::Throttled,
+            WaitReason::Paced => Self::Paced,
+            WaitReason::Exhausted => Self::Exhausted,
+            WaitReason::Misconfigured => Self::Misconfigured,
+            WaitReason::Paused => Self::Paused,
+            WaitReason::Budget => Self::Budget,
+            WaitReason::Storage => Self::Storage,
+            WaitReason::Fallback => Self::Fallback,
+        }
+    }
+}
+
+impl JobWaitReason {
+    /// The same in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Queued => "other jobs are before it",
+            Self::NoWorker => "no worker is alive",
+            Self::NoWorkerForJudge => "no live worker can ask its judge",
+            Self::Paused => "its judge, its batch or the queue is paused",
+            Self::Budget => "a budget or a spending cap is reached",
+            Self::BreakerOpen => {
+                "its judge failed too often in a row and is left alone for a while"
+            }
+            Self::Throttled => "its judge asks for patience",
+            Self::Paced => "its judge's requests or tokens a minute are used up for the moment",
+            Self::Exhausted => "its judge's quota is used up",
+            Self::Misconfigured => "its judge refuses the key, the model or the address",
+            Self::Storage => "the database was away",
+            Self::Economy => {
+                "its batch's replies are fetched by the judge's batch endpoint, within a day"
+            }
+            Self::Fallback => "its judge declined, and the one that stands in can't be asked yet",
+        }
+    }
+}
+
+impl Wait {
+    /// What is stopped, by whom and why.
+    pub fn in_short(&self, judge: Option<&str>) -> String {
+        let judge = judge.unwrap_or("its judge");
+        let mut why = match (self.reason, self.target) {
+            (JobWaitReason::Paused, Some(WaitTarget::Queue)) => "the queue is paused".to_owned(),
+            (JobWaitReason::Paused, Some(WaitTarget::Judge)) => format!("{judge} is paused"),
+            (JobWaitReason::Paused, Some(WaitTarget::Batch)) => "its batch is paused".to_owned(),
+            (JobWaitReason::Budget, Some(WaitTarget::Judge)) => {
+                format!("{judge} has reached its spending cap")
+            }
+            (JobWaitReason::Budget, Some(WaitTarget::Queue)) => {
+                "the spending cap over all judges is reached".to_owned()
+            }
+            (JobWaitReason::Budget, Some(WaitTarget::Batch)) => {
+                "its batch has spent its budget".to_owned()
+            }
+            (JobWaitReason::NoWorkerForJudge, _) => format!("no live worker can ask {judge}"),
+            (reason, _) => reason.words().to_owned(),
+        };
+        if let Some(by) = self
+            .set_by
+            .as_ref()
+            .filter(|_| self.reason == JobWaitReason::Paused)
+        {
+            why.push_str(&format!(" by {by}"));
+        }
+        if let Some(said) = &self.message {
+            why.push_str(&format!(" ({said})"));
+        }
+        why
+    }
+}
+
+text_enum! {
+    /// What somebody stopped, or a cap or a budget did.
+    pub enum WaitTarget {
+        /// All judges.
+        Queue = "queue",
+        /// The job's judge.
+        Judge = "judge",
+        /// The job's batch.
+        Batch = "batch",
+    }
+}
+
+/// Why a job is not running yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Wait {
+    /// What it waits for.
+    pub reason: JobWaitReason,
+    /// Only with `fallback`: the judge that stands in. `GET /api/v1/judges` says what closed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// When it is tried again; null where that isn't known, or somebody must act first.
+    pub until: Option<DateTime<Utc>>,
+    /// Its place in its lane, 1 = next, counted to 10,000; null if it isn't queued, and in lists.
+    pub position: Option<i64>,
+    /// Only where somebody stopped it, or a cap or a budget did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<WaitTarget>,
+    /// Only with `target` `queue` or `judge`: who stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<String>,
+    /// What is said of that, if anything: an operator's or a provider's words, or which cap is reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Only where its judge is what it waits for (`breaker_open`, `throttled`, `exhausted`, `misconfigured`, `fallback`): what the
+    /// judge's last failed call said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Only with `no_worker` and `no_worker_for_judge`: what makes it go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// Where to go from a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct JobLinks {
+    /// The job.
+    #[serde(rename = "self")]
+    pub this: String,
+    /// The session that is scored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The session's current score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<String>,
+    /// POST there to cancel; while the job is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<String>,
+    /// POST there to retry; once the job failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<String>,
+}
+
+/// A job in short: what a 202 answers, and what a problem names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct JobRef {
+    /// The job's id.
+    pub job_id: Uuid,
+    /// The session that is scored.
+    pub session_id: Option<Uuid>,
+    /// Where it stands.
+    pub state: JobState,
+    /// Where to go from here.
+    pub links: JobLinks,
+}
+
+/// Why a job failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct JobError {
+    /// The class.
+    pub class: FailureClass,
+    /// What happened.
+    pub message: String,
+    /// What a person can do about it.
+    pub remedy: String,
+}
+
+/// A job's times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct JobTimes {
+    /// When it was asked for.
+    pub created_at: DateTime<Utc>,
+    /// When it may be claimed.
+    pub due_at: DateTime<Utc>,
+    /// When it was last claimed.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+}
+
+/// What a job came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub enum JobResult {
+    /// Kind `session`: the score that it made.
+    Session(Box<Score>),
+    /// What the job's row keeps, where there is no score to show.
+    #[schema(value_type = Object)]
+    Kept(Value),
+}
+
+/// A page of jobs, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Jobs {
+    /// The jobs; their place in the queue is not counted here.
+    pub items: Vec<Job>,
+    /// Where the next page begins; null on the last.
+    pub next_cursor: Option<String>,
+}
+
+/// One call to a judge.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Call {
+    /// Identifies the call.
+    pub call_id: Uuid,
+    /// The judge.
+    pub judge: String,
+    /// The model as asked, or as reported if there was a reply.
+    pub model: String,
+    /// When it was sent.
+    pub at: DateTime<Utc>,
+    /// How long it took, milliseconds; 0 for a reply that was collected from a provider's batch.
+    pub latency_ms: u64,
+    /// The class of its error; null for a good reply.
+    pub error: Option<String>,
+    /// What happened, for an error.
+    pub message: Option<String>,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// What it used.
+    pub usage: Usage,
+    /// Those of the prompt tokens that the provider read from its cache.
+    pub tokens_in_cached: i64,
+    /// The reply's text, cut at 64 KiB.
+    pub reply: Option<String>,
+}
+
+/// A job, with its calls where they were asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct JobDetail {
+    /// The job.
+    #[serde(flatten)]
+    pub job: Job,
+    /// The calls made for it, oldest first, with the raw replies; only with `calls=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Vec<Call>>,
+}
+
+impl Job {
+    /// The score that it made, of kind `session`.
+    pub fn score(&self) -> Option<&Score> {
+        match &self.result {
+            Some(JobResult::Session(score)) => Some(score),
+            Some(JobResult::Kept(_)) | None => None,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A session's scores, as `/api/v1/scoring` tells of them.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::job::{Purpose, Usage, text_enum};
+
+/// A session's score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Score {
+    /// The score's id.
+    pub score_id: Uuid,
+    /// The session.
+    pub session_id: Uuid,
+    /// The criteria that it was made with.
+    pub criteria_hash: String,
+    /// 0-100.
+    pub total_score: u8,
+    /// Dimension -> points; empty if the judge gave the total alone.
+    pub score_breakdown: BTreeMap<String, f64>,
+    /// The judge's reasons.
+    pub score_reasoning: String,
+    /// Tools that the agent lacked or left unused.
+    pub missing_tools: Vec<MissingTool>,
+    /// Other ways the investigation could have gone.
+    pub alternative_approaches: Vec<AlternativeApproach>,
+    /// Who asked for it.
+    pub scored_triggered_by: String,
+    /// When it was made.
+    pub scored_at: DateTime<Utc>,
+    /// Whether its criteria are the ones that new requests get.
+    pub is_current_criteria: bool,
+    /// The total as a word.
+    pub rating: Rating,
+    /// Who judged.
+    pub judge: JudgeRef,
+    /// Whether a simulated judge made it.
+    pub simulated: bool,
+    /// Marks on the score.
+    pub flags: Vec<Flag>,
+    /// What its job's calls used.
+    pub usage: Usage,
+    /// The job that made it.
+    pub job_id: Uuid,
+}
+
+/// One score, with what has become of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ScoreVersion {
+    /// The score.
+    #[serde(flatten)]
+    pub score: Score,
+    /// Why it was judged: only `score` is or was its session's current one.
+    pub purpose: Purpose,
+    /// When a newer score took its place; null for the current one, and where it never was that.
+    pub superseded_at: Option<DateTime<Utc>>,
+}
+
+/// Every score of a session, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Scores {
+    /// The scores; at most 1,000.
+    pub items: Vec<ScoreVersion>,
+    /// Always null: there is one page.
+    pub next_cursor: Option<String>,
+}
+
+/// Who judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct JudgeRef {
+    /// The provider entry.
+    pub provider: String,
+    /// The model, as the provider reported it.
+    pub model: String,
+}
+
+text_enum! {
+    /// The word for a total.
+    pub enum Rating {
+        /// 0-44.
+        Failed = "failed",
+        /// 45-59.
+        Weak = "weak",
+        /// 60-74.
+        Adequate = "adequate",
+        /// 75-89.
+        Good = "good",
+        /// 90-100.
+        NearPerfect = "near_perfect",
+    }
+}
+
+impl Rating {
+    /// Its place among the words, from 0 for the worst.
+    pub fn step(self) -> usize {
+        self as usize
+    }
+
+    /// The word for a total of 0-100.
+    pub fn of(total: u8) -> Self {
+        match total {
+            0..=44 => Self::Failed,
+            45..=59 => Self::Weak,
+            60..=74 => Self::Adequate,
+            75..=89 => Self::Good,
+            90.. => Self::NearPerfect,
+        }
+    }
+}
+
+text_enum! {
+    /// Marks on a score; a closed set.
+    pub enum Flag {
+        /// The session ended without completing.
+        NotCompleted = "not_completed",
+        /// The conversation was trimmed to fit the context window.
+        InputTrimmed = "input_trimmed",
+        /// The total isn't the sum of the breakdown, rounded; both are kept.
+        BreakdownMismatch = "breakdown_mismatch",
+        /// The reply held the total without its reasoning or without its breakdown.
+        ReplyPartial = "reply_partial",
+        /// The reply took a repair turn.
+        ReplyRepaired = "reply_repaired",
+        /// The fallback judge answered.
+        FallbackJudge = "fallback_judge",
+        /// A jury's members differed.
+        JuryDisagreement = "jury_disagreement",
+    }
+}
+
+/// A tool that the agent lacked or left unused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MissingTool {
+    /// At most 255 characters.
+    pub tool_name: String,
+    /// Why it would have helped.
+    pub rationale: String,
+}
+
+/// Another way the investigation could have gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AlternativeApproach {
+    /// At most 255 characters.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// Its steps, in order.
+    pub steps: Vec<String>,
+}

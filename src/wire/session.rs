@@ -1,0 +1,213 @@
+//! Agents' sessions, as `/api/v1/sessions` tells of them.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Rating;
+use crate::job::{FailureClass, JobState, text_enum};
+
+text_enum! {
+    /// Where an agent's session stands, as TARSy names it.
+    pub enum SessionStatus {
+        /// Not begun.
+        Pending = "pending",
+        /// Under way.
+        InProgress = "in_progress",
+        /// Halted.
+        Paused = "paused",
+        /// Being cancelled (Go's spelling).
+        Canceling = "canceling",
+        /// Being cancelled (Python's spelling).
+        Cancelling = "cancelling",
+        /// Ended well.
+        Completed = "completed",
+        /// Ended with an error.
+        Failed = "failed",
+        /// Ended by somebody.
+        Cancelled = "cancelled",
+        /// Ended by the clock.
+        TimedOut = "timed_out",
+    }
+}
+
+impl SessionStatus {
+    /// Whether the session has ended; only such sessions are scored.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,
+            Self::Pending
+            | Self::InProgress
+            | Self::Paused
+            | Self::Canceling
+            | Self::Cancelling => false,
+        }
+    }
+}
+
+text_enum! {
+    /// What a put did.
+    pub enum PutOutcome {
+        /// It was not there.
+        New = "new",
+        /// It was there, and something differs.
+        Updated = "updated",
+        /// It was there, the same.
+        Unchanged = "unchanged",
+    }
+}
+
+/// A session, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Session {
+    /// The session's id.
+    pub session_id: Uuid,
+    /// Where it came from.
+    pub source: String,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    pub scorable: bool,
+    /// What kind of alert it was.
+    pub alert_type: Option<String>,
+    /// The agent's name.
+    pub agent: Option<String>,
+    /// Who started it.
+    pub author: Option<String>,
+    /// The alert, an object or a string.
+    pub alert_data: Value,
+    /// The investigation.
+    pub conversation: Vec<Message>,
+    /// What the agent concluded.
+    pub final_analysis: Option<String>,
+    /// The tools that were at hand.
+    pub tools: Vec<String>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// When it began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub completed_at: Option<DateTime<Utc>>,
+    /// Where to go from here.
+    pub links: SessionLinks,
+}
+
+/// One line of the list of sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionItem {
+    /// The session's id.
+    pub session_id: Uuid,
+    /// Where it came from.
+    pub source: String,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    pub scorable: bool,
+    /// What kind of alert it was.
+    pub alert_type: Option<String>,
+    /// The agent's name.
+    pub agent: Option<String>,
+    /// Who started it.
+    pub author: Option<String>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// When it began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub completed_at: Option<DateTime<Utc>>,
+    /// When it was first seen here.
+    pub created_at: DateTime<Utc>,
+    /// Its current score.
+    pub score: Option<SessionScoreSummary>,
+    /// Its active job.
+    pub active_job: Option<ActiveJob>,
+    /// Why its newest job failed; null: it has none, or that one didn't.
+    pub failed: Option<FailureClass>,
+    /// Where to go from here.
+    pub links: SessionLinks,
+}
+
+/// A page of sessions, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Sessions {
+    /// The sessions.
+    pub items: Vec<SessionItem>,
+    /// Where the next page begins; null on the last.
+    pub next_cursor: Option<String>,
+}
+
+/// A session's current score in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionScoreSummary {
+    /// The score's id.
+    pub score_id: Uuid,
+    /// 0-100.
+    pub total_score: u8,
+    /// The total as a word.
+    pub rating: Rating,
+    /// The criteria that it was made with.
+    pub criteria_hash: String,
+    /// Whether its criteria are the ones that new requests get.
+    pub is_current_criteria: bool,
+    /// Whether a simulated judge made it.
+    pub simulated: bool,
+    /// When it was made.
+    pub scored_at: DateTime<Utc>,
+    /// Who asked for it.
+    pub scored_triggered_by: String,
+}
+
+/// A session's active job in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ActiveJob {
+    /// The job's id.
+    pub job_id: Uuid,
+    /// Where it stands.
+    pub state: JobState,
+    /// The job.
+    pub href: String,
+}
+
+/// What a put did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionPut {
+    /// The session's id.
+    pub session_id: Uuid,
+    /// What it did.
+    pub outcome: PutOutcome,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// How many messages are stored.
+    pub messages: usize,
+    /// Where to go from here.
+    pub links: SessionLinks,
+}
+
+/// Where to go from a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct SessionLinks {
+    /// The session.
+    #[serde(rename = "self")]
+    pub this: String,
+    /// Its score: GET reads it, POST asks for it.
+    pub score: String,
+    /// Every score it had.
+    pub scores: String,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// `system`, `user`, `assistant`, `tool`, or whatever the agent's framework calls it; 1-64 characters.
+    pub role: String,
+    /// The text.
+    pub content: String,
+    /// The tool that was called or that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// When, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
