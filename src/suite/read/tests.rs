@@ -76,19 +76,22 @@ fn a_fault_of_json_names_its_item() {
     let long = format!("[{{\"a\":\"{}\"}}]", "x".repeat(300));
     for (text, fault) in [
         ("", "the file is empty"),
-        ("7", "must be a JSON list of objects"),
+        ("7", "expected a JSON list of objects, or an object"),
         ("[{},", "breaks off"),
-        ("[{}] x", "expected the end of the file"),
+        ("[{}] x", "trailing characters at line 1 column 6"),
         (
             "[{},7]",
             "row 2: an item must be a JSON object, and this is a number",
         ),
-        ("[{},{\"a\":}]", "row 2: the item is not JSON"),
+        (
+            "[{},\n{\"a\":}]",
+            "row 2: the file is not JSON: expected value at line 2 column 6",
+        ),
         (
             "[{} {}]",
             "row 1: the file is not JSON: expected `,` or `]`",
         ),
-        ("[,]", "expected a value"),
+        ("[,]", "expected value"),
         ("[{},{},{},{}]", "more than 3 items"),
         (
             "[{\"a\":[[[[1]]]]}]",
@@ -96,10 +99,13 @@ fn a_fault_of_json_names_its_item() {
         ),
         (long.as_str(), "row 1: the item has more than 200 bytes"),
         ("{\"name\":1}", "no list `items`; its fields are [name]"),
-        ("{\"items\":7}", "`items` must be a list"),
+        (
+            "{\"items\":7}",
+            "integer `7`, expected a list of objects at line 1",
+        ),
         ("{\"items\":[],\"questions\":[]}", "two lists"),
         ("{\"a\":1,\"a\":2,\"items\":[]}", "`a` stands there twice"),
-        ("{7:1}", "expected the name of a field"),
+        ("{7:1}", "key must be a string"),
     ] {
         let found = faults(text.as_bytes(), Format::Json);
         assert!(
