@@ -1,14 +1,18 @@
 //! The report for CI servers: JUnit XML, a suite for each kind, of `qas` for each agent.
 //!
 //! A miss is a `<failure>` with its breakdown and the judge's reasoning; what has no score is an `<error>`, never a failure; what a
-//! simulated judge scored is `<skipped>` unless that is allowed: it passes no gate. Written by hand, since a writer that holds the whole document
-//! would hold all items.
+//! simulated judge scored is `<skipped>` unless that is allowed: it passes no gate. Written event by event: no document of all items is held.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use quick_xml::Writer;
+use quick_xml::escape::partial_escape;
+use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
+
 use super::body::{self, Status};
-use super::plain::{cut, xml_attribute, xml_text};
+use super::plain::{cut, xml_lines};
 use super::summary::{Figures, GroupNames, group_name};
 use super::{Item, Meta, ReportError, Simulated, Source};
 use crate::job::Kind;
@@ -18,6 +22,8 @@ use crate::score::about;
 const LONGEST: usize = 20_000;
 /// The most of one attribute, characters.
 const LONGEST_NAME: usize = 500;
+
+type Xml<'a> = Writer<&'a mut dyn Write>;
 
 /// A suite: the kind, and the agent where the kind has one.
 type Key = (Kind, Option<String>);
@@ -55,34 +61,31 @@ pub(super) fn write(
         Ok(())
     })?;
     let failed = |error: std::io::Error| ReportError::writing("the JUnit report", error);
-    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>").map_err(failed)?;
-    let name = attribute(&meta.name);
+    let mut xml = Writer::new_with_indent(out, b' ', 2);
+    let head = BytesDecl::new("1.0", Some("UTF-8"), None);
+    xml.write_event(Event::Decl(head)).map_err(failed)?;
     // The schema has no `skipped` here.
-    let Counts {
-        tests,
-        failures,
-        errors,
-        ..
-    } = all;
-    writeln!(
-        out,
-        "<testsuites name=\"{name}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\">"
-    )
-    .map_err(failed)?;
+    let [name, tests, failures, errors, _] = all.attributes(meta.name.clone());
+    let root = element("testsuites", [name, tests, failures, errors]);
+    xml.write_event(Event::Start(root)).map_err(failed)?;
     for (suite, counts) in &suites {
-        let name = attribute(&suite_name(suite));
-        writeln!(out, "  <testsuite name=\"{name}\"{}>", counts.attributes()).map_err(failed)?;
-        properties(out, figures, meta).map_err(failed)?;
+        let name = suite_name(suite);
+        let start = element("testsuite", counts.attributes(name.clone()));
+        xml.write_event(Event::Start(start)).map_err(failed)?;
+        properties(&mut xml, figures, meta).map_err(failed)?;
         // The names are known from the first pass: the same item has the same suite.
         source.each(&mut |item| {
             if key(item, &mut names) == *suite {
-                case(out, item, (&name, meta.simulated)).map_err(failed)?;
+                case(&mut xml, item, (&name, meta.simulated)).map_err(failed)?;
             }
             Ok(())
         })?;
-        writeln!(out, "  </testsuite>").map_err(failed)?;
+        xml.write_event(Event::End(BytesEnd::new("testsuite")))
+            .map_err(failed)?;
     }
-    writeln!(out, "</testsuites>").map_err(failed)
+    xml.write_event(Event::End(BytesEnd::new("testsuites")))
+        .map_err(failed)?;
+    writeln!(xml.get_mut()).map_err(failed)
 }
 
 impl Counts {
@@ -96,11 +99,14 @@ impl Counts {
         }
     }
 
-    fn attributes(self) -> String {
-        format!(
-            " tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"",
-            self.tests, self.failures, self.errors, self.skipped
-        )
+    fn attributes(self, name: String) -> [(&'static str, String); 5] {
+        [
+            ("name", name),
+            ("tests", self.tests.to_string()),
+            ("failures", self.failures.to_string()),
+            ("errors", self.errors.to_string()),
+            ("skipped", self.skipped.to_string()),
+        ]
     }
 }
 
@@ -131,12 +137,20 @@ fn suite_name((kind, agent): &Key) -> String {
     }
 }
 
-fn attribute(text: &str) -> String {
-    xml_attribute(&cut(text, LONGEST_NAME))
+/// An element's start; its attributes are cut where they are long.
+fn element<const N: usize>(
+    name: &'static str,
+    attributes: [(&'static str, String); N],
+) -> BytesStart<'static> {
+    let shown = attributes.into_iter().map(|(name, value)| {
+        let value = xml_lines(&cut(&value, LONGEST_NAME)).into_owned();
+        (name, Cow::Owned(value))
+    });
+    BytesStart::new(name).with_attributes(shown)
 }
 
 /// What holds for the whole report, the same in each suite.
-fn properties(out: &mut dyn Write, figures: &Figures, meta: &Meta) -> std::io::Result<()> {
+fn properties(xml: &mut Xml<'_>, figures: &Figures, meta: &Meta) -> std::io::Result<()> {
     let number =
         |number: Option<f64>| number.map_or_else(|| "none".to_owned(), |n| format!("{n:.6}"));
     let gate = figures.gate.as_ref();
@@ -160,24 +174,23 @@ fn properties(out: &mut dyn Write, figures: &Figures, meta: &Meta) -> std::io::R
         ("tokens_out", figures.usage.tokens_out.to_string()),
         ("cost_usd", cost),
     ];
-    writeln!(out, "    <properties>")?;
+    xml.write_event(Event::Start(BytesStart::new("properties")))?;
     for (name, value) in properties {
-        let value = attribute(&value);
-        writeln!(out, "      <property name=\"{name}\" value=\"{value}\"/>")?;
+        let property = element("property", [("name", name.to_owned()), ("value", value)]);
+        xml.write_event(Event::Empty(property))?;
     }
-    writeln!(out, "    </properties>")
+    xml.write_event(Event::End(BytesEnd::new("properties")))
 }
 
 fn case(
-    out: &mut dyn Write,
+    xml: &mut Xml<'_>,
     item: &Item,
     (suite, simulated): (&str, Simulated),
 ) -> std::io::Result<()> {
-    let name = attribute(&body::name(item));
-    write!(out, "    <testcase name=\"{name}\" classname=\"{suite}\"")?;
-    let shown = shown(item, simulated);
-    let (element, kind, message) = match shown {
-        Shown::Passed => return writeln!(out, "/>"),
+    let (name, class) = (body::name(item), suite.to_owned());
+    let start = element("testcase", [("name", name), ("classname", class)]);
+    let (tag, kind, message) = match shown(item, simulated) {
+        Shown::Passed => return xml.write_event(Event::Empty(start)),
         Shown::Failure => ("failure", "miss".to_owned(), body::one_line(item)),
         Shown::Error => {
             let (class, message) = body::fault(item);
@@ -185,16 +198,20 @@ fn case(
         }
         Shown::Skipped => {
             let message = format!("scored by a simulated judge: {}", body::one_line(item));
-            let message = attribute(&message);
-            return writeln!(out, "><skipped message=\"{message}\"/></testcase>");
+            xml.write_event(Event::Start(start))?;
+            xml.write_event(Event::Empty(element("skipped", [("message", message)])))?;
+            return xml.write_event(Event::End(BytesEnd::new("testcase")));
         }
     };
-    let (kind, message) = (attribute(&kind), attribute(&message));
-    let text = xml_text(&cut(&explained(item), LONGEST));
-    writeln!(
-        out,
-        "><{element} message=\"{message}\" type=\"{kind}\">{text}</{element}></testcase>"
-    )
+    let explained = explained(item);
+    let text = cut(&explained, LONGEST);
+    let text = BytesText::from_escaped(partial_escape(xml_lines(&text)));
+    xml.write_event(Event::Start(start))?;
+    let why = element(tag, [("message", message), ("type", kind)]);
+    xml.write_event(Event::Start(why))?;
+    xml.write_event(Event::Text(text))?;
+    xml.write_event(Event::End(BytesEnd::new(tag)))?;
+    xml.write_event(Event::End(BytesEnd::new("testcase")))
 }
 
 /// What was asked, and what was said of each component.

@@ -48,7 +48,7 @@ impl Plain {
 }
 
 fn cell_text(text: &str) -> String {
-    let mut clean = lines(&xml_chars(text)).into_owned();
+    let mut clean = xml_lines(text).into_owned();
     if is_formula(&clean) {
         clean.insert(0, '\'');
     }
@@ -110,30 +110,12 @@ fn xml_chars(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text within an element of XML.
-pub(super) fn xml_text(text: &str) -> String {
-    escaped(&lines(&xml_chars(text)), false)
-}
-
-/// Text within a quoted attribute of XML: its line ends and tabs are kept.
-pub(super) fn xml_attribute(text: &str) -> String {
-    escaped(&lines(&xml_chars(text)), true)
-}
-
-fn escaped(text: &str, in_attribute: bool) -> String {
-    let mut out = String::with_capacity(text.len() + text.len() / 8);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' if in_attribute => out.push_str("&quot;"),
-            '\n' if in_attribute => out.push_str("&#10;"),
-            '\t' if in_attribute => out.push_str("&#9;"),
-            c => out.push(c),
-        }
+/// What XML can hold of a text, before it is escaped.
+pub(super) fn xml_lines(text: &str) -> Cow<'_, str> {
+    match xml_chars(text) {
+        Cow::Borrowed(text) => lines(text),
+        Cow::Owned(text) => Cow::Owned(lines(&text).into_owned()),
     }
-    out
 }
 
 /// Text within a line of Markdown, or a cell of its tables: nothing in it is read as Markdown or HTML.
@@ -230,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn what_markdown_and_xml_would_read_is_escaped() {
+    fn what_markdown_would_read_is_escaped_and_what_xml_cannot_hold_is_marked() {
         assert_eq!(
             markdown("a|b\n<img> ![x](y) `z`"),
             "a\\|b \\<img\\> \\!\\[x\\](y) \\`z\\`"
         );
         assert_eq!(
-            xml_attribute("\"<a>&\n\t\u{0}\u{1b}[31m"),
-            "&quot;&lt;a&gt;&amp;&#10;&#9;\u{fffd}\u{fffd}[31m"
+            xml_lines("\"<a>&\r\n\t\u{0}\u{1b}[31m"),
+            "\"<a>&\n\t\u{fffd}\u{fffd}[31m"
         );
         assert_eq!(
             markdown_block("a ```` b", 100),

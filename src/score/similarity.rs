@@ -34,7 +34,7 @@ pub struct Similarity {
     pub filter_columns: Part,
     /// Jaccard index of the literals that filters name, durations and dates in one spelling; no part of the score.
     pub filter_literals: Part,
-    /// Whether one of the queries didn't parse, so that this is a best guess.
+    /// Whether one of the queries, in KQL, didn't parse, so that this is of what could be made out.
     pub approximate: bool,
 }
 

@@ -110,7 +110,7 @@ pub struct Envelope {
 /// A file that is no JSON of that form.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
-    json::Items::open(source, limits)?.into_envelope()
+    Ok(json::Items::open(source, limits)?.into_envelope())
 }
 
 fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {

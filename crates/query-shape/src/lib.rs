@@ -1,7 +1,7 @@
 //! What a query reads, filters and aggregates: one shape for every query language, so that two queries can be compared.
 //!
-//! Pure: text in, [`QueryShape`] out. Nothing here runs a query, knows a schema or refuses a text: what doesn't parse yields what could be
-//! made out, with [`QueryShape::approximate`] set. Time and memory are linear in the text.
+//! Pure: text in, [`QueryShape`] out. Nothing here runs a query or knows a schema. KQL that doesn't parse yields what could be made out, with
+//! [`QueryShape::approximate`] set; SQL that doesn't is an error. Time and memory are linear in the text.
 
 pub mod kql;
 mod literal;
@@ -98,6 +98,6 @@ pub struct QueryShape {
     pub aggregations: Vec<String>,
     /// Whether the rows of the result come in an order that the query asks for at its top level.
     pub sorted_at_top: bool,
-    /// Whether the text didn't parse, so that the rest is a best guess.
+    /// Whether a text in KQL didn't parse, so that the rest is what could be made out.
     pub approximate: bool,
 }

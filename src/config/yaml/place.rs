@@ -1,5 +1,10 @@
-//! Where a key stands in a file's text. The parser keeps no places, so this reads indentation: enough for the block style
-//! that people write. In flow style (`{a: 1}`) the place is that of the line it begins on.
+//! Where a key stands in a file's text. Parsed values keep no places (marked-yaml refuses anchors, serde-saphyr and noyalib are at 0.0), so
+//! the parser walks to the key once more, and ends there with an error that knows its place.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// The line, from 1, of the deepest part of a dotted path (`dimensions.0.max`) that the text has; `None` if it has none.
 pub fn line_of(text: &str, dotted_path: &str) -> Option<usize> {
@@ -8,38 +13,9 @@ pub fn line_of(text: &str, dotted_path: &str) -> Option<usize> {
 
 /// The same with the column, from 1, in characters.
 pub fn place_of(text: &str, dotted_path: &str) -> Option<(usize, usize)> {
-    if dotted_path.is_empty() {
-        return None;
-    }
-    let wanted: Vec<&str> = dotted_path.split('.').collect();
-    let mut stack: Vec<Level> = Vec::new();
-    let mut best: Option<(usize, (usize, usize))> = None;
-    let mut block: Option<usize> = None;
-    for (number, line) in text.lines().enumerate() {
-        let indent = line.len() - line.trim_start_matches(' ').len();
-        // Lines of a block scalar (`|`, `>`) are text; it ends where the indentation falls back to its key's.
-        match block {
-            Some(_) if line.trim().is_empty() => continue,
-            Some(of) if indent > of => continue,
-            Some(_) | None => block = None,
-        }
-        for (column, key) in parts(line) {
-            let index = enter(&mut stack, column, key);
-            let path = stack.iter().map(|level| level.key.as_str());
-            let matches = path
-                .zip(&wanted)
-                .take_while(|(have, want)| have == *want)
-                .count();
-            // Only a place whose whole own path is wanted is on the way to the key.
-            if matches == index + 1 && best.is_none_or(|(depth, _)| depth < matches) {
-                best = Some((matches, (number + 1, column + 1)));
-            }
-        }
-        if opens_block(line) {
-            block = stack.last().map(|level| level.column);
-        }
-    }
-    best.map(|(_, place)| place)
+    let parts: Vec<&str> = dotted_path.split('.').collect();
+    let mut depths = (1..=parts.len()).rev();
+    depths.find_map(|depth| place(text, &parts[..depth]))
 }
 
 /// The first place of a piece of text at or after a line. Nothing is looked up when the piece is empty.
@@ -56,81 +32,94 @@ pub(super) fn of_text(text: &str, from_line: usize, piece: &str) -> Option<(usiz
         })
 }
 
-struct Level {
-    column: usize,
-    key: String,
-    /// For an item of a list: its number.
-    item: Option<usize>,
+fn place(text: &str, path: &[&str]) -> Option<(usize, usize)> {
+    let arrived = &Cell::new(false);
+    let ended = Way { path, arrived }.deserialize(serde_yaml_ng::Deserializer::from_str(text));
+    let at = ended.err()?.location()?;
+    arrived.get().then(|| (at.line(), at.column()))
 }
 
-/// What a line opens: `- ` items and a `key:`, each with its column.
-fn parts(line: &str) -> Vec<(usize, Option<&str>)> {
-    let mut found = Vec::new();
-    let mut column = line.len() - line.trim_start_matches(' ').len();
-    let mut rest = &line[column..];
-    while let Some(after) = rest.strip_prefix('-') {
-        if !(after.is_empty() || after.starts_with(' ')) {
-            break;
-        }
-        found.push((column, None));
-        let inner = after.trim_start_matches(' ');
-        column += 1 + after.len() - inner.len();
-        rest = inner;
-    }
-    if let Some(key) = key_of(rest) {
-        found.push((column, Some(key)));
-    }
-    found
+/// The way to a key: a map or a list where it leads on, anything at its end.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    path: &'a [&'a str],
+    arrived: &'a Cell<bool>,
 }
 
-/// Whether the value on a line begins a block scalar: `key: |`, `- >-`, `key: |2`.
-fn opens_block(line: &str) -> bool {
-    let last_word = line.trim_end().rsplit(' ').next().unwrap_or_default();
-    let indicator =
-        last_word.trim_end_matches(|c: char| c == '-' || c == '+' || c.is_ascii_digit());
-    matches!(indicator, "|" | ">") && !parts(line).is_empty()
+impl<'de> DeserializeSeed<'de> for Way<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+        if self.path.is_empty() {
+            self.arrived.set(true);
+        }
+        value.deserialize_any(self)
+    }
 }
 
-fn key_of(text: &str) -> Option<&str> {
-    for quote in ['"', '\''] {
-        if let Some(inner) = text.strip_prefix(quote) {
-            let end = inner.find(quote)?;
-            let after = inner[end + 1..].trim_start();
-            return after.starts_with(':').then_some(&inner[..end]);
+impl<'de> Visitor<'de> for Way<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the way to a key")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(is_wanted) = map.next_key_seed(Key(self))? {
+            if is_wanted {
+                let path = &self.path[1..];
+                return map.next_value_seed(Way { path, ..self });
+            }
+            map.next_value::<IgnoredAny>()?;
         }
+        Ok(())
     }
-    if text.starts_with(['#', '{', '[', '%', '&', '*', '!']) {
-        return None;
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let wanted = self.path.first().and_then(|part| part.parse().ok());
+        let Some(wanted) = wanted else {
+            return Err(A::Error::custom("a list has no such part"));
+        };
+        for _ in 0_usize..wanted {
+            if list.next_element::<IgnoredAny>()?.is_none() {
+                return Ok(());
+            }
+        }
+        let path = &self.path[1..];
+        list.next_element_seed(Way { path, ..self })?;
+        Ok(())
     }
-    let end = text
-        .find(": ")
-        .or_else(|| text.trim_end().strip_suffix(':').map(str::len))?;
-    Some(text[..end].trim_end())
 }
 
-/// Steps into a key or the next item; answers its depth from 0.
-fn enter(stack: &mut Vec<Level>, column: usize, key: Option<&str>) -> usize {
-    // A list may stand in the same column as the key that holds it.
-    let mut last_item = None;
-    while let Some(top) = stack.last() {
-        let stays =
-            top.column < column || (top.column == column && key.is_none() && top.item.is_none());
-        if stays {
-            break;
-        }
-        if top.column == column {
-            last_item = top.item;
-        }
-        stack.pop();
+/// A key of a map: whether it is on the way. The last one is the end of it.
+#[derive(Clone, Copy)]
+struct Key<'a>(Way<'a>);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<bool, D::Error> {
+        key.deserialize_str(self)
     }
-    let item = match key {
-        Some(_) => None,
-        None => Some(last_item.map_or(0, |number| number + 1)),
-    };
-    stack.push(Level {
-        column,
-        key: key.map_or_else(|| item.unwrap_or_default().to_string(), str::to_owned),
-        item,
-    });
-    stack.len() - 1
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key on the way")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<bool, E> {
+        let Self(Way { path, arrived }) = self;
+        match path {
+            [last] if key == *last => {
+                arrived.set(true);
+                Err(E::custom("the end of the way"))
+            }
+            [next, ..] => Ok(key == *next),
+            // The way ended at the map itself.
+            [] => Err(E::custom("the end of the way")),
+        }
+    }
 }

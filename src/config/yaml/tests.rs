@@ -178,7 +178,7 @@ fn a_key_is_found_by_its_path() {
         ("dimensions.0", Some(12)),
         ("dimensions.0.name", Some(12)),
         ("dimensions.0.max", Some(13)),
-        ("dimensions.1", Some(14)),
+        ("dimensions.1", Some(15)),
         ("dimensions.1.max", Some(16)),
         ("dimensions.1.sub.0.0.x", Some(18)),
         ("dimensions.1.sub.0.1", Some(19)),

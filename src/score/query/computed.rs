@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Answer, Grammar, Ordered, QueryCase, ResultSet};
 use crate::score::similarity::{Similarity, similarity};
+use query_shape::sql::SqlError;
 use query_shape::{QueryShape, kql, sql};
 use row_match::{Comparison, SchemaMatch, schema_match};
 
@@ -20,14 +21,25 @@ pub(super) struct Computed {
     pub(super) identical: bool,
     /// The columns.
     pub(super) schema: SchemaMatch,
-    /// The texts.
-    pub(super) semantic: Similarity,
+    /// The texts, or which of them can't be read and why.
+    pub(super) semantic: Result<Similarity, Unread>,
+    /// Of the texts, what counts; `None`: one can't be read. 0.0 where that query didn't execute either.
+    pub(super) semantic_score: Option<f64>,
     /// The rows.
     pub(super) results: Comparison,
     /// Whether rows had to come in order.
     pub(super) ordered: bool,
     /// Of the rows, what counts: 0.0 where the query didn't execute.
     pub(super) results_score: f64,
+}
+
+/// A query whose text the parser can't read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// `generated` or `expected`.
+    pub(super) which: &'static str,
+    /// Where the parser stopped.
+    pub(super) error: SqlError,
 }
 
 impl Computed {
@@ -48,7 +60,7 @@ impl Computed {
 
     fn against(
         case: &QueryCase,
-        generated: &QueryShape,
+        generated: &Result<QueryShape, SqlError>,
         accepted: Option<usize>,
         compared: &mut Compared,
     ) -> Self {
@@ -57,7 +69,7 @@ impl Computed {
         let ordered = match case.ordered {
             Ordered::No => false,
             Ordered::Yes => true,
-            Ordered::Auto => expected.sorted_at_top,
+            Ordered::Auto => expected.as_ref().is_ok_and(|shape| shape.sorted_at_top),
         };
         let options = row_match::Options {
             ordered,
@@ -66,11 +78,17 @@ impl Computed {
         };
         let (expected_rows, generated_rows) = (&right.result, &case.generated.result);
         let results = compared.with(expected_rows, generated_rows, options);
+        let identical = case.is_identical_to(right);
+        let semantic = semantic(&expected, generated, identical);
         Self {
             accepted,
-            identical: case.is_identical_to(right),
+            identical,
             schema: schema_match(&expected_rows.columns, &generated_rows.columns),
-            semantic: similarity(&expected, generated),
+            semantic_score: match &semantic {
+                Ok(similarity) => Some(similarity.score),
+                Err(_) => case.generated_error.as_ref().map(|_| 0.0),
+            },
+            semantic,
             results_score: match case.generated_error {
                 Some(_) => 0.0,
                 None => results.score,
@@ -83,7 +101,7 @@ impl Computed {
     /// The sum of the components that need no judge.
     fn certain(&self) -> f64 {
         let judged = if self.identical { 1.0 } else { 0.0 };
-        self.schema.score + self.semantic.score + self.results_score + judged
+        self.schema.score + self.semantic_score.unwrap_or(0.0) + self.results_score + judged
     }
 }
 
@@ -131,10 +149,35 @@ impl QueryCase {
     }
 }
 
-fn shape(query: &str, grammar: Grammar) -> QueryShape {
+/// Compares two texts. One that nobody can read is still like itself.
+fn semantic(
+    expected: &Result<QueryShape, SqlError>,
+    generated: &Result<QueryShape, SqlError>,
+    identical: bool,
+) -> Result<Similarity, Unread> {
+    let unread = |which, error: &SqlError| Unread {
+        which,
+        error: error.clone(),
+    };
+    match (expected, generated) {
+        (Ok(expected), Ok(generated)) => Ok(similarity(expected, generated)),
+        (Err(_), _) if identical => {
+            let unknown = QueryShape::default();
+            Ok(similarity(&unknown, &unknown))
+        }
+        (Err(error), _) => Err(unread("expected", error)),
+        (Ok(_), Err(error)) => Err(unread("generated", error)),
+    }
+}
+
+fn shape(query: &str, grammar: Grammar) -> Result<QueryShape, SqlError> {
     match grammar {
-        Grammar::Kql => kql::shape(query),
-        Grammar::Sql(dialect) => sql::shape(query, dialect),
+        Grammar::Kql => Ok(kql::shape(query)),
+        Grammar::Sql(dialect) => match sql::parse(query, dialect) {
+            // Who wrote nothing reads nothing.
+            Err(SqlError::Empty) => Ok(QueryShape::default()),
+            read => read,
+        },
     }
 }
 

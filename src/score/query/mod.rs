@@ -2,7 +2,7 @@
 //!
 //! `payload` reads a case, `computed` compares columns, texts and rows without a judge, `grading` is the judge's part, and
 //! `result` is what clients see of it all. A query is never run here: its columns and rows come with the payload. Where the
-//! judge's part is missing there is no total: never a neutral number in its place.
+//! judge's part is missing, or a text can't be read, there is no total: never a neutral number in its place.
 
 mod about;
 mod computed;
@@ -127,10 +127,11 @@ impl QueryCase {
         self.computed.0.get_or_init(|| Computed::of(self))
     }
 
-    /// The total with that grade.
-    fn total(computed: &Computed, graded: f64) -> f64 {
-        let sum = computed.schema.score + computed.semantic.score + computed.results_score + graded;
-        sum * COMPONENT_WEIGHT
+    /// The total with that grade; `None`: the texts can't be compared.
+    fn total(computed: &Computed, graded: f64) -> Option<f64> {
+        let semantic = computed.semantic_score?;
+        let sum = computed.schema.score + semantic + computed.results_score + graded;
+        Some(sum * COMPONENT_WEIGHT)
     }
 
     /// Whether a total passes: the query executed, and the total reaches the threshold but for what sums of fractions lose.
@@ -197,7 +198,8 @@ impl Request for QueryCase {
         } else {
             Grading::of(answers.first())
         };
-        let total = grading.score().map(|graded| Self::total(computed, graded));
+        let graded = grading.score();
+        let total = graded.and_then(|graded| Self::total(computed, graded));
         let passed = total.map(|total| self.passes(total));
         let (judged_by, error) = match &grading {
             Grading::Graded { by, .. } => (Some(by.clone()), None),
@@ -212,10 +214,13 @@ impl Request for QueryCase {
                 Some(_) => QueryStatus::Complete,
                 None => QueryStatus::Incomplete,
             },
-            missing: match total {
-                Some(_) => Vec::new(),
-                None => vec!["llm_grading"],
-            },
+            missing: [
+                ("semantic_similarity", computed.semantic_score),
+                ("llm_grading", graded),
+            ]
+            .into_iter()
+            .filter_map(|(name, score)| score.is_none().then_some(name))
+            .collect(),
             accepted: computed.accepted,
             components: result::components(self, computed, &grading),
             judge: judged_by.as_ref().map(QueryJudge::from),
@@ -226,9 +231,9 @@ impl Request for QueryCase {
             threshold: Some(self.threshold),
             components: vec![
                 ("schema_match", Some(computed.schema.score)),
-                ("semantic_similarity", Some(computed.semantic.score)),
+                ("semantic_similarity", computed.semantic_score),
                 ("results_match", Some(computed.results_score)),
-                ("llm_grading", grading.score()),
+                ("llm_grading", graded),
             ],
             result: serde_json::to_value(&score).unwrap_or_default(),
             error,

@@ -16,15 +16,15 @@ const SHOWN_ROW: usize = 4 * 1024;
 /// A query's score.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct QueryScore {
-    /// The sum of the weighted components, 0-1, unrounded; null while the judge's part is missing.
+    /// The sum of the weighted components, 0-1, unrounded; null while one is missing.
     pub total_score: Option<f64>,
     /// Whether the query executed and the total reaches the threshold.
     pub is_successful: bool,
     /// What the total is held against, 0-1.
     pub threshold: f64,
-    /// `incomplete`: the judge's part failed or wasn't run.
+    /// `incomplete`: the judge's part failed or wasn't run, or a text can't be read.
     pub status: QueryStatus,
-    /// The components that are missing: `llm_grading`. Left out where none is.
+    /// The components that are missing: `semantic_similarity`, `llm_grading`. Left out where none is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<&'static str>,
     /// Which of `accepted` counted as the right answer, from 0; null: the expected query.
@@ -41,7 +41,7 @@ pub struct QueryScore {
 pub enum QueryStatus {
     /// It has.
     Complete,
-    /// The judge's part is missing.
+    /// One is missing.
     Incomplete,
 }
 
@@ -51,7 +51,8 @@ pub struct QueryComponents {
     /// The share of the expected columns that are there. Details: `matched`, `missing` and `extra` names.
     pub schema_match: QueryComponent,
     /// 0.4 tables + 0.3 filters + 0.3 aggregations. Details: `tables`, `filters`, `aggregations`, `filter_columns` and
-    /// `filter_literals`, each with `score`, `matched`, `missing` and `extra`; `approximate` where a query didn't parse.
+    /// `filter_literals`, each with `score`, `matched`, `missing` and `extra`; `approximate` where a query in KQL didn't parse. Null without a
+    /// score: SQL that doesn't parse.
     pub semantic_similarity: QueryComponent,
     /// The share of the first 100 expected rows that are among all generated rows. Details: `matched` of `compared`,
     /// `matched_in_all`, `precision`, `recall` and `f1` of all rows, `expected_rows` and `generated_rows` counted, `ordered`, and up to
@@ -81,7 +82,7 @@ pub struct QueryComponent {
 /// Why a component has no score of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ComponentError {
-    /// `execution_error`, `not_run`, or the class of the judge's error.
+    /// `execution_error`, `syntax`, `not_run`, or the class of the judge's error.
     pub class: String,
     /// What happened.
     pub message: String,
@@ -116,10 +117,17 @@ pub(super) fn components(
 ) -> QueryComponents {
     QueryComponents {
         schema_match: component(Some(computed.schema.score), schema(computed)),
-        semantic_similarity: component(
-            Some(computed.semantic.score),
-            serde_json::to_value(&computed.semantic).unwrap_or_default(),
-        ),
+        semantic_similarity: QueryComponent {
+            error: computed
+                .semantic
+                .as_ref()
+                .err()
+                .map(|unread| ComponentError {
+                    class: "syntax".to_owned(),
+                    message: format!("the {} query: {}", unread.which, unread.error),
+                }),
+            ..component(computed.semantic_score, semantic(computed))
+        },
         results_match: QueryComponent {
             error: case.generated_error.as_ref().map(|message| ComponentError {
                 class: "execution_error".to_owned(),
@@ -142,6 +150,11 @@ fn component(score: Option<f64>, details: Value) -> QueryComponent {
         details,
         error: None,
     }
+}
+
+fn semantic(computed: &Computed) -> Value {
+    let found = computed.semantic.as_ref().ok();
+    serde_json::to_value(found).unwrap_or_default()
 }
 
 fn schema(computed: &Computed) -> Value {

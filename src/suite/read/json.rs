@@ -1,15 +1,21 @@
-//! JSON: a list of objects, or an object that holds it. Split into items by their brackets, so that one is in memory.
+//! JSON: a list of objects, or an object that holds it. serde_json walks through the file once to find where each item stands; then
+//! one item at a time is in memory.
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::cell::Cell;
+use std::io::{BufRead as _, BufReader, Error, Read, Seek, SeekFrom, copy, sink};
+use std::ops::Range;
 
-use serde_json::Value;
+use serde::de::{
+    self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
+};
+use serde_json::value::RawValue;
 
 use super::{Envelope, Limits, object, parse, too_large, too_many, unreadable};
 use crate::suite::{Row, SuiteError};
 
 /// What the list may be called.
 const LISTS: [&str; 2] = ["items", "questions"];
-/// The largest field beside the list, bytes.
+/// The largest field beside the list, its name included, bytes.
 const FIELD_BYTES: u64 = 64 << 10;
 /// The most fields beside the list.
 const FIELDS: usize = 64;
@@ -17,317 +23,269 @@ const FIELDS: usize = 64;
 /// The items of a JSON file.
 pub(super) struct Items<R> {
     input: BufReader<R>,
+    /// How far it is read.
+    at: u64,
     limits: Limits,
-    place: Place,
     envelope: Envelope,
-    item_no: u64,
+    spans: std::iter::Enumerate<std::vec::IntoIter<Range<u64>>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// In the list, before its first item.
-    ListStart,
-    /// In the list, after an item.
-    AfterItem,
-    /// In the outer object, before its first key.
-    ObjectStart,
-    /// In the outer object, after a field.
-    AfterField,
-    /// At the end, or behind a fault of the form.
-    End,
-}
-
-/// Why the bytes of a value didn't come.
-enum Cut {
-    TooLong,
-    Other(SuiteError),
-}
-
-impl<R: Read> Items<R> {
-    pub(super) fn open(source: R, limits: Limits) -> Result<Self, SuiteError> {
-        let mut items = Self {
-            input: BufReader::with_capacity(64 << 10, source),
+impl<R: Read + Seek> Items<R> {
+    pub(super) fn open(mut source: R, limits: Limits) -> Result<Self, SuiteError> {
+        let walked = Walked {
+            at: Cell::new(0),
+            left: Cell::new(u64::MAX),
+        };
+        let mut found = Found {
+            walked: &walked,
             limits,
-            place: Place::End,
             envelope: Envelope::default(),
-            item_no: 0,
+            spans: Vec::new(),
+            begun: 0,
+            is_open: false,
+            fault: None,
         };
-        items.skip_bom()?;
-        items.place = match items.token()? {
-            Some(b'[') => Place::ListStart,
-            Some(b'{') => Place::ObjectStart,
-            Some(_) => {
-                return Err(SuiteError::whole(
-                    "the file must be a JSON list of objects, or an object with the list as `items`",
-                ));
-            }
-            None => return Err(SuiteError::whole("the file is empty")),
-        };
-        Ok(items)
-    }
-
-    /// Walks to the end and answers what stands beside the list.
-    pub(super) fn into_envelope(mut self) -> Result<Envelope, SuiteError> {
-        while self.step()?.is_some() {}
-        Ok(self.envelope)
-    }
-
-    pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
-        match self.step() {
-            Ok(Some(bytes)) => Some(self.row(&bytes)),
-            Ok(None) => None,
-            Err(error) => {
-                self.place = Place::End;
-                Some(Err(error))
-            }
+        let mut input = BufReader::with_capacity(64 << 10, &mut source);
+        let head = input.fill_buf().map_err(unreadable)?;
+        if head.starts_with(b"\xef\xbb\xbf") {
+            input.consume(3);
+            walked.at.set(3);
         }
-    }
-
-    fn row(&mut self, bytes: &[u8]) -> Result<Row, SuiteError> {
-        let line = self.item_no;
-        Ok(Row {
-            item_no: line - 1,
-            line,
-            fields: object(bytes, line, self.limits.depth)?,
+        let counted = Counted {
+            input,
+            walked: &walked,
+        };
+        let mut json = serde_json::Deserializer::from_reader(counted);
+        let read = json.deserialize_any(&mut found).and_then(|()| json.end());
+        if let Err(error) = read {
+            return Err(found.told(&error));
+        }
+        let (envelope, spans) = (found.envelope, found.spans);
+        source.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        Ok(Self {
+            input: BufReader::with_capacity(64 << 10, source),
+            at: 0,
+            limits,
+            envelope,
+            spans: spans.into_iter().enumerate(),
         })
     }
 
-    /// The next item's bytes; `None` at the end of the file.
-    fn step(&mut self) -> Result<Option<Vec<u8>>, SuiteError> {
-        loop {
-            let place = std::mem::replace(&mut self.place, Place::End);
-            match place {
-                Place::End => return Ok(None),
-                Place::ListStart if self.peek_token()? == Some(b']') => {
-                    self.bump()?;
-                    self.place = self.after_list()?;
-                }
-                Place::ListStart => return self.item().map(Some),
-                Place::AfterItem => match self.token()? {
-                    Some(b',') => return self.item().map(Some),
-                    Some(b']') => self.place = self.after_list()?,
-                    other => return Err(self.unexpected(other, "`,` or `]` after an item")),
-                },
-                Place::ObjectStart if self.peek_token()? == Some(b'}') => {
-                    self.bump()?;
-                    self.end()?;
-                }
-                Place::ObjectStart => self.field()?,
-                Place::AfterField => match self.token()? {
-                    Some(b',') => self.field()?,
-                    Some(b'}') => self.end()?,
-                    other => return Err(self.unexpected(other, "`,` or `}` after a field")),
-                },
-            }
-        }
+    /// What stands beside the list.
+    pub(super) fn into_envelope(self) -> Envelope {
+        self.envelope
+    }
+}
+
+impl<R: Read> Items<R> {
+    pub(super) fn next(&mut self) -> Option<Result<Row, SuiteError>> {
+        let (item_no, span) = self.spans.next()?;
+        Some(self.row(item_no as u64, &span))
     }
 
-    fn item(&mut self) -> Result<Vec<u8>, SuiteError> {
-        if self.item_no >= self.limits.items {
-            return Err(too_many(self.limits));
-        }
-        self.item_no += 1;
-        let line = self.item_no;
-        let bytes = match self.value(self.limits.item_bytes) {
-            Ok(bytes) => bytes,
-            Err(Cut::TooLong) => return Err(too_large(line, self.limits)),
-            Err(Cut::Other(error)) => return Err(error),
-        };
-        self.place = Place::AfterItem;
-        Ok(bytes)
-    }
-
-    /// One field of the outer object: the list's beginning, or another one.
-    fn field(&mut self) -> Result<(), SuiteError> {
-        match self.peek_token()? {
-            Some(b'"') => {}
-            other => return Err(self.unexpected(other, "the name of a field")),
-        }
-        let name = self.small("the name of a field")?;
-        let name = name.as_str().unwrap_or_default().to_owned();
-        match self.token()? {
-            Some(b':') => {}
-            other => return Err(self.unexpected(other, "`:` after the name of a field")),
-        }
-        if LISTS.contains(&name.as_str()) {
-            if let Some(list) = &self.envelope.list {
-                return Err(SuiteError::whole(format!(
-                    "the file has two lists of items, `{list}` and `{name}`"
-                )));
-            }
-            match self.token()? {
-                Some(b'[') => {}
-                _ => {
-                    return Err(SuiteError::whole(format!(
-                        "`{name}` must be a list of objects"
-                    )));
-                }
-            }
-            self.envelope.list = Some(name);
-            self.place = Place::ListStart;
-            return Ok(());
-        }
-        let value = self.small(&name)?;
-        if self.envelope.fields.len() >= FIELDS {
-            return Err(SuiteError::whole(format!(
-                "the file has more than {FIELDS} fields beside its items"
-            )));
-        }
-        if self.envelope.fields.contains_key(&name) {
-            return Err(SuiteError::whole(format!(
-                "the field `{name}` stands there twice"
-            )));
-        }
-        self.envelope.fields.insert(name, value);
-        self.place = Place::AfterField;
-        Ok(())
-    }
-
-    /// A value beside the list.
-    fn small(&mut self, name: &str) -> Result<Value, SuiteError> {
-        let bytes = match self.value(FIELD_BYTES) {
-            Ok(bytes) => bytes,
-            Err(Cut::TooLong) => {
-                return Err(SuiteError::whole(format!(
-                    "the field `{name}` has more than {FIELD_BYTES} bytes"
-                )));
-            }
-            Err(Cut::Other(error)) => return Err(error),
-        };
-        parse(&bytes, self.limits.depth)
-            .map_err(|fault| SuiteError::whole(format!("the field `{name}` {fault}")))
-    }
-
-    fn after_list(&mut self) -> Result<Place, SuiteError> {
-        if self.envelope.list.is_some() {
-            return Ok(Place::AfterField);
-        }
-        self.end_of_file()?;
-        Ok(Place::End)
-    }
-
-    fn end(&mut self) -> Result<(), SuiteError> {
-        if self.envelope.list.is_none() {
-            let found: Vec<&str> = self.envelope.fields.keys().map(String::as_str).collect();
-            return Err(SuiteError::whole(format!(
-                "the object has no list `items`; its fields are [{}]",
-                found.join(", ")
-            )));
-        }
-        self.end_of_file()
-    }
-
-    fn end_of_file(&mut self) -> Result<(), SuiteError> {
-        match self.token()? {
-            None => Ok(()),
-            other => Err(self.unexpected(other, "the end of the file")),
-        }
-    }
-
-    /// The bytes of the value that begins here; whether they are JSON is seen when they are parsed.
-    fn value(&mut self, max: u64) -> Result<Vec<u8>, Cut> {
+    fn row(&mut self, item_no: u64, span: &Range<u64>) -> Result<Row, SuiteError> {
+        let mut between = (&mut self.input).take(span.start - self.at);
+        copy(&mut between, &mut sink()).map_err(unreadable)?;
         let mut bytes = Vec::new();
-        let first = self.peek_token().map_err(Cut::Other)?;
-        let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
-        let bracketed = matches!(first, Some(b'{' | b'[' | b'"'));
-        loop {
-            let chunk = self
-                .input
-                .fill_buf()
-                .map_err(|error| Cut::Other(unreadable(error)))?;
-            if chunk.is_empty() {
-                let whole = !bracketed && !bytes.is_empty();
-                return if whole {
-                    Ok(bytes)
-                } else {
-                    Err(Cut::Other(self.unexpected(None, "a value")))
-                };
-            }
-            let mut taken = 0;
-            let mut ended = false;
-            for byte in chunk {
-                if !bracketed && matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n') {
-                    ended = true;
-                    break;
-                }
-                taken += 1;
-                match byte {
-                    _ if escaped => escaped = false,
-                    b'\\' if in_string => escaped = true,
-                    b'"' => in_string = !in_string,
-                    b'{' | b'[' if !in_string => open += 1,
-                    b'}' | b']' if !in_string => open = open.saturating_sub(1),
-                    _ => {}
-                }
-                if bracketed && open == 0 && !in_string {
-                    ended = true;
-                    break;
-                }
-            }
-            if (bytes.len() + taken) as u64 > max {
-                return Err(Cut::TooLong);
-            }
-            bytes.extend_from_slice(chunk.get(..taken).unwrap_or_default());
-            self.input.consume(taken);
-            if ended {
-                return if bytes.is_empty() {
-                    let found = self.peek_token().map_err(Cut::Other)?;
-                    Err(Cut::Other(self.unexpected(found, "a value")))
-                } else {
-                    Ok(bytes)
-                };
-            }
+        let mut item = (&mut self.input).take(span.end - span.start);
+        item.read_to_end(&mut bytes).map_err(unreadable)?;
+        self.at = span.end;
+        // A number's end is seen by what follows it.
+        if matches!(bytes.first(), Some(b'-' | b'0'..=b'9')) {
+            bytes.pop();
         }
+        let line = item_no + 1;
+        Ok(Row {
+            item_no,
+            line,
+            fields: object(&bytes, line, self.limits.depth)?,
+        })
     }
+}
 
-    /// The next byte that isn't white space, taken.
-    fn token(&mut self) -> Result<Option<u8>, SuiteError> {
-        let found = self.peek_token()?;
-        if found.is_some() {
-            self.bump()?;
+/// How far the walk has come, and how far it may go in the value that it is in.
+struct Walked {
+    at: Cell<u64>,
+    left: Cell<u64>,
+}
+
+struct Counted<'a, R> {
+    input: R,
+    walked: &'a Walked,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.walked.left.get();
+        if left == 0 {
+            return Err(Error::other("the value is too long"));
         }
-        Ok(found)
+        let room = buffer
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = self.input.read(&mut buffer[..room])?;
+        self.walked.left.set(left - read as u64);
+        self.walked.at.set(self.walked.at.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// What a walk has found.
+struct Found<'a> {
+    walked: &'a Walked,
+    limits: Limits,
+    envelope: Envelope,
+    spans: Vec<Range<u64>>,
+    /// How many items have begun.
+    begun: u64,
+    /// Whether there was anything.
+    is_open: bool,
+    /// What is wrong with what is JSON.
+    fault: Option<SuiteError>,
+}
+
+impl Found<'_> {
+    fn fail<T, E: de::Error>(&mut self, fault: SuiteError) -> Result<T, E> {
+        self.fault = Some(fault);
+        Err(E::custom("the walk ends here"))
     }
 
-    fn peek_token(&mut self) -> Result<Option<u8>, SuiteError> {
-        loop {
-            let chunk = self.input.fill_buf().map_err(unreadable)?;
-            let Some(first) = chunk.first().copied() else {
-                return Ok(None);
-            };
-            if !matches!(first, b' ' | b'\t' | b'\r' | b'\n') {
-                return Ok(Some(first));
-            }
-            self.input.consume(1);
+    /// Why the walk ended, to whoever wrote the file.
+    fn told(self, error: &serde_json::Error) -> SuiteError {
+        if let Some(fault) = self.fault {
+            return fault;
         }
-    }
-
-    fn bump(&mut self) -> Result<(), SuiteError> {
-        self.input.fill_buf().map_err(unreadable)?;
-        self.input.consume(1);
-        Ok(())
-    }
-
-    fn skip_bom(&mut self) -> Result<(), SuiteError> {
-        let chunk = self.input.fill_buf().map_err(unreadable)?;
-        if chunk.starts_with(b"\xef\xbb\xbf") {
-            self.input.consume(3);
-        }
-        Ok(())
-    }
-
-    fn unexpected(&self, found: Option<u8>, expected: &str) -> SuiteError {
-        let message = match found {
-            Some(byte) => format!(
-                "the file is not JSON: expected {expected}, found `{}`",
-                char::from(byte).escape_default()
-            ),
-            None => format!("the file breaks off: expected {expected}"),
+        let message = match error.classify() {
+            serde_json::error::Category::Eof if !self.is_open => "the file is empty".to_owned(),
+            serde_json::error::Category::Eof => format!("the file breaks off: {error}"),
+            serde_json::error::Category::Io => format!("the file can't be read: {error}"),
+            serde_json::error::Category::Syntax => format!("the file is not JSON: {error}"),
+            serde_json::error::Category::Data => format!("the file has another form: {error}"),
         };
         SuiteError {
-            line: (self.item_no > 0).then_some(self.item_no),
+            line: (self.begun > 0).then_some(self.begun),
             column: None,
             message,
+        }
+    }
+
+    /// One field beside the list.
+    fn field<E: de::Error>(&mut self, name: String, value: &RawValue) -> Result<(), E> {
+        let fields = &mut self.envelope.fields;
+        let fault = if fields.len() >= FIELDS {
+            format!("the file has more than {FIELDS} fields beside its items")
+        } else if fields.contains_key(&name) {
+            format!("the field `{name}` stands there twice")
+        } else {
+            match parse(value.get().as_bytes(), self.limits.depth) {
+                Ok(value) => {
+                    fields.insert(name, value);
+                    return Ok(());
+                }
+                Err(fault) => format!("the field `{name}` {fault}"),
+            }
+        };
+        self.fail(SuiteError::whole(fault))
+    }
+}
+
+/// The whole file.
+impl<'de> de::Visitor<'de> for &mut Found<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON list of objects, or an object with the list as `items`")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+        self.is_open = true;
+        List(self).visit_seq(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        self.is_open = true;
+        loop {
+            self.walked.left.set(FIELD_BYTES);
+            let Some(name) = object.next_key::<String>()? else {
+                break;
+            };
+            if LISTS.contains(&name.as_str()) {
+                if let Some(list) = &self.envelope.list {
+                    let fault = format!("the file has two lists of items, `{list}` and `{name}`");
+                    return self.fail(SuiteError::whole(fault));
+                }
+                self.envelope.list = Some(name);
+                self.walked.left.set(u64::MAX);
+                object.next_value_seed(List(self))?;
+                continue;
+            }
+            match object.next_value::<Box<RawValue>>() {
+                Err(_) if self.walked.left.get() == 0 => {
+                    let fault = format!("the field `{name}` has more than {FIELD_BYTES} bytes");
+                    return self.fail(SuiteError::whole(fault));
+                }
+                value => self.field(name, &value?)?,
+            }
+        }
+        self.walked.left.set(u64::MAX);
+        if self.envelope.list.is_some() {
+            return Ok(());
+        }
+        let found: Vec<&str> = self.envelope.fields.keys().map(String::as_str).collect();
+        let found = found.join(", ");
+        self.fail(SuiteError::whole(format!(
+            "the object has no list `items`; its fields are [{found}]"
+        )))
+    }
+}
+
+/// The list of items.
+struct List<'a, 'b>(&'a mut Found<'b>);
+
+impl<'de> DeserializeSeed<'de> for List<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, list: D) -> Result<(), D::Error> {
+        list.deserialize_seq(self)
+    }
+}
+
+impl<'de> de::Visitor<'de> for List<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(()) = list.next_element_seed(Item(&mut *self.0))? {}
+        Ok(())
+    }
+}
+
+/// One item, whose first byte has been seen.
+struct Item<'a, 'b>(&'a mut Found<'b>);
+
+impl<'de> DeserializeSeed<'de> for Item<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, item: D) -> Result<(), D::Error> {
+        let Self(found) = self;
+        let (walked, limits) = (found.walked, found.limits);
+        if found.begun >= limits.items {
+            return found.fail(too_many(limits));
+        }
+        found.begun += 1;
+        let start = walked.at.get().saturating_sub(1);
+        walked.left.set(limits.item_bytes.saturating_sub(1));
+        match IgnoredAny::deserialize(item) {
+            Err(_) if walked.left.get() == 0 => found.fail(too_large(found.begun, limits)),
+            Err(error) => Err(error),
+            Ok(IgnoredAny) => {
+                walked.left.set(u64::MAX);
+                found.spans.push(start..walked.at.get());
+                Ok(())
+            }
         }
     }
 }

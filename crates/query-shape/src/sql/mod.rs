@@ -1,7 +1,7 @@
 //! What an SQL text reads, filters and aggregates.
 //!
-//! A text is parsed by the grammar of its dialect, or else by the generic one. [`parse`] refuses what neither can read; [`shape`] then makes a
-//! guess from the words alone. Bounded in time and memory: longer than [`LONGEST`] bytes is refused, and so is what nests too deep.
+//! A text is parsed by the grammar of its dialect, or else by the generic one. What neither can read has no shape, but an error that says
+//! where the parser stopped. Bounded in time and memory: longer than [`LONGEST`] bytes is refused, and so is what nests too deep.
 //!
 //! Tables are base relations that any statement reads or writes. Aliases, common table expressions where they are in sight, derived
 //! tables, VALUES, table functions, arrays of rows, variables and stages are none.
@@ -9,8 +9,6 @@
 mod aggregates;
 mod clause;
 mod dialect;
-mod guess;
-mod lexer;
 mod literal;
 mod name;
 mod order;
@@ -57,9 +55,4 @@ pub enum SqlError {
 /// Reads the shape of a text that parses.
 pub fn parse(sql: &str, dialect: Dialect) -> Result<QueryShape, SqlError> {
     parse::with_statements(sql, dialect, |statements| walk::shape(statements, dialect))
-}
-
-/// Reads the shape of any text: a guess, and said to be one, if it doesn't parse.
-pub fn shape(sql: &str, dialect: Dialect) -> QueryShape {
-    parse(sql, dialect).unwrap_or_else(|_| guess::shape(sql, dialect))
 }

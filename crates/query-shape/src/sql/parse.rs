@@ -7,7 +7,7 @@
 use sqlparser::ast::Statement;
 use sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::{Dialect, SqlError};
 
@@ -104,20 +104,6 @@ fn bounded(message: String) -> String {
     let head = message.chars().take(HEAD);
     let tail = message.chars().skip(length - TAIL);
     head.chain(['…']).chain(tail).collect()
-}
-
-/// Whether the parser sees nothing but white space, comments and semicolons.
-pub(super) fn is_nothing(sql: &str, dialect: Dialect) -> bool {
-    let tokens = Tokenizer::new(dialect.grammar(), sql).tokenize();
-    let is_nothing =
-        |token: &Token| matches!(token, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
-    // MySQL runs what stands in such a comment.
-    let is_run = |token: &Token| matches!(token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('!'));
-    tokens.is_ok_and(|tokens| {
-        tokens
-            .iter()
-            .all(|token| is_nothing(token) && !is_run(token))
-    })
 }
 
 fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {

@@ -1,59 +1,56 @@
 //! Texts that differ in nothing a database reads: white space, comments, a trailing `;`, the case of keywords.
 
-use std::borrow::Cow;
-
-use sqlparser::keywords::ALL_KEYWORDS;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
 
 use super::Dialect;
-use super::lexer::{Kind, Lexer};
-use super::parse;
 
 /// Whether two texts are the same query: the same words, strings and signs in the same order. Keywords compare in any case, names, strings
-/// and hints to the server (`/*+ .. */`, `/*! .. */`) as they are written. Where the dialect is unknown and a backslash stands before a
-/// quote, nobody can tell where the string ends: then only the same text is identical. Linear in both texts.
+/// and hints to the server (`/*+ .. */`) as they are written. Where nobody can tell where a string ends (one isn't closed, or the dialect is
+/// unknown and a backslash stands before a quote) only the same text is identical. Linear in both texts.
 pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
     let is_unclear = |text: &str| text.contains("\\'") || text.contains("\\\"");
-    if dialect == Dialect::Generic && (is_unclear(left) || is_unclear(right)) {
-        return left.trim() == right.trim();
-    }
-    let mut left = words(left, dialect).into_iter();
-    let mut right = words(right, dialect).into_iter();
-    loop {
-        match (left.next(), right.next()) {
-            (None, None) => return true,
-            (Some(left), Some(right)) if left == right => {}
-            (Some(_) | None, Some(_) | None) => return false,
-        }
+    let is_told = dialect != Dialect::Generic || !(is_unclear(left) || is_unclear(right));
+    match (words(left, dialect), words(right, dialect)) {
+        (Some(left), Some(right)) if is_told => left == right,
+        (Some(_) | None, Some(_) | None) => left.trim() == right.trim(),
     }
 }
 
 /// Whether there is nothing in a text but white space, comments and semicolons.
 pub fn is_nothing(text: &str, dialect: Dialect) -> bool {
-    words(text, dialect).is_empty() || parse::is_nothing(text, dialect)
+    let is_blank = |token: &Token| *token == Token::SemiColon || is_hint(token);
+    words(text, dialect).is_some_and(|words| words.iter().all(is_blank))
 }
 
-/// The words of a text without trailing semicolons, keywords in upper case. A word right before a string may be its prefix (`N'x'`), and one with
-/// a gap a name (`n 'x'`), so of each string it counts whether it has one.
-fn words(text: &str, dialect: Dialect) -> Vec<(bool, Cow<'_, str>)> {
-    let mut tokens: Vec<_> = Lexer::new(text, dialect).collect();
-    while tokens.last().is_some_and(|token| token.is_sign(";")) {
-        tokens.pop();
+/// The tokens of a text without trailing semicolons, keywords in upper case; `None` where the dialect can't cut it.
+fn words(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
+    let tokens = Tokenizer::new(dialect.grammar(), text)
+        .with_unescape(false)
+        .tokenize();
+    let mut words: Vec<Token> = tokens.ok()?;
+    words.retain(|token| !matches!(token, Token::Whitespace(_)) || is_hint(token) || is_run(token));
+    while words.last() == Some(&Token::SemiColon) {
+        words.pop();
     }
-    let mut word_ends = None;
-    tokens
-        .into_iter()
-        .map(|token| {
-            let is_prefixed = token.kind == Kind::Text && word_ends == Some(token.start);
-            word_ends = (token.kind == Kind::Word).then_some(token.start + token.text.len());
-            if token.kind == Kind::Word {
-                let upper = token.text.to_ascii_uppercase();
-                if ALL_KEYWORDS.binary_search(&upper.as_str()).is_ok() {
-                    return (is_prefixed, upper.into());
-                }
-            }
-            (is_prefixed, token.text.into())
-        })
-        .collect()
+    for token in &mut words {
+        if let Token::Word(word) = token
+            && word.keyword != Keyword::NoKeyword
+        {
+            word.value.make_ascii_uppercase();
+        }
+    }
+    Some(words)
+}
+
+/// Whether it is a comment that advises the planner.
+fn is_hint(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('+'))
+}
+
+/// Whether it is a comment whose text MySQL runs.
+fn is_run(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('!'))
 }
 
 #[cfg(test)]

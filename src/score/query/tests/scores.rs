@@ -113,10 +113,10 @@ fn a_total_of_the_threshold_passes_though_fractions_lose() {
     ] {
         let mut computed = case.computed().clone();
         computed.schema.score = components[0];
-        computed.semantic.score = components[1];
+        computed.semantic_score = Some(components[1]);
         computed.results_score = components[2];
         let grading = Grading::of(Some(&grade(components[3])));
-        let total = QueryCase::total(&computed, grading.score().unwrap());
+        let total = QueryCase::total(&computed, grading.score().unwrap()).unwrap();
         assert_eq!(case.passes(total), passes, "{components:?}: {total}");
     }
 }
@@ -291,6 +291,41 @@ fn sql_is_read_as_sql() {
     let evaluation = evaluated(&other, &[grade(0.2)]);
     assert_near(score_of(&evaluation, "semantic_similarity"), 0.6);
     assert!(asked(&other)[0].prompt.contains("<<<EVIDENCE expected_sql"));
+}
+
+#[test]
+fn sql_that_nobody_can_read_is_no_score() {
+    let payload = |expected: &str, generated: &str, error: Value| {
+        json!({
+            "language": "sql", "dialect": "postgres", "expected_kql": expected, "generated_kql": generated,
+            "generated_error": error,
+        })
+    };
+    let (good, broken, why) = ("select 1", "select ((", json!("syntax error"));
+    for (expected, generated, error, semantic, which) in [
+        (good, broken, json!(null), None, "the generated query: "),
+        (broken, good, json!(null), None, "the expected query: "),
+        (good, broken, why, Some(0.0), "the generated query: "),
+    ] {
+        let evaluation = scored(payload(expected, generated, error), 1.0);
+        assert_eq!(evaluation.components[1], ("semantic_similarity", semantic));
+        assert_eq!(evaluation.total.is_some(), semantic.is_some());
+        let missing = semantic.is_none().then(|| json!(["semantic_similarity"]));
+        assert_eq!(evaluation.result["missing"], missing.unwrap_or_default());
+        let error = &evaluation.result["components"]["semantic_similarity"]["error"];
+        assert_eq!(error["class"], "syntax");
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.starts_with(which) && message.contains("doesn't parse as postgres"),
+            "{message}"
+        );
+        assert!(
+            message.contains("EOF"),
+            "it says where the parser stopped: {message}"
+        );
+    }
+    let same = case(payload(broken, "SELECT\n((", json!(null)));
+    assert_eq!(evaluated(&same, &[]).total, Some(1.0));
 }
 
 #[test]
