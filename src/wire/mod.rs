@@ -1,20 +1,41 @@
 //! What crosses the API's boundary: one declaration of each thing, for the server that writes it and for whoever reads it (pages, command
 //! line, client). Bodies alone: does nothing, asks nobody, and knows neither the store nor HTTP.
 
+mod agreement;
+mod analytics;
 mod batch;
+mod calibration;
+mod cost;
+mod criteria;
 mod judge;
 mod queue;
+mod rating;
 mod readiness;
 mod worker;
 
+pub use agreement::{Agreement, AgreementReport, Kappa, Scale, Strength};
+pub use analytics::{
+    Bucket, Coverage, Distribution, LatencyItem, LatencyList, NameItem, NameLinks, NameList,
+    Period, RatingShare, ScoreTool, ScoreTools, Spelling, Trend, TrendItem,
+};
 pub use batch::{
     Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,
     BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, Economy, EconomyPart, EconomyState,
     InProgress, PartState, PausedBy, Skipped, Stopped,
 };
+pub use calibration::{
+    BatchCalibration, Calibration, CalibrationCase, CalibrationGroup, CalibrationRequest,
+    CalibrationTargets, Confidence,
+};
+pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, UsageBy};
+pub use criteria::{
+    CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
+    DiffPart, MeanDifference, Mover, WordTable,
+};
 pub use judge::{
     Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use queue::{Queue, QueueCounts};
+pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
 pub use worker::{Worker, WorkerState, Workers};

@@ -48,7 +48,7 @@ fn whole(summary: &Value) -> Vec<String> {
         output::counted(count("sessions"), "session"),
         count("complete")
     )];
-    let sd = rounded(summary, "/mean_sd", 1);
+    let sd = rounded(summary["mean_sd"].as_f64(), 1);
     let flips = summary["flip_share"].as_f64().map(|share| share * 100.0);
     if let (false, Some(flips)) = (sd.is_empty(), flips) {
         lines.push(format!(
@@ -65,7 +65,7 @@ fn judge(judge: &Value) -> Vec<String> {
     vec![
         cell(judge, "/judge"),
         cell(judge, "/scores"),
-        rounded(judge, "/mean", 1),
+        rounded(judge["mean"].as_f64(), 1),
         format!("{above:+.1}"),
     ]
 }
@@ -79,9 +79,9 @@ fn session(session: &Value) -> Vec<String> {
         cell(session, "/session_id"),
         cell(session, "/asked"),
         totals.join(" "),
-        rounded(session, "/median", 1),
+        rounded(session["median"].as_f64(), 1),
         cell(session, "/rating").replace('_', " "),
-        rounded(session, "/sd", 1),
+        rounded(session["sd"].as_f64(), 1),
         cell(session, "/range"),
         cell(session, "/flips"),
         cell(session, "/flags").replace('_', " "),

@@ -15,7 +15,8 @@ use super::super::sessions::Badge;
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words::{self, Moment};
-use super::rating::{Opinion, Ratings, Typed, opinion};
+use super::rating::{Opinion, Typed, opinion};
+use crate::wire::RatingList;
 
 /// How many tools are listed.
 const TOOLS: usize = 40;
@@ -243,7 +244,7 @@ impl Score {
         let (job, criteria, ratings, elsewhere) = tokio::try_join!(
             site.door.find::<Job>(&visitor.caller, &job),
             site.door.find::<Criteria>(&visitor.caller, &criteria),
-            site.door.get::<Ratings>(&visitor.caller, &ratings),
+            site.door.get::<RatingList>(&visitor.caller, &ratings),
             missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
         )?;
         let now = site.about.clock.now();

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{BadRequest, Criteria, Request, Scorecard};
-use crate::job::UnknownText;
 use crate::judge::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Question, Reply};
+pub use crate::wire::Rating;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -127,90 +127,6 @@ pub struct SessionScore {
     pub judge_model: String,
     /// Whether a simulated judge made it.
     pub simulated: bool,
-}
-
-/// The word for a total.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    utoipa::ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Rating {
-    /// 0-44.
-    Failed,
-    /// 45-59.
-    Weak,
-    /// 60-74.
-    Adequate,
-    /// 75-89.
-    Good,
-    /// 90-100.
-    NearPerfect,
-}
-
-impl Rating {
-    /// Every word, worst first.
-    pub const ALL: [Self; 5] = [
-        Self::Failed,
-        Self::Weak,
-        Self::Adequate,
-        Self::Good,
-        Self::NearPerfect,
-    ];
-
-    /// Its place among the words, from 0 for the worst.
-    pub fn step(self) -> usize {
-        match self {
-            Self::Failed => 0,
-            Self::Weak => 1,
-            Self::Adequate => 2,
-            Self::Good => 3,
-            Self::NearPerfect => 4,
-        }
-    }
-
-    /// The word for a total of 0-100.
-    pub fn of(total: u8) -> Self {
-        match total {
-            0..=44 => Self::Failed,
-            45..=59 => Self::Weak,
-            60..=74 => Self::Adequate,
-            75..=89 => Self::Good,
-            90.. => Self::NearPerfect,
-        }
-    }
-
-    /// The name used on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Weak => "weak",
-            Self::Adequate => "adequate",
-            Self::Good => "good",
-            Self::NearPerfect => "near_perfect",
-        }
-    }
-}
-
-impl std::str::FromStr for Rating {
-    type Err = UnknownText;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|word| word.as_str() == text);
-        found.ok_or_else(|| UnknownText {
-            text: text.to_owned(),
-            known: Self::ALL.map(Self::as_str).join(", "),
-        })
-    }
 }
 
 impl Request for SessionRequest {
