@@ -227,26 +227,33 @@ impl Client {
     }
 
     /// Lists criteria definitions.
-    pub async fn criteria_list(&self) -> Result<Value, ClientError> {
+    pub async fn criteria_list<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
         self.get("/api/v1/scoring/criteria").await
     }
 
     /// Reads one definition.
-    pub async fn criteria(&self, hash: &str) -> Result<Value, ClientError> {
+    pub async fn criteria<T: DeserializeOwned>(&self, hash: &str) -> Result<T, ClientError> {
         let hash = escaped(hash);
         self.get(&format!("/api/v1/scoring/criteria/{hash}")).await
     }
 
     /// Reads the definition that new requests of a kind get.
-    pub async fn current_criteria(&self, kind: Kind) -> Result<Value, ClientError> {
+    pub async fn current_criteria<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+    ) -> Result<T, ClientError> {
         self.get(&format!("/api/v1/scoring/criteria/current?kind={kind}"))
             .await
     }
 
     /// Stores a definition without making it current.
-    pub async fn add_criteria(&self, content: &Value) -> Result<Value, ClientError> {
-        self.send(Method::POST, "/api/v1/scoring/criteria", Some(content))
-            .await
+    pub async fn add_criteria<T: DeserializeOwned>(
+        &self,
+        content: &Value,
+    ) -> Result<T, ClientError> {
+        let path = "/api/v1/scoring/criteria";
+        let answer = self.send(Method::POST, path, Some(content)).await?;
+        self.read(path, answer)
     }
 
     /// What is known of judges.

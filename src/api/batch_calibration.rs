@@ -2,19 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
 use super::ApiState;
-use super::calibration::CalibrationView;
+use super::calibration::view;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use super::words;
 use crate::score::fields;
-use crate::score::sql_metrics::calibration::{Confidence, Promises, calibrate};
+use crate::score::sql_metrics::calibration::{Promises, calibrate};
 use crate::store::{ConfidenceCount, MadeBy};
+use crate::wire::{BatchCalibration, Calibration, Confidence};
 
 /// How many items of a batch are looked at: what a page waits for.
 const MOST_ITEMS: u32 = 10_000;
@@ -22,22 +21,6 @@ const MOST_ITEMS: u32 = 10_000;
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_batch_calibration))
-}
-
-/// How well the confidence of a suite's cases predicts their correctness.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct BatchCalibration {
-    /// The batch.
-    pub(super) batch_id: Uuid,
-    /// How many items it has.
-    pub(super) items: i64,
-    /// How many of them were looked at: the first 10,000.
-    pub(super) looked_at: i64,
-    /// Whether the correctness is that of a simulated judge: there is no other.
-    pub(super) simulated: bool,
-    /// What came of it. `left_out` counts the items that were looked at and have no confidence, no correctness, or not yet.
-    #[serde(flatten)]
-    pub(super) calibration: CalibrationView,
 }
 
 /// Measures whether the confidence of a stored suite predicts its correctness.
@@ -107,11 +90,11 @@ fn counted(counts: &[ConfidenceCount]) -> MadeBy {
     }
 }
 
-fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> CalibrationView {
+fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> Calibration {
     let calibration = calibrate(cases(counts, made_by), Promises::default());
     let n = i64::try_from(calibration.n).unwrap_or(i64::MAX);
     let left_out = usize::try_from(looked_at.saturating_sub(n)).unwrap_or(0);
-    let mut view = CalibrationView::of(calibration, left_out);
+    let mut view = view(calibration, left_out);
     let simulated: u64 = counts
         .iter()
         .filter(|count| count.made_by == MadeBy::Simulated)

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use serde::{Deserialize, Serialize};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -10,7 +9,8 @@ use super::ApiState;
 use super::body::ApiJson;
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
-use crate::score::sql_metrics::calibration::{Calibration, Confidence, Level, Promises, calibrate};
+use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
+use crate::wire::{Calibration, CalibrationRequest, CalibrationTargets};
 
 /// The most cases of one request.
 const MOST_CASES: usize = 200_000;
@@ -24,163 +24,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_calibration))
 }
 
-/// How sure the generator said it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "lowercase", try_from = "String")]
-pub(super) enum ConfidenceLevel {
-    /// Nearly certain.
-    High,
-    /// More likely right than wrong.
-    Medium,
-    /// A guess.
-    Low,
-}
-
-impl TryFrom<String> for ConfidenceLevel {
-    type Error = String;
-
-    /// In any case, as cases of kind `sql_metrics` have it.
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse::<Confidence>().map(Self::from)
-    }
-}
-
-impl From<ConfidenceLevel> for Confidence {
-    fn from(level: ConfidenceLevel) -> Self {
-        match level {
-            ConfidenceLevel::High => Self::High,
-            ConfidenceLevel::Medium => Self::Medium,
-            ConfidenceLevel::Low => Self::Low,
-        }
-    }
-}
-
-impl From<Confidence> for ConfidenceLevel {
-    fn from(level: Confidence) -> Self {
-        match level {
-            Confidence::High => Self::High,
-            Confidence::Medium => Self::Medium,
-            Confidence::Low => Self::Low,
-        }
-    }
-}
-
-/// One case of a suite.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CalibrationCase {
-    /// In any case. Left out or null: the case is left out, and counted.
-    #[serde(default)]
-    pub(super) confidence: Option<ConfidenceLevel>,
-    /// How right it was, 0-1; left out or null: not scored, so that the case is left out, and counted.
-    #[serde(default)]
-    pub(super) correctness: Option<f64>,
-}
-
-/// The share of right answers that each level promises, 0-1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CalibrationTargets {
-    /// 0.95 by default.
-    pub(super) high: f64,
-    /// 0.75 by default.
-    pub(super) medium: f64,
-    /// 0.45 by default.
-    pub(super) low: f64,
-}
-
-/// A suite's cases.
-#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CalibrationRequest {
-    /// At most 200,000.
-    pub(super) cases: Vec<CalibrationCase>,
-    /// Other targets than 0.95, 0.75 and 0.45; all three.
-    #[serde(default)]
-    pub(super) targets: Option<CalibrationTargets>,
-    /// What an average miss of 1 costs, above 0 and at most 1,000; 3 by default: a miss of a third is worth nothing.
-    #[serde(default)]
-    pub(super) factor: Option<f64>,
-}
-
-/// One level of confidence.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CalibrationGroup {
-    /// Which one.
-    pub(super) confidence: ConfidenceLevel,
-    /// Its scored cases.
-    pub(super) n: usize,
-    /// What it promises.
-    pub(super) target: f64,
-    /// The mean correctness of its cases; null without cases.
-    pub(super) accuracy: Option<f64>,
-    /// The accuracy's Wilson interval at 95 %, lower and upper end; null without cases.
-    pub(super) interval: Option<[f64; 2]>,
-}
-
-/// How well confidence predicts correctness.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CalibrationView {
-    /// max(0, 1 - factor * the mean distance of a group's accuracy from its target, weighted by cases); null below 20 cases.
-    pub(super) score: Option<f64>,
-    /// What the score means; null without one.
-    pub(super) interpretation: Option<String>,
-    /// What to beware of.
-    pub(super) warnings: Vec<String>,
-    /// High, medium, low.
-    pub(super) groups: Vec<CalibrationGroup>,
-    /// The scored cases that have a confidence: what everything here is made of.
-    pub(super) n: usize,
-    /// Cases without a confidence or without a correctness.
-    pub(super) left_out: usize,
-    /// The expected calibration error, targets taken as probabilities; null without cases.
-    pub(super) ece: Option<f64>,
-    /// The Brier score, targets taken as probabilities; null without cases.
-    pub(super) brier: Option<f64>,
-    /// The targets used.
-    pub(super) targets: CalibrationTargets,
-    /// The factor used.
-    pub(super) factor: f64,
-}
-
-impl CalibrationView {
-    /// A calibration, and how many cases it leaves out.
-    pub(super) fn of(calibration: Calibration, left_out: usize) -> Self {
-        let Promises {
-            high,
-            medium,
-            low,
-            factor,
-        } = calibration.promises;
-        Self {
-            score: calibration.score,
-            interpretation: calibration.interpretation.map(str::to_owned),
-            warnings: calibration
-                .warnings
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-            groups: calibration.levels.into_iter().map(group).collect(),
-            n: calibration.n,
-            left_out,
-            ece: calibration.ece,
-            brier: calibration.brier,
-            targets: CalibrationTargets { high, medium, low },
-            factor,
-        }
-    }
-}
-
-fn group(level: Level) -> CalibrationGroup {
-    CalibrationGroup {
-        confidence: level.confidence.into(),
-        n: level.n,
-        target: level.target,
-        accuracy: level.accuracy,
-        interval: level.interval,
-    }
-}
-
 /// Measures whether a suite's confidence predicts its correctness.
 ///
 /// Answers at once and stores nothing. Cases without a confidence or a correctness are left out and counted. Below 20 cases there is no score.
@@ -190,7 +33,7 @@ fn group(level: Level) -> CalibrationGroup {
         {"confidence": "high", "correctness": 1.0}, {"confidence": "medium", "correctness": 0.5},
         {"confidence": "low", "correctness": 0.0}]})),
     responses(
-        (status = 200, description = "The calibration", body = CalibrationView),
+        (status = 200, description = "The calibration", body = Calibration),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -204,10 +47,33 @@ async fn post_calibration(
     let scored = request
         .cases
         .iter()
-        .filter_map(|case| Some((case.confidence?.into(), case.correctness?)));
+        .filter_map(|case| Some((case.confidence?, case.correctness?)));
     let calibration = calibrate(scored, promises);
     let left_out = request.cases.len() - calibration.n;
-    Ok(Json(CalibrationView::of(calibration, left_out)).into_response())
+    Ok(Json(view(calibration, left_out)).into_response())
+}
+
+/// A calibration, and how many cases it leaves out.
+pub(super) fn view(calibration: calibration::Calibration, left_out: usize) -> Calibration {
+    let strings = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+    let Promises {
+        high,
+        medium,
+        low,
+        factor,
+    } = calibration.promises;
+    Calibration {
+        score: calibration.score,
+        interpretation: calibration.interpretation.map(str::to_owned),
+        warnings: strings(calibration.warnings),
+        groups: calibration.levels.to_vec(),
+        n: calibration.n,
+        left_out,
+        ece: calibration.ece,
+        brier: calibration.brier,
+        targets: CalibrationTargets { high, medium, low },
+        factor,
+    }
 }
 
 /// The promises asked for, if everything is in range.

@@ -3,15 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use chrono::{Days, NaiveDate, NaiveTime};
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiState;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
-use crate::job::Kind;
-use crate::store::{BatchCost, UsageBy, UsageSum};
+use crate::store::UsageSum;
+use crate::wire::{BatchCostList, CostFigures, CostItem, CostList, UsageBy};
 
 /// How many days are summed up if no first one is given.
 const DAYS: u64 = 30;
@@ -27,25 +26,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(batch_costs))
 }
 
-/// What some calls came to.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CostFigures {
-    /// Calls, retries and repairs included.
-    pub(super) calls: i64,
-    /// Those without a good reply.
-    pub(super) failed_calls: i64,
-    /// Prompt tokens, cached ones included.
-    pub(super) tokens_in: i64,
-    /// Those of them that a provider read from its prompt cache.
-    pub(super) tokens_in_cached: i64,
-    /// Tokens of the replies.
-    pub(super) tokens_out: i64,
-    /// USD of the calls whose price is known; null if that is none of them.
-    pub(super) cost_usd: Option<f64>,
-    /// Calls whose price is unknown: what they cost comes on top.
-    pub(super) unpriced_calls: i64,
-}
-
 impl From<&UsageSum> for CostFigures {
     fn from(sum: &UsageSum) -> Self {
         Self {
@@ -58,40 +38,6 @@ impl From<&UsageSum> for CostFigures {
             unpriced_calls: sum.unpriced_calls,
         }
     }
-}
-
-/// One line of the bill.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CostItem {
-    /// The day of UTC; `by=day` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) day: Option<NaiveDate>,
-    /// The judge's name; `by=judge` and `by=model`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) judge: Option<String>,
-    /// The model that answered, or that was asked where none did; `by=model` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<String>,
-    /// What its calls came to.
-    #[serde(flatten)]
-    pub(super) figures: CostFigures,
-}
-
-/// The bill of some days.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CostList {
-    /// What each line is of.
-    pub(super) by: UsageBy,
-    /// The first day.
-    pub(super) from: NaiveDate,
-    /// The last day, included.
-    pub(super) to: NaiveDate,
-    /// The lines, sorted; days without calls have none.
-    pub(super) items: Vec<CostItem>,
-    /// All of them together.
-    pub(super) total: CostFigures,
-    /// Always null: there is one page.
-    pub(super) next_cursor: Option<String>,
 }
 
 /// Sums up what judge calls came to, by day, judge or model.
@@ -136,56 +82,6 @@ async fn costs(
         total: CostFigures::from(&total),
         next_cursor: None,
     }))
-}
-
-/// What the batches of one name came to.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct BatchCostItem {
-    /// What their maker calls them; null: nothing.
-    pub(super) name: Option<String>,
-    /// What is scored.
-    pub(super) kind: Kind,
-    /// How many batches of that name and kind there are.
-    pub(super) batches: i64,
-    /// Tokens of prompts.
-    pub(super) tokens_in: i64,
-    /// Tokens of replies.
-    pub(super) tokens_out: i64,
-    /// USD of the runs whose price is known; null if that is none of them.
-    pub(super) cost_usd: Option<f64>,
-    /// Runs of items whose price is unknown: what they cost comes on top.
-    pub(super) unpriced_calls: i64,
-}
-
-impl From<BatchCost> for BatchCostItem {
-    fn from(cost: BatchCost) -> Self {
-        Self {
-            cost_usd: cost.known_cost_usd(),
-            name: cost.name,
-            kind: cost.kind,
-            batches: cost.batches,
-            tokens_in: cost.tokens_in,
-            tokens_out: cost.tokens_out,
-            unpriced_calls: cost.unpriced_calls,
-        }
-    }
-}
-
-/// What suites and backlogs cost, by name.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct BatchCostList {
-    /// The first day.
-    pub(super) from: NaiveDate,
-    /// The last day, included.
-    pub(super) to: NaiveDate,
-    /// A line for each name and kind, the dearest first; at most `limit`.
-    pub(super) items: Vec<BatchCostItem>,
-    /// How many batches are counted: those asked for on these days, the newest 10,000 of them.
-    pub(super) batches: i64,
-    /// What makes the figures say less than they seem to.
-    pub(super) warnings: Vec<String>,
-    /// Always null: there is one page.
-    pub(super) next_cursor: Option<String>,
 }
 
 /// Sums up what batches came to, by name: a suite that runs every night is one line.
@@ -233,7 +129,7 @@ async fn batch_costs(
     Ok(Json(BatchCostList {
         from,
         to,
-        items: items.map(BatchCostItem::from).collect(),
+        items: items.collect(),
         batches: found.min(i64::from(MOST_BATCHES)),
         warnings,
         next_cursor: None,

@@ -4,8 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use chrono::{DateTime, Utc};
-use serde::Serialize;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -19,6 +17,7 @@ use super::problem::{ApiError, Fault, Problem, Refusal};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::CriteriaDefinition;
+use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -27,62 +26,8 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(get_criteria))
 }
 
-/// One version of the criteria.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CriteriaView {
-    /// Its identity: 64 hex digits.
-    pub(super) criteria_hash: String,
-    /// What it is for.
-    pub(super) kind: Kind,
-    /// Whether new requests get it.
-    pub(super) is_current: bool,
-    /// When it was first stored; null for current criteria that nothing was scored with yet.
-    pub(super) created_at: Option<DateTime<Utc>>,
-    /// How many scores were made with it.
-    pub(super) scores: i64,
-    /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
-    pub(super) mean_total: Option<f64>,
-    /// When the first of its scores was made; null before.
-    pub(super) first_scored_at: Option<DateTime<Utc>>,
-}
-
-/// One version with its content.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CriteriaDetail {
-    /// The version.
-    #[serde(flatten)]
-    pub(super) version: CriteriaView,
-    /// The resolved definition.
-    #[schema(value_type = Object)]
-    pub(super) content: Value,
-}
-
-/// Every version, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CriteriaList {
-    /// The versions; at most 1,000.
-    pub(super) items: Vec<CriteriaView>,
-    /// Always null: there is one page.
-    pub(super) next_cursor: Option<String>,
-}
-
-/// What adding did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct CriteriaAdded {
-    /// The definition's identity.
-    pub(super) criteria_hash: String,
-    /// What it is for: its `kind`, `session` where it names none.
-    pub(super) kind: Kind,
-    /// Whether it wasn't stored before.
-    pub(super) is_new: bool,
-    /// Whether new requests get it.
-    pub(super) is_current: bool,
-    /// The judge that it names.
-    pub(super) judge: String,
-}
-
-fn view(state: &ApiState, stored: &CriteriaDefinition) -> CriteriaView {
-    CriteriaView {
+fn view(state: &ApiState, stored: &CriteriaDefinition) -> CriteriaVersion {
+    CriteriaVersion {
         criteria_hash: stored.criteria_hash.clone(),
         kind: stored.kind,
         is_current: stored.criteria_hash == state.enqueue.current_criteria_of(stored.kind).hash.0,
@@ -94,8 +39,8 @@ fn view(state: &ApiState, stored: &CriteriaDefinition) -> CriteriaView {
 }
 
 /// The current criteria before their first use: loaded, and not stored yet.
-fn unused(current: &Criteria) -> CriteriaView {
-    CriteriaView {
+fn unused(current: &Criteria) -> CriteriaVersion {
+    CriteriaVersion {
         criteria_hash: current.hash.0.clone(),
         kind: current.kind,
         is_current: true,
@@ -120,7 +65,7 @@ async fn list_criteria(
 ) -> Result<Json<CriteriaList>, ApiError> {
     params.finish()?;
     let stored = state.store.criteria_list().await?;
-    let mut items: Vec<CriteriaView> = stored.iter().map(|row| view(&state, row)).collect();
+    let mut items: Vec<CriteriaVersion> = stored.iter().map(|row| view(&state, row)).collect();
     for kind in Kind::ALL.iter().rev() {
         if !items
             .iter()

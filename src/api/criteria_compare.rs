@@ -2,10 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
 use super::ApiState;
 use super::criteria_named::{Named, both, names};
@@ -15,7 +13,8 @@ use super::words::counted;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
 use crate::score::trust::{Comparison, compare};
-use crate::store::{CriteriaPairs, Mover};
+use crate::store::CriteriaPairs;
+use crate::wire::{CriteriaComparison, MeanDifference, Mover, WordTable};
 
 /// What the bootstrap draws from, unless a seed is given.
 const SEED: u64 = 20_260_101;
@@ -29,78 +28,6 @@ const FEW: u64 = 20;
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(compare_criteria))
-}
-
-/// By how much the mean moved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct DifferenceView {
-    /// The mean under `b` less that under `a`.
-    pub(super) value: f64,
-    /// The lower end of its interval: a percentile bootstrap over the sessions; null for fewer than two.
-    pub(super) low: Option<f64>,
-    /// The upper end.
-    pub(super) high: Option<f64>,
-    /// How much of the bootstrap lies within.
-    pub(super) level: f64,
-    /// How many resamples were drawn.
-    pub(super) resamples: usize,
-    /// What they were drawn from: the same seed gives the same interval.
-    pub(super) seed: u64,
-}
-
-/// Counts by two lists of words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct TableView {
-    /// The words of rows and columns, worst first.
-    pub(super) labels: Vec<String>,
-    /// A row for each word under `a`, a column for each under `b`; of people and us, rows are theirs.
-    pub(super) table: Vec<Vec<u64>>,
-}
-
-/// A session that the two see differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct MoverView {
-    /// The session.
-    pub(super) session_id: Uuid,
-    /// Its total under `a`.
-    pub(super) a: u8,
-    /// Its total under `b`.
-    pub(super) b: u8,
-    /// `b - a`.
-    pub(super) difference: i16,
-}
-
-/// What two versions of the criteria make of the same sessions.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct CriteriaComparison {
-    /// The hash of the one.
-    pub(super) a: String,
-    /// The hash of the other.
-    pub(super) b: String,
-    /// Sessions with a score under both; of several under one version the newest counts.
-    pub(super) n: u64,
-    /// Sessions with a score under `a` alone.
-    pub(super) only_a: u64,
-    /// Sessions with a score under `b` alone.
-    pub(super) only_b: u64,
-    /// The mean of the `n` under `a`; null without any.
-    pub(super) mean_a: Option<f64>,
-    /// Their mean under `b`.
-    pub(super) mean_b: Option<f64>,
-    /// By how much it moved; null without sessions.
-    pub(super) mean_difference: Option<DifferenceView>,
-    /// Kendall's tau-b: 1 if both put the sessions into the same order, -1 if into the opposite; null where there is no order.
-    pub(super) kendall_tau_b: Option<f64>,
-    /// How many sessions went from which rating to which.
-    pub(super) ratings: TableView,
-    /// The share whose rating changed, 0-1; null without sessions.
-    pub(super) changed: Option<f64>,
-    /// Those whose totals lie furthest apart.
-    pub(super) movers: Vec<MoverView>,
-    /// Whether these are scores of a simulated judge: there are no others.
-    pub(super) simulated: bool,
-    /// What to beware of.
-    pub(super) warnings: Vec<String>,
 }
 
 /// Compares what two versions of the criteria for sessions make of the same sessions.
@@ -177,34 +104,25 @@ fn view(
             .difference
             .map(|value| difference(value, comparison.bootstrap, seed)),
         kendall_tau_b: comparison.kendall_tau_b,
-        ratings: TableView {
+        ratings: WordTable {
             labels: Rating::ALL.iter().map(Rating::to_string).collect(),
             table: comparison.ratings.rows().map(|row| row.to_vec()).to_vec(),
         },
         changed: comparison.changed,
-        movers: movers.into_iter().map(mover).collect(),
+        movers,
         simulated: found.basis.is_simulated(),
         warnings,
     }
 }
 
-fn difference(value: f64, bootstrap: Option<Bootstrap>, seed: u64) -> DifferenceView {
-    DifferenceView {
+fn difference(value: f64, bootstrap: Option<Bootstrap>, seed: u64) -> MeanDifference {
+    MeanDifference {
         value,
         low: bootstrap.map(|found| found.interval.low),
         high: bootstrap.map(|found| found.interval.high),
         level: LEVEL,
         resamples: bootstrap.map_or(0, |found| found.resamples),
         seed,
-    }
-}
-
-fn mover(mover: Mover) -> MoverView {
-    MoverView {
-        session_id: mover.session_id,
-        a: mover.a,
-        b: mover.b,
-        difference: i16::from(mover.b) - i16::from(mover.a),
     }
 }
 

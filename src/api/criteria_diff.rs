@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 use utoipa_axum::router::OpenApiRouter;
@@ -14,6 +13,7 @@ use super::ApiState;
 use super::criteria_named::{Named, both, names};
 use super::params::Params;
 use super::problem::{ApiError, Problem};
+use crate::wire::{CriteriaDiff, DiffPart};
 
 /// How long a difference of texts is looked for; what is found by then is right, but may be longer than need be.
 const DIFF_TIME: Duration = Duration::from_millis(500);
@@ -23,26 +23,6 @@ const CONTEXT: usize = 3;
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(diff_criteria))
-}
-
-/// How the texts of two versions differ.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct CriteriaDiff {
-    /// The hash of the one.
-    pub(super) a: String,
-    /// The hash of the other.
-    pub(super) b: String,
-    /// The parts that differ; empty if they are the same.
-    pub(super) parts: Vec<DiffPart>,
-}
-
-/// One part of the criteria that differs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct DiffPart {
-    /// `judge_prompt`, `answer_prompt`, or `settings`: all the rest, as JSON with its keys in order.
-    pub(super) part: String,
-    /// A unified diff from `a` to `b`.
-    pub(super) diff: String,
 }
 
 /// Shows how the texts of two versions of the criteria differ.

@@ -2,8 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use chrono::NaiveDate;
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -11,52 +9,11 @@ use super::ApiState;
 use super::costs::days;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
-use crate::store::JudgeLatency;
+use crate::wire::LatencyList;
 
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(latency))
-}
-
-/// How quickly a judge answered: figures of calls with a good reply, each rounded up by a fifth at most.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct LatencyItem {
-    /// The judge's name.
-    pub(super) judge: String,
-    /// Calls with a good reply.
-    pub(super) calls: i64,
-    /// Half of them took at most so long, milliseconds.
-    pub(super) p50_ms: u64,
-    /// 90 of 100 took at most so long, milliseconds.
-    pub(super) p90_ms: u64,
-    /// 99 of 100 took at most so long, milliseconds.
-    pub(super) p99_ms: u64,
-}
-
-impl From<JudgeLatency> for LatencyItem {
-    fn from(latency: JudgeLatency) -> Self {
-        let ms = |took: std::time::Duration| u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        Self {
-            judge: latency.judge,
-            calls: latency.calls,
-            p50_ms: ms(latency.p50),
-            p90_ms: ms(latency.p90),
-            p99_ms: ms(latency.p99),
-        }
-    }
-}
-
-/// How quickly judges answered on some days.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct LatencyList {
-    /// The first day.
-    pub(super) from: NaiveDate,
-    /// The last day, included.
-    pub(super) to: NaiveDate,
-    /// A line for each judge that answered, by name.
-    pub(super) items: Vec<LatencyItem>,
-    /// Always null: there is one page.
-    pub(super) next_cursor: Option<String>,
 }
 
 /// Says how quickly judges answered: what half, 90 and 99 of 100 of their good replies took at most.
@@ -80,11 +37,10 @@ async fn latency(
 ) -> Result<Json<LatencyList>, ApiError> {
     let (from, to) = days(&state, &mut params);
     params.finish()?;
-    let found = state.store.latencies(from, to).await?;
     Ok(Json(LatencyList {
         from,
         to,
-        items: found.into_iter().map(LatencyItem::from).collect(),
+        items: state.store.latencies(from, to).await?,
         next_cursor: None,
     }))
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -16,9 +16,9 @@ use super::body::ApiJson;
 use super::idempotency::Effect;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Fault, Problem, Refusal};
-use crate::score::session::Rating;
-use crate::score::trust::{Given, Quality};
-use crate::store::{NewRating, RatingOf, RatingRow};
+use crate::score::trust::Given;
+use crate::store::{NewRating, RatingOf};
+use crate::wire::{HumanRating, Quality, Rating, RatingList};
 
 /// The longest name of a person, characters.
 const MOST_NAME: usize = 255;
@@ -59,60 +59,6 @@ pub(super) struct RatingRequest {
     pub(super) at: Option<DateTime<Utc>>,
 }
 
-/// What a person gave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct RatingView {
-    /// The rating's id.
-    pub(super) rating_id: Uuid,
-    /// The session.
-    pub(super) session_id: Uuid,
-    /// The score that it is about; null: the session as such.
-    pub(super) score_id: Option<Uuid>,
-    /// 0-100, if that was given.
-    pub(super) total: Option<u8>,
-    /// One of the five words, if that was given.
-    pub(super) rating: Option<Rating>,
-    /// One of the three words, if that was given.
-    pub(super) quality: Option<Quality>,
-    /// Who gave it.
-    pub(super) by: String,
-    /// Why.
-    pub(super) comment: Option<String>,
-    /// When.
-    pub(super) at: DateTime<Utc>,
-}
-
-impl From<RatingRow> for RatingView {
-    fn from(row: RatingRow) -> Self {
-        let (mut total, mut rating, mut quality) = (None, None, None);
-        match row.given {
-            Given::Total(given) => total = Some(given),
-            Given::Rating(given) => rating = Some(given),
-            Given::Quality(given) => quality = Some(given),
-        }
-        Self {
-            rating_id: row.rating_id,
-            session_id: row.session_id,
-            score_id: row.score_id,
-            total,
-            rating,
-            quality,
-            by: row.by,
-            comment: row.comment,
-            at: row.at,
-        }
-    }
-}
-
-/// A page of ratings, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct RatingList {
-    /// The ratings.
-    pub(super) items: Vec<RatingView>,
-    /// Where the next page begins; null on the last.
-    pub(super) next_cursor: Option<String>,
-}
-
 /// Rates one score: what the person would have given the investigation.
 ///
 /// A person has one rating of a score; a new one takes its place. It counts in `/api/v1/analytics/agreement` beside this score alone.
@@ -121,8 +67,8 @@ pub(super) struct RatingList {
     params(("score_id" = Uuid, Path, description = "The score")),
     request_body(content = RatingRequest, example = json!({"total": 62, "comment": "It never looked at the limits."})),
     responses(
-        (status = 200, description = "The rating, in the place of an earlier one", body = RatingView),
-        (status = 201, description = "The rating", body = RatingView),
+        (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
+        (status = 201, description = "The rating", body = HumanRating),
         (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -151,8 +97,8 @@ async fn rate_score(
     params(("session_id" = Uuid, Path, description = "The session")),
     request_body(content = RatingRequest, example = json!({"quality": "partially_accurate"})),
     responses(
-        (status = 200, description = "The rating, in the place of an earlier one", body = RatingView),
-        (status = 201, description = "The rating", body = RatingView),
+        (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
+        (status = 201, description = "The rating", body = HumanRating),
         (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
@@ -235,18 +181,18 @@ async fn listed(
     params.finish()?;
     let page = state.store.ratings_of(of, cursor.as_ref(), limit).await?;
     Ok(RatingList {
-        items: page.items.into_iter().map(RatingView::from).collect(),
+        items: page.items,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
     })
 }
 
-fn answer(stored: RatingRow, new: &NewRating) -> Result<Response, ApiError> {
+fn answer(stored: HumanRating, new: &NewRating) -> Result<Response, ApiError> {
     let status = if stored.rating_id == new.rating_id {
         StatusCode::CREATED
     } else {
         StatusCode::OK
     };
-    Ok((status, Json(RatingView::from(stored))).into_response())
+    Ok((status, Json(stored)).into_response())
 }
 
 /// The rating that a request asks for, all its faults told at once.

@@ -60,15 +60,13 @@ pub(super) struct SessionQuery {
 
 /// Takes the filters out of a query; faults stay with the query. A hash may still be the beginning of one.
 pub(super) fn session_filter(params: &mut Params, current_criteria: &str) -> SessionFilter {
+    let ratings = Rating::ALL.iter().map(|rating| (rating.as_str(), *rating));
+    let ratings: Vec<_> = ratings.collect();
     let mut filter = SessionFilter {
         q: params.text("q"),
         status: params.take("status"),
         scored: choice(params, "scored", &SCORED),
-        rating: choice(
-            params,
-            "rating",
-            &RATINGS.map(|rating| (rating.as_str(), rating)),
-        ),
+        rating: choice(params, "rating", &ratings),
         min_score: params.whole("min_score", 0..=100),
         max_score: params.whole("max_score", 0..=100),
         missing_tool: params.text("missing_tool"),
@@ -104,14 +102,6 @@ const SCORED: [(&str, Scored); 4] = [
     ("running", Scored::Running),
     ("failed", Scored::Failed),
 ];
-const RATINGS: [Rating; 5] = [
-    Rating::Failed,
-    Rating::Weak,
-    Rating::Adequate,
-    Rating::Good,
-    Rating::NearPerfect,
-];
-
 fn choice<T: Copy>(params: &mut Params, name: &'static str, known: &[(&str, T)]) -> Option<T> {
     let text = params.text(name)?;
     let found = known.iter().find(|(word, _)| *word == text);

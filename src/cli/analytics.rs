@@ -1,15 +1,18 @@
 //! `gavel analytics`: what scores come to, as tables.
 
+use std::io;
+
 use chrono::TimeDelta;
 use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
-use crate::client::list;
 use crate::clock::{Clock as _, SystemClock};
+use crate::wire::{Bucket, Distribution, NameItem, NameList, RatingShare, Trend, TrendItem};
 
 /// Show what current scores come to
 #[derive(Debug, Args)]
@@ -72,50 +75,39 @@ struct Common {
     reach: ReachArgs,
 }
 
-/// What is asked for, and how it is shown.
-struct Asked {
-    /// The last part of the route.
-    route: &'static str,
-    more: (&'static str, String),
-    print: fn(&Value) -> Result<(), CliError>,
-}
+/// What is asked for: the last part of the route, and what the query holds beside the common part.
+type Asked = (&'static str, (&'static str, String));
 
 impl Analytics {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let (common, asked) = match &self.what {
-            What::MissingTools { limit, common } => (common, names("missing-tools", *limit)),
-            What::Approaches { limit, common } => (common, names("approaches", *limit)),
+        match &self.what {
+            What::MissingTools { limit, common } => {
+                let asked = ("missing-tools", ("limit", limit.to_string()));
+                common.show(global, asked, print_names).await
+            }
+            What::Approaches { limit, common } => {
+                let asked = ("approaches", ("limit", limit.to_string()));
+                common.show(global, asked, print_names).await
+            }
             What::Distribution { points, common } => {
-                let asked = Asked {
-                    route: "distribution",
-                    more: ("points", points.to_string()),
-                    print: print_distribution,
-                };
-                (common, asked)
+                let asked = ("distribution", ("points", points.to_string()));
+                common.show(global, asked, print_distribution).await
             }
             What::Trend { every, common } => {
-                let asked = Asked {
-                    route: "trend",
-                    more: ("every", every.clone()),
-                    print: print_trend,
-                };
-                (common, asked)
+                let asked = ("trend", ("every", every.clone()));
+                common.show(global, asked, print_trend).await
             }
-        };
-        common.show(global, asked).await
-    }
-}
-
-fn names(route: &'static str, limit: u32) -> Asked {
-    Asked {
-        route,
-        more: ("limit", limit.to_string()),
-        print: print_names,
+        }
     }
 }
 
 impl Common {
-    async fn show(&self, global: &Global, asked: Asked) -> Result<Exit, CliError> {
+    async fn show<T: DeserializeOwned>(
+        &self,
+        global: &Global,
+        (route, more): Asked,
+        print: fn(&T) -> io::Result<&[String]>,
+    ) -> Result<Exit, CliError> {
         let from = self
             .days
             .map(|days| (SystemClock.now() - TimeDelta::days(days.into())).to_rfc3339());
@@ -123,17 +115,17 @@ impl Common {
         let query: Vec<(&str, String)> = given
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)))
-            .chain([asked.more])
+            .chain([more])
             .collect();
         let command = async |reached: Reached<'_>| {
-            let answer = reached.client.analytics(asked.route, &query).await?;
+            let client = reached.client;
             if self.json {
-                output::json(&answer)?;
+                output::json(&client.analytics::<Value>(route, &query).await?)?;
                 return Ok(Exit::Done);
             }
-            (asked.print)(&answer)?;
-            for warning in list(&answer, "/warnings") {
-                output::note(warning.as_str().unwrap_or_default());
+            let answer: T = client.analytics(route, &query).await?;
+            for warning in print(&answer)? {
+                output::note(warning);
             }
             Ok(Exit::Done)
         };
@@ -141,114 +133,98 @@ impl Common {
     }
 }
 
-fn print_names(answer: &Value) -> Result<(), CliError> {
-    let rows: Vec<Vec<String>> = list(answer, "/items")
-        .iter()
-        .map(|item| {
-            let others = list(item, "/spellings").iter().skip(1);
-            let others: Vec<String> = others.map(|spelling| cell(spelling, "/name")).collect();
-            vec![
-                cell(item, "/name"),
-                cell(item, "/sessions"),
-                percent(&item["share"]),
-                others.join(", "),
-            ]
-        })
-        .collect();
+fn print_names(names: &NameList) -> io::Result<&[String]> {
+    let row = |item: &NameItem| {
+        let others = item.spellings.iter().skip(1);
+        let others: Vec<&str> = others.map(|spelling| spelling.name.as_str()).collect();
+        vec![
+            item.name.clone(),
+            item.sessions.to_string(),
+            percent(item.share),
+            others.join(", "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = names.items.iter().map(row).collect();
     output::table(&["name", "sessions", "of all", "also spelled"], &rows)?;
-    Ok(output::line(&format!(
-        "{} scored sessions",
-        cell(answer, "/scores")
-    ))?)
+    output::line(&format!("{} scored sessions", names.scores))?;
+    Ok(&names.warnings)
 }
 
-fn print_distribution(answer: &Value) -> Result<(), CliError> {
-    let rows: Vec<Vec<String>> = list(answer, "/histogram")
-        .iter()
-        .map(|bucket| {
-            vec![
-                format!("{}-{}", cell(bucket, "/from"), cell(bucket, "/to")),
-                cell(bucket, "/scores"),
-            ]
-        })
-        .collect();
+fn print_distribution(found: &Distribution) -> io::Result<&[String]> {
+    let row = |bucket: &Bucket| {
+        vec![
+            format!("{}-{}", bucket.from, bucket.to),
+            bucket.scores.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = found.histogram.iter().map(row).collect();
     output::table(&["total", "scores"], &rows)?;
-    let rows: Vec<Vec<String>> = list(answer, "/ratings")
-        .iter()
-        .map(|rating| {
-            vec![
-                cell(rating, "/rating"),
-                cell(rating, "/scores"),
-                percent(&rating["share"]),
-            ]
-        })
-        .collect();
+    let row = |of: &RatingShare| {
+        vec![
+            of.rating.to_string(),
+            of.scores.to_string(),
+            percent(of.share),
+        ]
+    };
+    let rows: Vec<Vec<String>> = found.ratings.iter().map(row).collect();
     output::table(&["rating", "scores", "of all"], &rows)?;
     let figures = [
-        "mean",
-        "median",
-        "sd",
-        "quartile_1",
-        "quartile_3",
-        "min",
-        "max",
+        ("mean", found.mean),
+        ("median", found.median),
+        ("sd", found.sd),
+        ("quartile_1", found.quartile_1),
+        ("quartile_3", found.quartile_3),
+        ("min", found.min.map(f64::from)),
+        ("max", found.max.map(f64::from)),
     ];
-    let figures = figures.map(|name| format!("{name} {}", number(&answer[name])));
+    let figures = figures.map(|(name, figure)| format!("{name} {}", number(figure)));
     output::line(&figures.join(", "))?;
-    let coverage = &answer["coverage"];
-    Ok(output::line(&format!(
+    let coverage = &found.coverage;
+    output::line(&format!(
         "{} of {} sessions ({})",
-        cell(coverage, "/scored"),
-        cell(coverage, "/sessions"),
-        percent(&coverage["share"])
-    ))?)
+        coverage.scored,
+        coverage.sessions,
+        percent(coverage.share)
+    ))?;
+    Ok(&found.warnings)
 }
 
-fn print_trend(answer: &Value) -> Result<(), CliError> {
-    let rows: Vec<Vec<String>> = list(answer, "/items")
-        .iter()
-        .map(|item| {
-            let hash: String = cell(item, "/criteria_hash").chars().take(12).collect();
-            vec![
-                cell(item, "/period"),
-                hash,
-                cell(item, "/scores"),
-                number(&item["mean"]),
-                number(&item["median"]),
-            ]
-        })
-        .collect();
-    let every = cell(answer, "/every");
-    let head = [every.as_str(), "criteria", "scores", "mean", "median"];
-    Ok(output::table(&head, &rows)?)
+fn print_trend(found: &Trend) -> io::Result<&[String]> {
+    let row = |item: &TrendItem| {
+        vec![
+            item.period.to_string(),
+            item.criteria_hash.chars().take(12).collect(),
+            item.scores.to_string(),
+            number(item.mean),
+            number(item.median),
+        ]
+    };
+    let rows: Vec<Vec<String>> = found.items.iter().map(row).collect();
+    let head = [found.every.as_str(), "criteria", "scores", "mean", "median"];
+    output::table(&head, &rows)?;
+    Ok(&found.warnings)
 }
 
 /// A figure with one digit behind the point; what there is none of is a dash.
-fn number(value: &Value) -> String {
-    value
-        .as_f64()
-        .map_or_else(|| "-".to_owned(), |number| format!("{number:.1}"))
+fn number(figure: Option<f64>) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.1}"))
 }
 
-fn percent(share: &Value) -> String {
-    share
-        .as_f64()
-        .map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_figure_that_there_is_none_of_is_no_0() {
         assert_eq!(
-            (number(&Value::Null), percent(&Value::Null)),
+            (number(None), percent(None)),
             ("-".to_owned(), "-".to_owned())
         );
-        assert_eq!(number(&json!(71.25)), "71.2");
-        assert_eq!(percent(&json!(0.125)), "12.5 %");
+        assert_eq!(number(Some(71.25)), "71.2");
+        assert_eq!(percent(Some(0.125)), "12.5 %");
     }
 }

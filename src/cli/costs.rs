@@ -6,11 +6,10 @@ use serde_json::Value;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
-use crate::client::list;
 use crate::clock::{Clock as _, SystemClock};
-use crate::store::UsageBy;
+use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
 
 /// Show what judge calls cost, by day, judge or model
 #[derive(Debug, Args)]
@@ -44,11 +43,10 @@ impl Costs {
             ("to", today.to_string()),
         ];
         let command = async |reached: Reached<'_>| {
-            let costs = reached.client.costs(&query).await?;
             if self.json {
-                output::json(&costs)?;
+                output::json(&reached.client.costs::<Value>(&query).await?)?;
             } else {
-                print(&costs)?;
+                print(&reached.client.costs(&query).await?)?;
             }
             Ok(Exit::Done)
         };
@@ -56,18 +54,11 @@ impl Costs {
     }
 }
 
-fn print(costs: &Value) -> Result<(), CliError> {
-    let mut rows: Vec<Vec<String>> = list(costs, "/items").iter().map(row).collect();
-    if let Some(total) = costs.get("total") {
-        let mut sum = row(total);
-        if let Some(name) = sum.first_mut() {
-            *name = "total".to_owned();
-        }
-        rows.push(sum);
-    }
-    let by = cell(costs, "/by");
+fn print(costs: &CostList) -> Result<(), CliError> {
+    let mut rows: Vec<Vec<String>> = costs.items.iter().map(row).collect();
+    rows.push(cells("total".to_owned(), &costs.total));
     let head = [
-        by.as_str(),
+        costs.by.as_str(),
         "calls",
         "failed",
         "tokens in",
@@ -80,21 +71,25 @@ fn print(costs: &Value) -> Result<(), CliError> {
     Ok(())
 }
 
-fn row(line: &Value) -> Vec<String> {
-    let names = ["/day", "/judge", "/model"].map(|pointer| cell(line, pointer));
-    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
-    names.retain(|name| !name.is_empty());
-    let mut cells = vec![names.join(": ")];
-    let figures = [
-        "/calls",
-        "/failed_calls",
-        "/tokens_in",
-        "/tokens_in_cached",
-        "/tokens_out",
+fn row(line: &CostItem) -> Vec<String> {
+    let day = line.day.map(|day| day.to_string());
+    let names = [day, line.judge.clone(), line.model.clone()];
+    let names: Vec<String> = names.into_iter().flatten().collect();
+    cells(names.join(": "), &line.figures)
+}
+
+fn cells(name: String, figures: &CostFigures) -> Vec<String> {
+    let counts = [
+        figures.calls,
+        figures.failed_calls,
+        figures.tokens_in,
+        figures.tokens_in_cached,
+        figures.tokens_out,
     ];
-    cells.extend(figures.map(|pointer| cell(line, pointer)));
-    cells.push(usd(line["cost_usd"].as_f64()));
-    cells.push(cell(line, "/unpriced_calls"));
+    let mut cells = vec![name];
+    cells.extend(counts.map(|count| count.to_string()));
+    cells.push(usd(figures.cost_usd));
+    cells.push(figures.unpriced_calls.to_string());
     cells
 }
 
@@ -113,8 +108,6 @@ pub(super) fn without_price(calls: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -122,7 +115,20 @@ mod tests {
         assert_eq!(usd(None), "unknown");
         assert_eq!(usd(Some(0.0)), "0.0000");
         assert_eq!(usd(Some(1.25)), "1.2500");
-        let line = json!({ "judge": "a", "model": "m", "calls": 2, "cost_usd": null, "unpriced_calls": 2 });
+        let line = CostItem {
+            day: None,
+            judge: Some("a".to_owned()),
+            model: Some("m".to_owned()),
+            figures: CostFigures {
+                calls: 2,
+                failed_calls: 0,
+                tokens_in: 0,
+                tokens_in_cached: 0,
+                tokens_out: 0,
+                cost_usd: None,
+                unpriced_calls: 2,
+            },
+        };
         assert_eq!(row(&line)[0], "a: m");
         assert_eq!(row(&line)[6..], ["unknown", "2"]);
     }

@@ -2,21 +2,23 @@
 
 mod compared;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::Global;
 use super::context::{Context, Voice};
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell, rounded};
+use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
-use crate::client::list;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
 use crate::job::Kind;
 use crate::score::Criteria;
+use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
 
 /// List, show, add, check and compare criteria
 #[derive(Debug, Args)]
@@ -116,15 +118,21 @@ impl CriteriaCommand {
         match &self.what {
             What::List(common) => {
                 let command = async |reached: Reached<'_>| {
-                    let versions = reached.client.criteria_list().await?;
-                    print_list(&versions, common.json)
+                    match common.json {
+                        true => output::json(&reached.client.criteria_list::<Value>().await?)?,
+                        false => print_list(&reached.client.criteria_list().await?)?,
+                    }
+                    Ok(Exit::Done)
                 };
                 common.reach.run(global, Needs::Existing, command).await
             }
             What::Show { hash, common } => {
                 let command = async |reached: Reached<'_>| {
-                    let version = reached.client.criteria(hash).await?;
-                    print_version(&version, common.json)
+                    match common.json {
+                        true => output::json(&reached.client.criteria::<Value>(hash).await?)?,
+                        false => print_version(&reached.client.criteria(hash).await?)?,
+                    }
+                    Ok(Exit::Done)
                 };
                 common.reach.run(global, Needs::Existing, command).await
             }
@@ -152,8 +160,12 @@ impl CriteriaCommand {
             What::Check { file, json } => check(global, file, *json),
             What::Current { kind, common } => {
                 let command = async |reached: Reached<'_>| {
-                    let version = reached.client.current_criteria(*kind).await?;
-                    print_version(&version, common.json)
+                    let client = reached.client;
+                    match common.json {
+                        true => output::json(&client.current_criteria::<Value>(*kind).await?)?,
+                        false => print_version(&client.current_criteria(*kind).await?)?,
+                    }
+                    Ok(Exit::Done)
                 };
                 common.reach.run(global, Needs::Store, command).await
             }
@@ -196,12 +208,12 @@ fn check(global: &Global, file: &Path, as_json: bool) -> Result<Exit, CliError> 
 async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliError> {
     let command = async |reached: Reached<'_>| {
         let criteria = read_for(&reached, file)?;
-        let answer = reached.client.add_criteria(&criteria.content).await?;
+        let answer: CriteriaAdded = reached.client.add_criteria(&criteria.content).await?;
         if common.json {
             output::json(&answer)?;
             return Ok(Exit::Done);
         }
-        let hash = cell(&answer, "/criteria_hash");
+        let hash = answer.criteria_hash;
         output::line(&hash)?;
         let (trying, variable) = match criteria.kind {
             Kind::Session => ("score", "GAVEL_SCORING_CONFIG"),
@@ -271,30 +283,20 @@ pub(super) fn parse(settings: &Settings, name: &str, text: &str) -> Result<Crite
     })
 }
 
-fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
-    if as_json {
-        output::json(versions)?;
-        return Ok(Exit::Done);
-    }
-    let rows: Vec<Vec<String>> = list(versions, "/items")
-        .iter()
-        .map(|version| {
-            let current = version["is_current"] == json!(true);
-            vec![
-                cell(version, "/criteria_hash"),
-                cell(version, "/kind"),
-                if current {
-                    "current".into()
-                } else {
-                    String::new()
-                },
-                cell(version, "/scores"),
-                rounded(version, "/mean_total", 2),
-                second(version, "/first_scored_at"),
-                second(version, "/created_at"),
-            ]
-        })
-        .collect();
+fn print_list(versions: &CriteriaList) -> io::Result<()> {
+    let row = |version: &CriteriaVersion| {
+        let current = if version.is_current { "current" } else { "" };
+        vec![
+            version.criteria_hash.clone(),
+            version.kind.to_string(),
+            current.to_owned(),
+            version.scores.to_string(),
+            output::rounded(version.mean_total, 2),
+            version.first_scored_at.map(second).unwrap_or_default(),
+            version.created_at.map(second).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = versions.items.iter().map(row).collect();
     let head = [
         "criteria",
         "kind",
@@ -304,43 +306,42 @@ fn print_list(versions: &Value, as_json: bool) -> Result<Exit, CliError> {
         "first score",
         "stored",
     ];
-    output::table(&head, &rows)?;
-    Ok(Exit::Done)
+    output::table(&head, &rows)
 }
 
 /// A time to the second: with two of them in full a hash would be cut in two.
-fn second(version: &Value, pointer: &str) -> String {
-    let time = cell(version, pointer);
-    match time.split_once('.') {
-        Some((whole, _)) => format!("{whole}Z"),
-        None => time,
-    }
+fn second(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-fn print_version(version: &Value, as_json: bool) -> Result<Exit, CliError> {
-    if as_json {
-        output::json(version)?;
-        return Ok(Exit::Done);
-    }
-    output::fields(
-        version,
-        &[
-            ("hash", "/criteria_hash"),
-            ("kind", "/kind"),
-            ("current", "/is_current"),
-            ("judge", "/content/scoring/llm_provider"),
-            ("model", "/content/scoring/llm_model"),
-            ("scores", "/scores"),
-            ("mean", "/mean_total"),
-            ("first score", "/first_scored_at"),
-            ("stored", "/created_at"),
-        ],
-    )?;
+fn print_version(detail: &CriteriaDetail) -> io::Result<()> {
+    let version = &detail.version;
+    let some = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    output::named(&[
+        ("hash", version.criteria_hash.clone()),
+        ("kind", version.kind.to_string()),
+        ("current", version.is_current.to_string()),
+        ("judge", some(detail.judge())),
+        ("model", some(detail.model())),
+        ("scores", version.scores.to_string()),
+        ("mean", output::rounded(version.mean_total, 2)),
+        (
+            "first score",
+            version
+                .first_scored_at
+                .map(output::time)
+                .unwrap_or_default(),
+        ),
+        (
+            "stored",
+            version.created_at.map(output::time).unwrap_or_default(),
+        ),
+    ])?;
     output::line("")?;
-    output::line(&output::clean(&cell(version, "/content/judge_prompt")))?;
-    if version.pointer("/content/answer_prompt").is_some() {
+    output::line(&output::clean(detail.judge_prompt().unwrap_or_default()))?;
+    if let Some(prompt) = detail.answer_prompt() {
         output::line("")?;
-        output::line(&output::clean(&cell(version, "/content/answer_prompt")))?;
+        output::line(&output::clean(prompt))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }

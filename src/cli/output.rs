@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::outcome::CliError;
-use crate::client::list;
+use crate::wire::WordTable;
 
 /// Width of tables that nobody sees on a terminal, columns.
 const WIDE: u16 = 160;
@@ -115,26 +115,24 @@ pub(super) fn cell(value: &Value, pointer: &str) -> String {
     }
 }
 
-/// A number with so many decimals; nothing for null.
-pub(super) fn rounded(value: &Value, pointer: &str, decimals: usize) -> String {
-    let number = value.pointer(pointer).and_then(Value::as_f64);
+/// A number with so many decimals; nothing for none.
+pub(super) fn rounded(number: Option<f64>, decimals: usize) -> String {
     number.map_or_else(String::new, |number| format!("{number:.decimals$}"))
 }
 
 /// Writes counts by two lists of words: a row for each word of the one, a column for each of the other.
-pub(super) fn counts(corner: &str, counted: &Value) -> io::Result<()> {
-    let labels = list(counted, "/labels");
-    let word = |label: &Value| label.as_str().unwrap_or_default().replace('_', " ");
-    let columns: Vec<String> = labels.iter().map(word).collect();
+pub(super) fn counts(corner: &str, counted: &WordTable) -> io::Result<()> {
+    let word = |label: &String| label.replace('_', " ");
+    let columns: Vec<String> = counted.labels.iter().map(word).collect();
     let head: Vec<&str> = std::iter::once(corner)
         .chain(columns.iter().map(String::as_str))
         .collect();
-    let rows: Vec<Vec<String>> = labels
+    let rows: Vec<Vec<String>> = columns
         .iter()
-        .zip(list(counted, "/table"))
-        .map(|(label, row)| {
-            let cells = row.as_array().into_iter().flatten().map(Value::to_string);
-            std::iter::once(word(label)).chain(cells).collect()
+        .zip(&counted.table)
+        .map(|(word, row)| {
+            let cells = row.iter().map(u64::to_string);
+            std::iter::once(word.clone()).chain(cells).collect()
         })
         .collect();
     table(&head, &rows)
@@ -162,11 +160,18 @@ pub(super) fn joined<T: std::fmt::Display>(values: &[T]) -> String {
 
 /// Writes `name: value` lines of an object, what is null left out.
 pub(super) fn fields(value: &Value, names: &[(&str, &str)]) -> io::Result<()> {
-    let width = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, pointer) in names {
-        let text = cell(value, pointer);
+    let read = names
+        .iter()
+        .map(|(name, pointer)| (*name, cell(value, pointer)));
+    named(&read.collect::<Vec<_>>())
+}
+
+/// Writes `name: value` lines, what is empty left out.
+pub(super) fn named(lines: &[(&str, String)]) -> io::Result<()> {
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, text) in lines {
         if !text.is_empty() {
-            line(&format!("{name:width$}  {}", clean(&text)))?;
+            line(&format!("{name:width$}  {}", clean(text)))?;
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use super::{Client, ClientError, Download, escaped};
 
@@ -11,17 +11,20 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 impl Client {
     /// The bill: `query` holds by, from and to.
-    pub async fn costs(&self, query: &[(&str, String)]) -> Result<Value, ClientError> {
+    pub async fn costs<T: DeserializeOwned>(
+        &self,
+        query: &[(&str, String)],
+    ) -> Result<T, ClientError> {
         self.get(&with_query("/api/v1/analytics/costs", query))
             .await
     }
 
     /// One of the other analytics; `route` is the last part of its path.
-    pub async fn analytics(
+    pub async fn analytics<T: DeserializeOwned>(
         &self,
         route: &str,
         query: &[(&str, String)],
-    ) -> Result<Value, ClientError> {
+    ) -> Result<T, ClientError> {
         let path = format!("/api/v1/analytics/{route}");
         self.get(&with_query(&path, query)).await
     }

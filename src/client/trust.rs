@@ -1,10 +1,12 @@
 //! Criteria beside each other, and what people say of scores, from outside.
 
 use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Client, ClientError, escaped};
+use crate::wire::AgreementReport;
 
 /// What a rating is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,21 +27,21 @@ impl Rated {
 }
 
 /// What a rating did.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatingPut {
     /// It is the first of its person for this.
-    New(Value),
+    New,
     /// It took the place of an earlier one.
-    Replaced(Value),
+    Replaced,
 }
 
 impl Client {
     /// Compares what two versions of the criteria make of the same sessions. `query`: further parameters.
-    pub async fn compare_criteria(
+    pub async fn compare_criteria<T: DeserializeOwned>(
         &self,
         (a, b): (&str, &str),
         query: &[(&str, String)],
-    ) -> Result<Value, ClientError> {
+    ) -> Result<T, ClientError> {
         let mut path = format!(
             "/api/v1/scoring/criteria/compare?a={}&b={}",
             escaped(a),
@@ -52,7 +54,11 @@ impl Client {
     }
 
     /// How the texts of two versions of the criteria differ.
-    pub async fn diff_criteria(&self, a: &str, b: &str) -> Result<Value, ClientError> {
+    pub async fn diff_criteria<T: DeserializeOwned>(
+        &self,
+        a: &str,
+        b: &str,
+    ) -> Result<T, ClientError> {
         let (a, b) = (escaped(a), escaped(b));
         self.get(&format!("/api/v1/scoring/criteria/diff?a={a}&b={b}"))
             .await
@@ -60,23 +66,25 @@ impl Client {
 
     /// Rates a score or a session.
     pub async fn rate(&self, rated: Rated, body: &Value) -> Result<RatingPut, ClientError> {
-        let (status, stored) = self
-            .call(Method::POST, &rated.path(), Some(body), None)
-            .await?;
-        Ok(if status == StatusCode::CREATED {
-            RatingPut::New(stored)
-        } else {
-            RatingPut::Replaced(stored)
+        let path = rated.path();
+        let (status, _) = self.call(Method::POST, &path, Some(body), None).await?;
+        Ok(match status {
+            StatusCode::CREATED => RatingPut::New,
+            _ => RatingPut::Replaced,
         })
     }
 
     /// The ratings of a score or of a session, newest first, up to `limit`.
-    pub async fn ratings(&self, rated: Rated, limit: usize) -> Result<Vec<Value>, ClientError> {
+    pub async fn ratings<T: DeserializeOwned>(
+        &self,
+        rated: Rated,
+        limit: usize,
+    ) -> Result<Vec<T>, ClientError> {
         self.pages(&rated.path(), &[], limit).await
     }
 
     /// How far people and the judge agree under one version of the criteria; `None`: the current one.
-    pub async fn agreement(&self, criteria: Option<&str>) -> Result<Value, ClientError> {
+    pub async fn agreement(&self, criteria: Option<&str>) -> Result<AgreementReport, ClientError> {
         let criteria = escaped(criteria.unwrap_or("current"));
         self.get(&format!("/api/v1/analytics/agreement?criteria={criteria}"))
             .await

@@ -166,7 +166,7 @@ pub(super) struct Promise {
     /// Where that lies with a certainty of 95%.
     pub(super) interval: [f64; 2],
     /// Of how many cases.
-    pub(super) cases: i64,
+    pub(super) cases: usize,
 }
 
 /// What was promised, to the right, against what was kept, upwards. On the diagonal both are one.

@@ -6,10 +6,9 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::criteria_diff::{Diff, Drawn};
+use super::criteria_diff::Drawn;
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Page, html};
@@ -17,35 +16,14 @@ use super::site::Site;
 use super::system;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
+use crate::job::Kind;
+use crate::wire::{CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion};
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<Site> {
     Router::new()
         .route("/criteria", get(versions))
         .route("/criteria/{hash}", get(version))
-}
-
-#[derive(Debug, Deserialize)]
-struct Version {
-    criteria_hash: String,
-    kind: String,
-    created_at: Option<DateTime<Utc>>,
-    first_scored_at: Option<DateTime<Utc>>,
-    is_current: bool,
-    mean_total: Option<f64>,
-    scores: i64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Versions {
-    items: Vec<Version>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Detail {
-    #[serde(flatten)]
-    version: Version,
-    content: Value,
 }
 
 /// A version as a row.
@@ -61,7 +39,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(version: Version, current: Option<&str>, now: DateTime<Utc>) -> Self {
+    fn of(version: CriteriaVersion, current: Option<&str>, now: DateTime<Utc>) -> Self {
         let compared = current.filter(|current| *current != version.criteria_hash);
         Self {
             short: words::short(&version.criteria_hash).to_owned(),
@@ -72,21 +50,21 @@ impl Row {
                 .map(|at| words::moment(at, now)),
             scores: words::grouped(version.scores),
             mean: match (version.mean_total, version.scores) {
-                (Some(mean), _) if version.kind == "session" => format!("{mean:.1}"),
+                (Some(mean), _) if version.kind == Kind::Session => format!("{mean:.1}"),
                 (Some(mean), _) => words::percent(mean),
                 (None, 0) => "not yet".to_owned(),
                 // Means are made of real scores.
                 (None, _) => "simulated only".to_owned(),
             },
             compare: compared
-                .filter(|_| version.kind == "session" && version.scores > 0)
+                .filter(|_| version.kind == Kind::Session && version.scores > 0)
                 .map(|current| {
                     format!(
                         "/compare{}",
                         query(&[("a", version.criteria_hash.as_str()), ("b", current)])
                     )
                 }),
-            kind: version.kind.replace('_', " "),
+            kind: version.kind.as_str().replace('_', " "),
             hash: version.criteria_hash,
         }
     }
@@ -102,7 +80,7 @@ struct CriteriaPage {
 }
 
 async fn versions(State(site): State<Site>, visitor: Visitor) -> Page {
-    let all: Versions = site
+    let all: CriteriaList = site
         .door
         .get(&visitor.caller, "/api/v1/scoring/criteria")
         .await?;
@@ -120,10 +98,10 @@ async fn versions(State(site): State<Site>, visitor: Visitor) -> Page {
     })
 }
 
-fn current_of_sessions(versions: &[Version]) -> Option<String> {
+fn current_of_sessions(versions: &[CriteriaVersion]) -> Option<String> {
     let current = versions
         .iter()
-        .find(|v| v.is_current && v.kind == "session");
+        .find(|v| v.is_current && v.kind == Kind::Session);
     current.map(|version| version.criteria_hash.clone())
 }
 
@@ -142,11 +120,11 @@ async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<St
     let (door, caller) = (&site.door, &visitor.caller);
     let one = format!("/api/v1/scoring/criteria/{}", segment(&hash));
     let (detail, all) = tokio::try_join!(
-        door.get::<Detail>(caller, &one),
-        door.get::<Versions>(caller, "/api/v1/scoring/criteria"),
+        door.get::<CriteriaDetail>(caller, &one),
+        door.get::<CriteriaList>(caller, "/api/v1/scoring/criteria"),
     )?;
     let now = site.about.clock.now();
-    let kind = detail.version.kind.clone();
+    let kind = detail.version.kind;
     let current = all
         .items
         .iter()
@@ -158,10 +136,10 @@ async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<St
         Some(current) => {
             let own = detail.version.criteria_hash.as_str();
             let pairs = query(&[("a", own), ("b", current.as_str())]);
-            let diff: Option<Diff> = door
+            let diff: Option<CriteriaDiff> = door
                 .find(caller, &format!("/api/v1/scoring/criteria/diff{pairs}"))
                 .await?;
-            diff.map_or_else(Vec::new, Diff::drawn)
+            diff.map_or_else(Vec::new, CriteriaDiff::drawn)
         }
     };
     let (prompts, settings) = split(detail.content);

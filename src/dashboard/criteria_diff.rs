@@ -1,20 +1,7 @@
 //! What differs between two versions of the criteria, drawn line by line: the same wherever two of them stand side by side.
 
-use serde::Deserialize;
-
 use super::words;
-
-/// The difference as the API tells it: a text for each part that differs.
-#[derive(Debug, Deserialize)]
-pub(super) struct Diff {
-    parts: Vec<Part>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Part {
-    part: String,
-    diff: String,
-}
+use crate::wire::{CriteriaDiff, DiffPart};
 
 /// A part that differs: its name, and its lines.
 pub(super) type Drawn = (String, Vec<Line>);
@@ -26,14 +13,14 @@ pub(super) struct Line {
     pub(super) class: &'static str,
 }
 
-impl Diff {
+impl CriteriaDiff {
     /// The parts that differ, in their order.
     pub(super) fn drawn(self) -> Vec<Drawn> {
         self.parts.into_iter().map(drawn).collect()
     }
 }
 
-fn drawn(part: Part) -> Drawn {
+fn drawn(part: DiffPart) -> Drawn {
     // The two lines of a head name what is compared: nothing that was taken out or put in.
     let is_head = |at: usize, line: &str| match at {
         0 => line.starts_with("--- "),
@@ -58,8 +45,10 @@ mod tests {
 
     #[test]
     fn lines_of_a_diff_are_told_apart() {
-        let diff = Diff {
-            parts: vec![Part {
+        let diff = CriteriaDiff {
+            a: String::new(),
+            b: String::new(),
+            parts: vec![DiffPart {
                 part: "judge_prompt".to_owned(),
                 diff:
                     "--- a prompt\n+++ b prompt\n@@ -1,2 +1,2 @@\n-old\n--- a rule\n+new\n same\n"

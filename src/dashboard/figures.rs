@@ -1,13 +1,13 @@
 //! Figures over scores, as the API's analytics answer them, made into charts and words. The overview and the insights share them.
 
 use chrono::{DateTime, Days, Months, NaiveDate, Utc};
-use serde::Deserialize;
 
 use super::chart::{Bar, Chart, Line, bars, lines};
 use super::words;
+use crate::wire::{Bucket, Distribution, Period, Trend, TrendItem};
 
 /// Fewer scores than this say nothing: no chart is drawn of them.
-pub(super) const ENOUGH: i64 = 20;
+pub(super) const ENOUGH: u64 = 20;
 
 /// Asks for buckets of five points: each lies within one rating, whose colour it has.
 pub(super) const BY_RATING: (&str, &str) = ("points", "5");
@@ -15,73 +15,6 @@ pub(super) const BY_RATING: (&str, &str) = ("points", "5");
 const DAY: &str = "%-d %b";
 /// How many versions of the criteria have a line: as many as can be told apart.
 const LINES: usize = 4;
-
-/// How totals are spread.
-#[derive(Debug, Deserialize)]
-pub(super) struct Distribution {
-    pub(super) scores: i64,
-    pub(super) simulated: bool,
-    pub(super) mean: Option<f64>,
-    pub(super) median: Option<f64>,
-    pub(super) histogram: Vec<Bucket>,
-    pub(super) coverage: Coverage,
-    pub(super) warnings: Vec<String>,
-}
-
-/// Totals from one to another.
-#[derive(Debug, Deserialize)]
-pub(super) struct Bucket {
-    from: u8,
-    to: u8,
-    scores: i64,
-}
-
-/// How many sessions are counted.
-#[derive(Debug, Deserialize)]
-pub(super) struct Coverage {
-    pub(super) sessions: i64,
-    pub(super) share: Option<f64>,
-}
-
-/// How means move.
-#[derive(Debug, Deserialize)]
-pub(super) struct Trend {
-    pub(super) scores: i64,
-    every: Period,
-    items: Vec<Point>,
-}
-
-/// How long a period is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Period {
-    Day,
-    Week,
-    Month,
-}
-
-#[derive(Debug, Deserialize)]
-struct Point {
-    period: NaiveDate,
-    criteria_hash: String,
-    is_current: bool,
-    scores: i64,
-    mean: Option<f64>,
-}
-
-/// A page of names with how many sessions have them.
-#[derive(Debug, Deserialize)]
-pub(super) struct Names {
-    pub(super) items: Vec<Name>,
-}
-
-/// A missing tool, or an approach.
-#[derive(Debug, Deserialize)]
-pub(super) struct Name {
-    pub(super) name: String,
-    pub(super) sessions: i64,
-    pub(super) share: Option<f64>,
-}
 
 impl Distribution {
     /// Whether there is enough to draw.
@@ -131,7 +64,7 @@ impl Trend {
             return None;
         }
         let (periods, form) = periods(&self.items, self.every);
-        let mut of: Vec<(&Point, Line)> = Vec::new();
+        let mut of: Vec<(&TrendItem, Line)> = Vec::new();
         for point in &self.items {
             let at = periods.iter().position(|day| *day == point.period);
             let (Some(mean), Some(at)) = (point.mean, at) else {
@@ -180,7 +113,7 @@ impl Trend {
 
 impl Trend {
     /// What the lines show, of one version of the criteria: means of several aren't compared.
-    fn says(&self, told_of: Option<&Point>, versions: usize) -> String {
+    fn says(&self, told_of: Option<&TrendItem>, versions: usize) -> String {
         let Some(told_of) = told_of else {
             return String::new();
         };
@@ -190,7 +123,7 @@ impl Trend {
             .filter(|point| point.criteria_hash == told_of.criteria_hash);
         let first = of.next();
         let last = of.next_back().or(first);
-        let told = |point: Option<&Point>| {
+        let told = |point: Option<&TrendItem>| {
             let mean = point.and_then(|point| point.mean).unwrap_or_default();
             let scores = point.map_or(0, |point| point.scores);
             format!("{mean:.1} ({})", words::counted(scores, "score"))
@@ -222,7 +155,7 @@ impl Trend {
 }
 
 /// Every period from the first to the last, and how one is written.
-fn periods(items: &[Point], every: Period) -> (Vec<NaiveDate>, &'static str) {
+fn periods(items: &[TrendItem], every: Period) -> (Vec<NaiveDate>, &'static str) {
     let (Some(first), Some(last)) = (
         items.iter().map(|point| point.period).min(),
         items.iter().map(|point| point.period).max(),
@@ -258,7 +191,7 @@ pub(super) fn percent(share: Option<f64>) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a height on a screen")]
-fn float(n: i64) -> f64 {
+fn float(n: u64) -> f64 {
     n as f64
 }
 
@@ -277,8 +210,8 @@ mod tests {
 
     fn distribution(histogram: serde_json::Value) -> Distribution {
         let body = json!({
-            "scores": 40, "simulated": false, "criteria_hash": null, "mean": 70.0, "median": 72.0, "histogram": histogram,
-            "coverage": {"sessions": 40, "share": 1.0}, "warnings": [],
+            "scores": 40, "simulated": false, "criteria_hash": null, "mean": 70.0, "median": 72.0, "histogram": histogram, "ratings": [],
+            "coverage": {"sessions": 40, "scored": 40, "unscored": 0, "share": 1.0}, "warnings": [],
         });
         serde_json::from_value(body).unwrap()
     }
@@ -312,7 +245,8 @@ mod tests {
                 json!({"period": period, "criteria_hash": hash, "is_current": hash.starts_with('c'), "scores": 10, "mean": mean})
             })
             .collect();
-        serde_json::from_value(json!({"scores": 40, "every": every, "items": items})).unwrap()
+        let trend = json!({"scores": 40, "every": every, "items": items, "from": "2026-01-01T00:00:00Z", "simulated": false, "warnings": []});
+        serde_json::from_value(trend).unwrap()
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Tools that a score calls missing, each with how many other sessions miss it.
 
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Problem;
-use crate::wire::MissingTool;
+use crate::wire::{MissingTool, ScoreTool, ScoreTools};
 
 /// A tool that a score calls missing, as its page shows it.
 pub(super) struct ToolRow {
@@ -28,27 +27,12 @@ impl ToolRow {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Elsewhere {
-    items: Vec<ToolElsewhere>,
-}
-
-/// One of a score's tools, counted over other sessions.
-#[derive(Debug, Deserialize)]
-pub(super) struct ToolElsewhere {
-    name: String,
-    other_sessions: i64,
-    more: bool,
-}
-
-impl ToolElsewhere {
-    fn says(&self) -> String {
-        match (self.other_sessions, self.more) {
-            (0, _) => "asked for in no other session".to_owned(),
-            (1, false) => "asked for in 1 other session".to_owned(),
-            (n, false) => format!("asked for in {} other sessions", words::grouped(n)),
-            (n, true) => format!("asked for in {}+ other sessions", words::grouped(n)),
-        }
+fn says(tool: &ScoreTool) -> String {
+    match (tool.other_sessions, tool.more) {
+        (0, _) => "asked for in no other session".to_owned(),
+        (1, false) => "asked for in 1 other session".to_owned(),
+        (n, false) => format!("asked for in {} other sessions", words::grouped(n)),
+        (n, true) => format!("asked for in {}+ other sessions", words::grouped(n)),
     }
 }
 
@@ -58,26 +42,27 @@ pub(super) async fn elsewhere(
     visitor: &Visitor,
     tools: &[MissingTool],
     score_id: Uuid,
-) -> Result<Vec<ToolElsewhere>, Box<Problem>> {
+) -> Result<Vec<ScoreTool>, Box<Problem>> {
     if tools.is_empty() {
         return Ok(Vec::new());
     }
     let path = format!("/api/v1/scores/{score_id}/missing-tools");
-    let found: Option<Elsewhere> = site.door.find(&visitor.caller, &path).await?;
+    let found: Option<ScoreTools> = site.door.find(&visitor.caller, &path).await?;
     Ok(found.map_or_else(Vec::new, |found| found.items))
 }
 
 /// Writes beside each tool how usual it is; of several spellings beside the first.
-pub(super) fn tell(tools: &mut [ToolRow], elsewhere: &[ToolElsewhere]) {
+pub(super) fn tell(tools: &mut [ToolRow], elsewhere: &[ScoreTool]) {
     for tool in tools {
         let found = elsewhere.iter().find(|other| other.name == tool.tool_name);
-        tool.elsewhere = found.map_or_else(String::new, ToolElsewhere::says);
+        tool.elsewhere = found.map_or_else(String::new, says);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::NameLinks;
 
     #[test]
     fn how_usual_a_tool_is_reads_as_a_sentence() {
@@ -87,12 +72,15 @@ mod tests {
             (12, false, "asked for in 12 other sessions"),
             (1_000, true, "asked for in 1,000+ other sessions"),
         ] {
-            let tool = ToolElsewhere {
+            let tool = ScoreTool {
                 name: "logs".to_owned(),
                 other_sessions,
                 more,
+                links: NameLinks {
+                    sessions: String::new(),
+                },
             };
-            assert_eq!(tool.says(), says);
+            assert_eq!(super::says(&tool), says);
         }
     }
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::batches::Standing;
 use super::chart::Chart;
-use super::figures::{BY_RATING, Distribution, Trend, days_ago, percent};
+use super::figures::{BY_RATING, days_ago, percent};
 use super::form::{Form, query};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
@@ -21,7 +21,7 @@ use super::visitor::Visitor;
 use super::words::{self, Moment};
 use crate::api::Problem;
 use crate::history::examples::SESSIONS;
-use crate::wire::{Batch, BatchState, Batches};
+use crate::wire::{Batch, BatchState, Batches, Distribution, Trend};
 
 /// How many of the newest are shown.
 const SHOWN: u32 = 5;
@@ -54,14 +54,14 @@ struct Overview {
     here: String,
     /// An id for a first session of one's own.
     new_id: Uuid,
-    sessions: i64,
+    sessions: u64,
     /// The share of them with a score, whatever the criteria.
     scored: String,
     /// The share with one under the current criteria, which the figures beside it are of.
     current: String,
     mean: String,
     distribution: Option<Chart>,
-    scores: i64,
+    scores: u64,
     trend: Option<Chart>,
     troubles: Vec<Trouble>,
     batches: Vec<BatchLine>,
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn page(sessions: i64) -> Overview {
+    fn page(sessions: u64) -> Overview {
         Overview {
             frame: Frame::bare(),
             here: "http://gavel.example".to_owned(),

@@ -5,33 +5,7 @@ use chrono::{DateTime, Utc};
 use super::sql::{Row, sql};
 use super::usage::known_usd;
 use super::{Store, StoreError};
-use crate::job::Kind;
-
-/// What the batches of one name and kind cost.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BatchCost {
-    /// What their maker calls them; `None`: nothing.
-    pub name: Option<String>,
-    /// What is scored.
-    pub kind: Kind,
-    /// How many there are.
-    pub batches: i64,
-    /// Tokens of prompts.
-    pub tokens_in: i64,
-    /// Tokens of replies.
-    pub tokens_out: i64,
-    /// USD of the calls whose price is known.
-    pub cost_usd: f64,
-    /// Calls whose price is not.
-    pub unpriced_calls: i64,
-}
-
-impl BatchCost {
-    /// USD, as far as it is known; `None` where calls are unpriced and nothing else cost anything: unknown is never 0.
-    pub fn known_cost_usd(&self) -> Option<f64> {
-        known_usd(self.cost_usd, self.unpriced_calls)
-    }
-}
+use crate::wire::BatchCostItem;
 
 impl Store {
     /// How many batches were asked for from `from` to before `to`; counts up to `most`.
@@ -66,7 +40,7 @@ impl Store {
         (from, to): (DateTime<Utc>, DateTime<Utc>),
         most: u32,
         limit: u32,
-    ) -> Result<Vec<BatchCost>, StoreError> {
+    ) -> Result<Vec<BatchCostItem>, StoreError> {
         const ATTEMPTED: &str = "summing up what batches cost";
         self.call_log.flush().await;
         let statement = sql!(
@@ -92,14 +66,15 @@ impl Store {
     }
 }
 
-fn cost(row: &Row) -> sqlx::Result<BatchCost> {
-    Ok(BatchCost {
+fn cost(row: &Row) -> sqlx::Result<BatchCostItem> {
+    let unpriced_calls = row.get("unpriced")?;
+    Ok(BatchCostItem {
         name: row.get("name")?,
         kind: row.text_enum("kind")?,
         batches: row.get("batches")?,
         tokens_in: row.get("tokens_in")?,
         tokens_out: row.get("tokens_out")?,
-        cost_usd: row.get("cost_usd")?,
-        unpriced_calls: row.get("unpriced")?,
+        cost_usd: known_usd(row.get("cost_usd")?, unpriced_calls),
+        unpriced_calls,
     })
 }

@@ -3,11 +3,10 @@
 //! Of several scores of a session under one version the newest counts, whether it was or is the session's current one or was a
 //! preview. Pairs come counted by their totals, so that a million sessions are no more rows than ten thousand.
 
-use uuid::Uuid;
-
 use super::sql::{Row, sql};
 use super::{Store, StoreError};
 use crate::score::trust::PairCount;
+use crate::wire::Mover;
 
 /// Whose scores are looked at. The two are never mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,17 +41,6 @@ pub struct CriteriaPairs {
     pub basis: Basis,
     /// Scores of a simulated judge that stand beside real ones, and are left out.
     pub simulated_left_out: u64,
-}
-
-/// A session that two versions see differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mover {
-    /// The session.
-    pub session_id: Uuid,
-    /// Its total under the first.
-    pub a: u8,
-    /// Its total under the second.
-    pub b: u8,
 }
 
 /// Per session and whether the judge is simulated: its newest total under `$1` and under `$2`, and how many scores there are.
@@ -142,10 +130,12 @@ impl Store {
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let mover = |row: &Row| {
+            let (a, b): (u8, u8) = (row.int("a")?, row.int("b")?);
             Ok(Mover {
                 session_id: row.get("session_id")?,
-                a: row.int("a")?,
-                b: row.int("b")?,
+                a,
+                b,
+                difference: i16::from(b) - i16::from(a),
             })
         };
         rows.iter()

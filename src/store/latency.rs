@@ -11,26 +11,12 @@ use uuid::Uuid;
 use super::sql::{Arg, Row, Sql, sql, without_nul};
 use super::{Store, StoreError};
 use crate::judge::CallRecord;
+use crate::wire::LatencyItem;
 
 /// The bucket of what takes longest: up to 35 minutes, and everything above.
 const LAST: u32 = 84;
 /// What a row holds.
 const COLUMNS: &str = "day, judge, worker_id, bucket, calls";
-
-/// How quickly a judge answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JudgeLatency {
-    /// The judge's name.
-    pub judge: String,
-    /// Calls with a good reply.
-    pub calls: i64,
-    /// Half of them took at most so long, rounded up by a fifth at most; so did 90 and 99 of 100.
-    pub p50: Duration,
-    /// 90 of 100.
-    pub p90: Duration,
-    /// 99 of 100.
-    pub p99: Duration,
-}
 
 impl Store {
     /// How quickly judges answered the calls of these days, both days included, by name. Waits for what this process's call log
@@ -42,7 +28,7 @@ impl Store {
         &self,
         from: NaiveDate,
         to: NaiveDate,
-    ) -> Result<Vec<JudgeLatency>, StoreError> {
+    ) -> Result<Vec<LatencyItem>, StoreError> {
         const ATTEMPTED: &str = "reading how quickly judges answered";
         self.call_log.flush().await;
         let statement = sql!(
@@ -57,20 +43,24 @@ impl Store {
 }
 
 /// Rows in the order of judge and bucket.
-fn judges(rows: &[Row]) -> sqlx::Result<Vec<JudgeLatency>> {
+fn judges(rows: &[Row]) -> sqlx::Result<Vec<LatencyItem>> {
     let mut found: BTreeMap<String, Vec<(u32, i64)>> = BTreeMap::new();
     for row in rows {
         let counted = (row.int("bucket")?, row.get("calls")?);
         found.entry(row.get("judge")?).or_default().push(counted);
     }
-    let of = |(judge, counted): (String, Vec<(u32, i64)>)| JudgeLatency {
+    let of = |(judge, counted): (String, Vec<(u32, i64)>)| LatencyItem {
         judge,
         calls: counted.iter().map(|(_, calls)| calls).sum(),
-        p50: quantile(&counted, 50),
-        p90: quantile(&counted, 90),
-        p99: quantile(&counted, 99),
+        p50_ms: millis(quantile(&counted, 50)),
+        p90_ms: millis(quantile(&counted, 90)),
+        p99_ms: millis(quantile(&counted, 99)),
     };
     Ok(found.into_iter().map(of).collect())
+}
+
+fn millis(took: Duration) -> u64 {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What so many of 100 calls took at most, by their buckets in rising order.

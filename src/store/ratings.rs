@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::page::{Cursor, Page, bounded};
 use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{Basis, Store, StoreError};
-use crate::score::session::Rating;
-use crate::score::trust::{Given, Judged, Quality, Scale};
+use crate::score::trust::{Given, Judged};
+use crate::wire::{HumanRating, Quality, Rating, Scale};
 
 /// What a rating is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,25 +27,6 @@ pub struct NewRating {
     pub rating_id: Uuid,
     /// What it is about.
     pub of: RatingOf,
-    /// What was given.
-    pub given: Given,
-    /// Who gave it.
-    pub by: String,
-    /// Why.
-    pub comment: Option<String>,
-    /// When.
-    pub at: DateTime<Utc>,
-}
-
-/// A stored rating.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RatingRow {
-    /// The rating's id.
-    pub rating_id: Uuid,
-    /// The session.
-    pub session_id: Uuid,
-    /// The score; `None`: it is about the session.
-    pub score_id: Option<Uuid>,
     /// What was given.
     pub given: Given,
     /// Who gave it.
@@ -114,7 +95,7 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn put_rating(&self, new: &NewRating) -> Result<Option<RatingRow>, StoreError> {
+    pub async fn put_rating(&self, new: &NewRating) -> Result<Option<HumanRating>, StoreError> {
         let (text, of) = match new.of {
             RatingOf::Score(id) => (
                 concat!(
@@ -184,7 +165,7 @@ impl Store {
         of: RatingOf,
         after: Option<&Cursor>,
         limit: u32,
-    ) -> Result<Page<RatingRow>, StoreError> {
+    ) -> Result<Page<HumanRating>, StoreError> {
         const ATTEMPTED: &str = "listing ratings";
         let limit = bounded(limit);
         let mut statement = match of {
@@ -221,7 +202,7 @@ impl Store {
             .map(rating)
             .collect::<sqlx::Result<_>>()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        Ok(Page::of(items, limit, |row: &RatingRow| {
+        Ok(Page::of(items, limit, |row: &HumanRating| {
             Cursor::of_time(LIST, row.at, row.rating_id)
         }))
     }
@@ -329,12 +310,20 @@ fn given(row: &Row) -> sqlx::Result<Given> {
     }
 }
 
-fn rating(row: &Row) -> sqlx::Result<RatingRow> {
-    Ok(RatingRow {
+fn rating(row: &Row) -> sqlx::Result<HumanRating> {
+    let (mut total, mut rating, mut quality) = (None, None, None);
+    match given(row)? {
+        Given::Total(given) => total = Some(given),
+        Given::Rating(given) => rating = Some(given),
+        Given::Quality(given) => quality = Some(given),
+    }
+    Ok(HumanRating {
         rating_id: row.get("rating_id")?,
         session_id: row.get("session_id")?,
         score_id: row.get("score_id")?,
-        given: given(row)?,
+        total,
+        rating,
+        quality,
         by: row.get("rated_by")?,
         comment: row.get("comment")?,
         at: row.get("rated_at")?,

@@ -11,20 +11,8 @@ use uuid::Uuid;
 use super::db::twice;
 use super::sql::{Arg, Row, Sql, decode, sql, without_nul};
 use super::{Store, StoreError, latency};
-use crate::job::text_enum;
 use crate::judge::CallRecord;
-
-text_enum! {
-    /// What usage is summed by.
-    pub enum UsageBy {
-        /// The day of UTC on which the call was sent.
-        Day = "day",
-        /// The judge's name.
-        Judge = "judge",
-        /// The judge's name, and the model that answered.
-        Model = "model",
-    }
-}
+use crate::wire::UsageBy;
 
 impl UsageBy {
     fn columns(self) -> &'static str {

@@ -1,11 +1,17 @@
 //! What crosses the API's boundary: one declaration of each thing, for the server that writes it and for whoever reads it (pages, command
 //! line, client). Bodies alone: does nothing, asks nobody, and knows neither the store nor HTTP.
 
+mod agreement;
+mod analytics;
 mod batch;
 mod batch_item;
+mod calibration;
+mod cost;
+mod criteria;
 mod job;
 mod judge;
 mod queue;
+mod rating;
 mod readiness;
 mod score;
 mod session;
@@ -14,12 +20,26 @@ mod spread;
 pub(crate) mod tests;
 mod worker;
 
+pub use agreement::{Agreement, AgreementReport, Kappa, Scale, Strength};
+pub use analytics::{
+    Bucket, Coverage, Distribution, LatencyItem, LatencyList, NameItem, NameLinks, NameList,
+    Period, RatingShare, ScoreTool, ScoreTools, Spelling, Trend, TrendItem,
+};
 pub use batch::{
     Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,
     BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, Economy, EconomyPart, EconomyState,
     InProgress, PartState, PausedBy, Skipped, Stopped,
 };
 pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
+pub use calibration::{
+    BatchCalibration, Calibration, CalibrationCase, CalibrationGroup, CalibrationRequest,
+    CalibrationTargets, Confidence,
+};
+pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, UsageBy};
+pub use criteria::{
+    CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
+    DiffPart, MeanDifference, Mover, WordTable,
+};
 pub use job::{
     Call, Job, JobDetail, JobError, JobLinks, JobRef, JobResult, JobTimes, JobWaitReason, Jobs,
     Wait, WaitTarget,
@@ -28,10 +48,9 @@ pub use judge::{
     Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use queue::{Queue, QueueCounts};
+pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
-pub use score::{
-    AlternativeApproach, Flag, JudgeRef, MissingTool, Rating, Score, ScoreVersion, Scores,
-};
+pub use score::{AlternativeApproach, Flag, JudgeRef, MissingTool, Score, ScoreVersion, Scores};
 pub use session::{
     ActiveJob, Message, PutOutcome, Session, SessionItem, SessionLinks, SessionPut,
     SessionScoreSummary, SessionStatus, Sessions,

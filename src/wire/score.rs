@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::Rating;
 use crate::job::{Purpose, Usage, text_enum};
 
 /// A session's score.
@@ -75,40 +76,6 @@ pub struct JudgeRef {
     pub provider: String,
     /// The model, as the provider reported it.
     pub model: String,
-}
-
-text_enum! {
-    /// The word for a total.
-    pub enum Rating {
-        /// 0-44.
-        Failed = "failed",
-        /// 45-59.
-        Weak = "weak",
-        /// 60-74.
-        Adequate = "adequate",
-        /// 75-89.
-        Good = "good",
-        /// 90-100.
-        NearPerfect = "near_perfect",
-    }
-}
-
-impl Rating {
-    /// Its place among the words, from 0 for the worst.
-    pub fn step(self) -> usize {
-        self as usize
-    }
-
-    /// The word for a total of 0-100.
-    pub fn of(total: u8) -> Self {
-        match total {
-            0..=44 => Self::Failed,
-            45..=59 => Self::Weak,
-            60..=74 => Self::Adequate,
-            75..=89 => Self::Good,
-            90.. => Self::NearPerfect,
-        }
-    }
 }
 
 text_enum! {

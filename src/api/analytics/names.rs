@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -11,6 +10,7 @@ use crate::api::ApiState;
 use crate::api::params::Params;
 use crate::api::problem::{ApiError, Problem};
 use crate::store::{NameCount, Named};
+use crate::wire::{NameItem, NameLinks, NameList, Spelling};
 
 /// The most spellings that are shown of a name.
 const SPELLINGS: usize = 20;
@@ -20,52 +20,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(missing_tools))
         .routes(routes!(approaches))
-}
-
-/// How a name was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct Spelling {
-    /// As judges wrote it.
-    pub(in crate::api) name: String,
-    /// How often.
-    pub(in crate::api) times: i64,
-}
-
-/// Where to go from a name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct NameLinks {
-    /// The sessions whose current score has it, of all criteria and times.
-    pub(in crate::api) sessions: String,
-}
-
-/// A name, and how many sessions it is about.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct NameItem {
-    /// Its most frequent spelling.
-    pub(in crate::api) name: String,
-    /// Sessions, each counted once.
-    pub(in crate::api) sessions: i64,
-    /// Of the sessions that are counted, 0-1.
-    pub(in crate::api) share: Option<f64>,
-    /// Its spellings, the most frequent first; at most 20.
-    pub(in crate::api) spellings: Vec<Spelling>,
-    /// Where to go from here; null where there is no such list.
-    pub(in crate::api) links: Option<NameLinks>,
-}
-
-/// Names in current scores, those of most sessions first.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct NameList {
-    /// The names.
-    pub(in crate::api) items: Vec<NameItem>,
-    /// How many sessions are counted: one current score each.
-    pub(in crate::api) scores: u64,
-    /// Whether the scores are those of a simulated judge.
-    pub(in crate::api) simulated: bool,
-    /// What makes the figures say less than they seem to.
-    pub(in crate::api) warnings: Vec<String>,
-    /// Always null: there is one page.
-    pub(in crate::api) next_cursor: Option<String>,
 }
 
 /// Lists the tools that agents lacked or left unused, by the number of sessions; default: whatever the criteria.

@@ -2,16 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
-use super::names::{NameLinks, sessions_without};
+use super::names::sessions_without;
 use crate::api::ApiState;
 use crate::api::params::{Params, Segment, uuid};
 use crate::api::problem::{ApiError, Problem, Refusal};
 use crate::store::{MadeBy, ToolElsewhere};
+use crate::wire::{ScoreTool, ScoreTools};
 
 /// How many sessions are counted for a tool: a tool that everybody lacks costs no more than this many rows.
 const COUNTED: u32 = 1_000;
@@ -19,19 +18,6 @@ const COUNTED: u32 = 1_000;
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(tools_of_score))
-}
-
-/// A tool that a score calls missing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct ScoreTool {
-    /// As the score has it; of several spellings the first.
-    pub(in crate::api) name: String,
-    /// Other sessions whose current score calls it missing, however it is spelled there; counted up to 1,000.
-    pub(in crate::api) other_sessions: i64,
-    /// Whether there are more than that.
-    pub(in crate::api) more: bool,
-    /// Where to go from here.
-    pub(in crate::api) links: NameLinks,
 }
 
 impl From<ToolElsewhere> for ScoreTool {
@@ -44,19 +30,6 @@ impl From<ToolElsewhere> for ScoreTool {
             name: tool.name,
         }
     }
-}
-
-/// The tools that a score calls missing, in its order, each once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct ScoreTools {
-    /// The score.
-    pub(in crate::api) score_id: Uuid,
-    /// The tools.
-    pub(in crate::api) items: Vec<ScoreTool>,
-    /// Whether the score is that of a simulated judge: then only simulated ones are counted.
-    pub(in crate::api) simulated: bool,
-    /// Always null: there is one page.
-    pub(in crate::api) next_cursor: Option<String>,
 }
 
 /// Lists the tools that one score calls missing, each with how many other sessions miss it.

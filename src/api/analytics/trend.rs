@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -13,8 +12,9 @@ use super::{Counted, Selection, Unnamed, selection};
 use crate::api::ApiState;
 use crate::api::params::Params;
 use crate::api::problem::{ApiError, Problem};
-use crate::score::analysis::{Histogram, Period};
+use crate::score::analysis::Histogram;
 use crate::store::{By, ScoreFilter};
+use crate::wire::{Period, Trend, TrendItem};
 
 /// How many periods are told of if no first one is given, this one included.
 const PERIODS: u32 = 30;
@@ -24,44 +24,6 @@ const MOST_DAYS: i64 = 3_660;
 /// The routes of this file.
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(trend))
-}
-
-/// The scores of a period under the same criteria.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct TrendItem {
-    /// The period's first day, of UTC. The first and the last period may be cut by `from` and `to`.
-    pub(in crate::api) period: NaiveDate,
-    /// The criteria.
-    pub(in crate::api) criteria_hash: String,
-    /// Whether these are the criteria that sessions are scored with now.
-    pub(in crate::api) is_current: bool,
-    /// How many scores.
-    pub(in crate::api) scores: u64,
-    /// Their mean.
-    pub(in crate::api) mean: Option<f64>,
-    /// Their median.
-    pub(in crate::api) median: Option<f64>,
-}
-
-/// How current scores move over time.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(in crate::api) struct Trend {
-    /// How long a period is.
-    pub(in crate::api) every: Period,
-    /// From when on.
-    pub(in crate::api) from: DateTime<Utc>,
-    /// Until when; null: up to now.
-    pub(in crate::api) to: Option<DateTime<Utc>>,
-    /// By period, then by criteria; a period without scores has none.
-    pub(in crate::api) items: Vec<TrendItem>,
-    /// How many scores in all.
-    pub(in crate::api) scores: u64,
-    /// Whether the scores are those of a simulated judge.
-    pub(in crate::api) simulated: bool,
-    /// What makes the figures say less than they seem to.
-    pub(in crate::api) warnings: Vec<String>,
-    /// Always null: there is one page.
-    pub(in crate::api) next_cursor: Option<String>,
 }
 
 /// Tells how current scores move over time, by the time of their sessions and by criteria; default: the last 30 periods. Where these

@@ -8,10 +8,11 @@ use crate::app::model_of;
 use crate::cli::outcome::CliError;
 use crate::cli::patience::patiently_for;
 use crate::cli::progress::Progress;
-use crate::client::{Client, ClientError, text};
+use crate::client::{Client, ClientError};
 use crate::config::Settings;
 use crate::job::Kind;
 use crate::suite::run::folder::{Bench, RunHeader};
+use crate::wire::CriteriaDetail;
 
 /// How long a service may take to be there: as long as an agent.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
@@ -24,20 +25,18 @@ pub(super) async fn of_service(
     let progress = Progress::new("items", 0);
     let hash = header.options.criteria_hash.as_deref();
     let ask = async || match hash {
-        Some(hash) => client.criteria(hash).await,
+        Some(hash) => client.criteria::<CriteriaDetail>(hash).await,
         None => client.current_criteria(header.kind).await,
     };
     match patiently_for(STARTS_WITHIN, &progress, ask).await {
         Ok(criteria) => {
-            let judge = text(&criteria, "/content/scoring/llm_provider");
-            let model = text(&criteria, "/content/scoring/llm_model");
-            let judge = match model {
-                "" => judge.to_owned(),
-                model => format!("{judge}:{model}"),
-            };
+            let judge = criteria.judge().map(|judge| match criteria.model() {
+                None => judge.to_owned(),
+                Some(model) => format!("{judge}:{model}"),
+            });
             Ok(Some(Bench {
-                criteria_hash: text(&criteria, "/criteria_hash").to_owned(),
-                judge: Some(judge).filter(|judge| !judge.is_empty()),
+                judge,
+                criteria_hash: criteria.version.criteria_hash,
                 model: None,
             }))
         }

@@ -12,10 +12,9 @@ use crate::cli::outcome::CliError;
 use crate::client::{Client, Rated};
 use crate::clock::read_time;
 use crate::job::Kind;
-use crate::score::session::Rating;
-use crate::score::trust::Quality;
 use crate::score::{Field, FieldForm};
 use crate::suite::{Format, Reading, Row, SuiteError, read};
+use crate::wire::{HumanRating, Quality, Rating};
 
 /// Faults that are told at once.
 const TOLD: usize = 20;
@@ -122,7 +121,7 @@ impl Ratings {
             if !seen.insert(*rated) {
                 continue;
             }
-            match client.ratings(*rated, 1).await {
+            match client.ratings::<HumanRating>(*rated, 1).await {
                 Ok(_) => {}
                 Err(error)
                     if matches!(

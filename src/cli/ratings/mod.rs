@@ -2,6 +2,7 @@
 
 mod file;
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -10,10 +11,11 @@ use uuid::Uuid;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell, rounded};
+use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
-use crate::client::{Rated, RatingPut, list};
+use crate::client::{Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
+use crate::wire::{Agreement, AgreementReport, HumanRating, Kappa, Strength};
 use file::{FileRating, Ratings as RatingsFile};
 
 /// Import and list what people say of scores, and show how far they and the judge agree
@@ -136,8 +138,8 @@ impl Import {
             };
             for FileRating { rated, body, .. } in stored {
                 match reached.client.rate(*rated, body).await? {
-                    RatingPut::New(_) => new += 1,
-                    RatingPut::Replaced(_) => replaced += 1,
+                    RatingPut::New => new += 1,
+                    RatingPut::Replaced => replaced += 1,
                 }
             }
             let n = ratings.rows.len();
@@ -176,11 +178,13 @@ async fn show_list(
     common: &Common,
 ) -> Result<Exit, CliError> {
     let command = async |reached: Reached<'_>| {
-        let items = reached.client.ratings(rated, limit).await?;
+        let client = reached.client;
         if common.json {
+            let items: Vec<Value> = client.ratings(rated, limit).await?;
             output::json(&json!({ "items": items }))?;
             return Ok(Exit::Done);
         }
+        let items: Vec<HumanRating> = client.ratings(rated, limit).await?;
         let rows: Vec<Vec<String>> = items.iter().map(row).collect();
         output::table(&["at", "by", "gave", "to score", "comment"], &rows)?;
         Ok(Exit::Done)
@@ -188,70 +192,74 @@ async fn show_list(
     common.reach.run(global, Needs::Existing, command).await
 }
 
-fn row(rating: &Value) -> Vec<String> {
-    let given = ["/total", "/rating", "/quality"].map(|pointer| cell(rating, pointer));
+fn row(rating: &HumanRating) -> Vec<String> {
+    let given = rating.total.map(|total| total.to_string());
+    let given = given.or(rating.rating.map(|word| word.to_string()));
+    let given = given.or(rating.quality.map(|word| word.to_string()));
     vec![
-        cell(rating, "/at"),
-        cell(rating, "/by"),
-        given.concat().replace('_', " "),
-        cell(rating, "/score_id"),
-        cell(rating, "/comment"),
+        output::time(rating.at),
+        rating.by.clone(),
+        given.unwrap_or_default().replace('_', " "),
+        rating.score_id.map(|id| id.to_string()).unwrap_or_default(),
+        rating.comment.clone().unwrap_or_default(),
     ]
 }
 
-fn print_agreement(found: &Value, as_json: bool) -> Result<Exit, CliError> {
-    let scales = list(found, "/scales");
-    let exit = if scales.is_empty() {
-        Exit::Nothing
-    } else {
-        Exit::Done
+fn print_agreement(found: &AgreementReport, as_json: bool) -> Result<Exit, CliError> {
+    let exit = match found.scales.is_empty() {
+        true => Exit::Nothing,
+        false => Exit::Done,
     };
     if as_json {
         output::json(found)?;
         return Ok(exit);
     }
-    output::line(&format!("criteria  {}", cell(found, "/criteria_hash")))?;
-    if found["simulated"] == json!(true) {
+    output::line(&format!("criteria  {}", found.criteria_hash))?;
+    if found.simulated {
         output::line("SIMULATED: the scores were made up by a simulated judge")?;
     }
-    if scales.is_empty() {
+    if found.scales.is_empty() {
         output::note("no rating meets a score under these criteria: gavel ratings import FILE");
     }
-    for scale in scales {
-        let number = |pointer: &str| rounded(scale, pointer, 2);
-        let raw = scale["raw"].as_f64().unwrap_or_default() * 100.0;
-        output::line(&format!(
-            "\n{}: ratings {}, raters {}, scores {}; the same word in {raw:.0} %",
-            cell(scale, "/scale"),
-            cell(scale, "/n"),
-            cell(scale, "/raters"),
-            cell(scale, "/scores"),
-        ))?;
-        let strength = cell(scale, "/strength").replace('_', " ");
-        let kappa = match (
-            number("/kappa_quadratic/value"),
-            number("/kappa_quadratic/low"),
-        ) {
-            (value, _) if value.is_empty() => "kappa isn't defined".to_owned(),
-            (value, low) if low.is_empty() => format!("kappa {value} (quadratic): {strength}"),
-            (value, low) => format!(
-                "kappa {value} (quadratic), 95 % from {low} to {}: {strength}",
-                number("/kappa_quadratic/high")
-            ),
-        };
-        output::line(&kappa)?;
-        if !number("/mean_absolute_difference").is_empty() {
-            output::line(&format!(
-                "totals lie {} points apart on average, the judge's {} above people's",
-                number("/mean_absolute_difference"),
-                number("/mean_difference")
-            ))?;
-        }
-        output::line("")?;
-        output::counts("people \\ judge", &scale["confusion"])?;
-        for warning in list(scale, "/warnings") {
-            output::note(&format!("note: {}", warning.as_str().unwrap_or_default()));
-        }
+    for scale in &found.scales {
+        print_scale(scale)?;
     }
     Ok(exit)
+}
+
+fn print_scale(found: &Agreement) -> io::Result<()> {
+    output::line(&format!(
+        "\n{}: ratings {}, raters {}, scores {}; the same word in {:.0} %",
+        found.scale,
+        found.n,
+        found.raters,
+        found.scores,
+        found.raw.unwrap_or_default() * 100.0,
+    ))?;
+    let strength = found
+        .strength
+        .map_or("", Strength::as_str)
+        .replace('_', " ");
+    let kappa = match found.kappa_quadratic {
+        None => "kappa isn't defined".to_owned(),
+        Some(Kappa { value, low, high }) => {
+            let interval = match low.zip(high) {
+                None => String::new(),
+                Some((low, high)) => format!(", 95 % from {low:.2} to {high:.2}"),
+            };
+            format!("kappa {value:.2} (quadratic){interval}: {strength}")
+        }
+    };
+    output::line(&kappa)?;
+    if let (Some(apart), Some(above)) = (found.mean_absolute_difference, found.mean_difference) {
+        output::line(&format!(
+            "totals lie {apart:.2} points apart on average, the judge's {above:.2} above people's"
+        ))?;
+    }
+    output::line("")?;
+    output::counts("people \\ judge", &found.confusion)?;
+    for warning in &found.warnings {
+        output::note(&format!("note: {warning}"));
+    }
+    Ok(())
 }

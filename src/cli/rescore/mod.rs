@@ -13,11 +13,11 @@ use uuid::Uuid;
 use self::plan::to_score;
 use super::batches::{exit_of, goes_on, print_batch, print_spread, watch};
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output;
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
 use crate::client::Client;
-use crate::wire::{Batch, Judge, Judges};
+use crate::wire::{Batch, CriteriaAdded, Judge, Judges};
 
 pub(super) use self::args::Rescore;
 
@@ -147,8 +147,8 @@ impl Rescore {
         let judges: Judges = reached.client.judges().await?;
         check_judge(&judges.items, &candidate.judge)
             .map_err(|fault| CliError::usage(format!("--preview {}: {fault}", file.display())))?;
-        let stored = reached.client.add_criteria(&candidate.content).await?;
-        Ok(Some(cell(&stored, "/criteria_hash")))
+        let stored: CriteriaAdded = reached.client.add_criteria(&candidate.content).await?;
+        Ok(Some(stored.criteria_hash))
     }
 
     fn show(&self, plan: &Value) -> Result<(), CliError> {

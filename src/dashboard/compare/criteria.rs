@@ -1,56 +1,15 @@
 //! Two versions of the criteria side by side: how scores moved, and what was changed in the text.
 
 use askama::Template;
-use serde::Deserialize;
-use uuid::Uuid;
 
-use super::super::criteria_diff::{Diff, Drawn};
+use super::super::criteria_diff::Drawn;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words;
 use super::Pair;
-
-/// Two versions of the criteria as the API compares them.
-#[derive(Debug, Deserialize)]
-struct CriteriaComparison {
-    a: String,
-    b: String,
-    n: u64,
-    only_a: u64,
-    only_b: u64,
-    mean_a: Option<f64>,
-    mean_b: Option<f64>,
-    mean_difference: Option<Difference>,
-    kendall_tau_b: Option<f64>,
-    ratings: Table,
-    changed: Option<f64>,
-    movers: Vec<Mover>,
-    simulated: bool,
-    warnings: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Difference {
-    value: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Table {
-    labels: Vec<String>,
-    table: Vec<Vec<u64>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Mover {
-    session_id: Uuid,
-    a: u8,
-    b: u8,
-    difference: i16,
-}
+use crate::wire::{CriteriaComparison, CriteriaDiff, Mover, WordTable};
 
 impl Mover {
     /// Both totals with their words and colours.
@@ -103,7 +62,7 @@ impl CriteriaPage {
 
     /// Rows of the table of ratings, each with its word; those that stayed are marked, and those that moved.
     fn ratings(&self) -> Vec<(String, Vec<(u64, &'static str)>)> {
-        let Table { labels, table } = &self.found.ratings;
+        let WordTable { labels, table } = &self.found.ratings;
         let rows = labels.iter().zip(table).enumerate();
         rows.map(|(at, (word, counts))| {
             let class = |(to, count): (usize, &u64)| match *count {
@@ -125,7 +84,7 @@ pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     let (found, diff) = tokio::try_join!(
         site.door
             .get::<CriteriaComparison>(&visitor.caller, &compared),
-        site.door.get::<Diff>(&visitor.caller, &diff),
+        site.door.get::<CriteriaDiff>(&visitor.caller, &diff),
     )?;
     let frame = Frame::of(site, visitor, "Criteria", "Compare criteria").await;
     html(&CriteriaPage {

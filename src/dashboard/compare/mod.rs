@@ -18,7 +18,7 @@ use super::page::{Page, html};
 use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
-use crate::wire::{Batch, Batches};
+use crate::wire::{Batch, Batches, CriteriaList, CriteriaVersion};
 
 /// How many of the last batches can be chosen.
 const CHOICES: &str = "100";
@@ -106,19 +106,6 @@ fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
     found
 }
 
-#[derive(Debug, Deserialize)]
-struct Criteria {
-    items: Vec<Version>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Version {
-    criteria_hash: String,
-    kind: String,
-    is_current: bool,
-    scores: i64,
-}
-
 #[derive(Template)]
 #[template(path = "compare_choose.html")]
 struct ChoosePage {
@@ -134,7 +121,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
     let (recent, versions) = tokio::try_join!(
         site.door.get::<Batches>(&visitor.caller, &recent),
         site.door
-            .get::<Criteria>(&visitor.caller, "/api/v1/scoring/criteria"),
+            .get::<CriteriaList>(&visitor.caller, "/api/v1/scoring/criteria"),
     )?;
     let now = site.about.clock.now();
     let batch = |batch: Batch| Choice {
@@ -150,8 +137,8 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
             words::moment(batch.times.created_at, now).ago
         ),
     };
-    let version = |version: Version| Choice {
-        group: version.kind,
+    let version = |version: CriteriaVersion| Choice {
+        group: version.kind.to_string(),
         before: false,
         after: false,
         text: format!(
@@ -163,7 +150,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
         value: version.criteria_hash,
     };
     let cases = recent.items.into_iter().filter(|b| b.kind.is_case());
-    let versions = versions.items.into_iter().filter(|v| v.kind == "session");
+    let versions = versions.items.into_iter().filter(|v| !v.kind.is_case());
     html(&ChoosePage {
         is_one: pair.is_one(),
         batches: fill(cases.map(batch).collect(), &pair),

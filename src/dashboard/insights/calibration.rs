@@ -1,8 +1,6 @@
 //! Calibration: whether the confidence of a suite's cases says how often they are right. Too few cases are said, not drawn.
 
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
-use uuid::Uuid;
 
 use super::super::chart::{Chart, Promise, reliability};
 use super::super::form::{query, segment};
@@ -10,35 +8,10 @@ use super::super::page::Fault;
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words;
-use crate::wire::{Batch, Batches};
+use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
 
 /// How many of the last suites can be chosen.
 const SUITES: &str = "20";
-
-/// A suite's calibration as the API answers it.
-#[derive(Debug, Deserialize)]
-struct Answer {
-    batch_id: Uuid,
-    looked_at: i64,
-    simulated: bool,
-    score: Option<f64>,
-    interpretation: Option<String>,
-    warnings: Vec<String>,
-    groups: Vec<Group>,
-    n: i64,
-    left_out: i64,
-    ece: Option<f64>,
-    brier: Option<f64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Group {
-    confidence: String,
-    n: i64,
-    target: f64,
-    accuracy: Option<f64>,
-    interval: Option<[f64; 2]>,
-}
 
 /// A suite that can be chosen.
 pub(super) struct Suite {
@@ -72,7 +45,7 @@ impl Calibration {
             (named, _) => named.to_owned(),
         };
         let path = format!("/api/v1/batches/{}/calibration", segment(&id));
-        let answer: Answer = door.get(caller, &path).await?;
+        let answer: BatchCalibration = door.get(caller, &path).await?;
         let id = answer.batch_id.to_string();
         if !suites.iter().any(|suite| suite.id == id) {
             suites.push(Suite {
@@ -97,13 +70,24 @@ impl Calibration {
         }
     }
 
-    fn of(suites: Vec<Suite>, answer: Answer) -> Self {
-        let levels: Vec<Promise> = answer.groups.iter().filter_map(Group::promise).collect();
+    fn of(suites: Vec<Suite>, answer: BatchCalibration) -> Self {
+        let BatchCalibration {
+            looked_at,
+            simulated,
+            calibration: answer,
+            ..
+        } = answer;
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let cases = words::counted(count(answer.n), "case");
+        let levels: Vec<Promise> = answer
+            .groups
+            .iter()
+            .filter_map(CalibrationGroup::promise)
+            .collect();
         let Some(score) = answer.score else {
             let says = format!(
-                "{}, and {} without a confidence or a correctness that counts: fewer than 20 cases say nothing, so nothing is drawn.",
-                words::counted(answer.n, "case"),
-                words::counted(answer.left_out, "item")
+                "{cases}, and {} without a confidence or a correctness that counts: fewer than 20 cases say nothing, so nothing is drawn.",
+                words::counted(count(answer.left_out), "item")
             );
             return Self {
                 suites,
@@ -113,16 +97,15 @@ impl Calibration {
             };
         };
         let meaning = answer.interpretation.unwrap_or_default();
-        let graded = if answer.simulated {
+        let graded = if simulated {
             ", graded by a simulated judge"
         } else {
             ""
         };
         let says = format!(
-            "Score {score:.2}: {}{}. {}{graded}; the dashed line is where a promise is kept.",
+            "Score {score:.2}: {}{}. {cases}{graded}; the dashed line is where a promise is kept.",
             meaning.get(..1).unwrap_or_default().to_lowercase(),
             meaning.get(1..).unwrap_or_default(),
-            words::counted(answer.n, "case"),
         );
         let two = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.2}"));
         Self {
@@ -130,8 +113,8 @@ impl Calibration {
             chart: Some(reliability("Confidence against correctness", says, &levels)),
             says: format!(
                 "{} of {} without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
-                words::grouped(answer.left_out),
-                words::counted(answer.looked_at, "item"),
+                words::count_of(answer.left_out),
+                words::counted(looked_at, "item"),
                 two(answer.ece),
                 two(answer.brier)
             ),
@@ -140,11 +123,11 @@ impl Calibration {
     }
 }
 
-impl Group {
+impl CalibrationGroup {
     /// A level that has cases.
     fn promise(&self) -> Option<Promise> {
         Some(Promise {
-            name: self.confidence.clone(),
+            name: self.confidence.as_str().to_owned(),
             promised: self.target,
             kept: self.accuracy?,
             interval: self.interval?,
@@ -179,7 +162,8 @@ mod tests {
             let interval = accuracy.as_f64().map(|a| [a - 0.1, a + 0.1]);
             json!({"confidence": confidence, "n": n, "target": target, "accuracy": accuracy, "interval": interval})
         };
-        let answer = json!({"batch_id": Uuid::nil(), "looked_at": n + 3, "simulated": false, "score": score,
+        let targets = json!({"high": 0.95, "medium": 0.75, "low": 0.45});
+        let answer = json!({"batch_id": uuid::Uuid::nil(), "items": n + 3, "looked_at": n + 3, "targets": targets, "factor": 3.0, "simulated": false, "score": score,
             "interpretation": score.map(|_| "Confidence levels accurately predict correctness"),
             "warnings": ["w"], "n": n, "left_out": 3, "ece": 0.04, "brier": 0.1, "groups": [
                 group("high", n, 0.95, json!(0.9)), group("medium", 0, 0.75, Value::Null)]});

@@ -1,26 +1,10 @@
 //! How quickly judges answered.
 
-use serde::Deserialize;
-
 use super::super::words;
+use crate::wire::LatencyItem;
 
 /// Fewer calls say nothing.
 const LEAST: i64 = 20;
-
-/// What the API answers about some days.
-#[derive(Debug, Deserialize)]
-pub(super) struct Latencies {
-    items: Vec<Latency>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Latency {
-    judge: String,
-    calls: i64,
-    p50_ms: u64,
-    p90_ms: u64,
-    p99_ms: u64,
-}
 
 /// A judge as a row.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,15 +15,8 @@ pub(super) struct JudgeLatency {
     pub(super) within: Vec<String>,
 }
 
-impl Latencies {
-    /// A row for each judge.
-    pub(super) fn rows(self) -> Vec<JudgeLatency> {
-        self.items.into_iter().map(JudgeLatency::of).collect()
-    }
-}
-
 impl JudgeLatency {
-    fn of(latency: Latency) -> Self {
+    pub(super) fn of(latency: LatencyItem) -> Self {
         let quantiles = [latency.p50_ms, latency.p90_ms, latency.p99_ms];
         let shown = quantiles.iter().filter(|_| latency.calls >= LEAST);
         Self {
@@ -73,7 +50,7 @@ mod tests {
     #[test]
     fn a_few_calls_say_nothing_and_times_are_read_at_a_glance() {
         let of = |calls| {
-            let latency = Latency {
+            let latency = LatencyItem {
                 judge: "a".to_owned(),
                 calls,
                 p50_ms: 707,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::chart::Chart;
-use super::figures::{BY_RATING, Distribution, Name, Names, Trend, days_ago, percent};
+use super::figures::{BY_RATING, days_ago, percent};
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
@@ -21,10 +21,13 @@ use super::site::Site;
 use super::visitor::Visitor;
 use super::words;
 use crate::api::Problem;
+use crate::wire::{
+    AgreementReport, BatchCostList, CostList, Distribution, LatencyList, NameItem, NameList, Trend,
+};
 use calibration::Calibration;
-use cost::{BatchCosts, Costs, SuiteCost};
-use latency::{JudgeLatency, Latencies};
-use trust::{Agreement, Trust};
+use cost::SuiteCost;
+use latency::JudgeLatency;
+use trust::Trust;
 
 /// Over how many days the figures may be.
 const DAYS: [i64; 4] = [14, 30, 90, 365];
@@ -100,7 +103,7 @@ struct Insights {
     frame: Frame,
     choice: Choice,
     days: i64,
-    scores: i64,
+    scores: u64,
     warnings: Vec<String>,
     distribution: Option<Chart>,
     trend: Option<Chart>,
@@ -120,12 +123,12 @@ struct Insights {
 struct Figures {
     distribution: Distribution,
     trend: Trend,
-    missing: Names,
-    approaches: Names,
-    costs: Costs,
-    suites: BatchCosts,
-    latencies: Latencies,
-    agreement: Option<Agreement>,
+    missing: NameList,
+    approaches: NameList,
+    costs: CostList,
+    suites: BatchCostList,
+    latencies: LatencyList,
+    agreement: Option<AgreementReport>,
 }
 
 impl Figures {
@@ -156,12 +159,12 @@ impl Figures {
         let (distribution, trend, missing, approaches, costs, suites, latencies, agreement) = tokio::try_join!(
             door.get::<Distribution>(caller, &distribution),
             door.get::<Trend>(caller, &trend),
-            door.get::<Names>(caller, &missing),
-            door.get::<Names>(caller, &approaches),
-            door.get::<Costs>(caller, &costs),
-            door.get::<BatchCosts>(caller, &suites),
-            door.get::<Latencies>(caller, &latency),
-            door.find::<Agreement>(caller, &agreement),
+            door.get::<NameList>(caller, &missing),
+            door.get::<NameList>(caller, &approaches),
+            door.get::<CostList>(caller, &costs),
+            door.get::<BatchCostList>(caller, &suites),
+            door.get::<LatencyList>(caller, &latency),
+            door.find::<AgreementReport>(caller, &agreement),
         )?;
         Ok(Self {
             distribution,
@@ -213,9 +216,9 @@ async fn insights(
             words::grouped(total.unpriced_calls)
         ),
         costs: cost::chart(&costs),
-        suite_warnings: suites.warnings.clone(),
-        suites: suites.rows(),
-        latencies: latencies.rows(),
+        suite_warnings: suites.warnings,
+        suites: suites.items.into_iter().map(SuiteCost::of).collect(),
+        latencies: latencies.items.into_iter().map(JudgeLatency::of).collect(),
         calibration,
         trust: agreement.map_or_else(Vec::new, |report| {
             report.scales.into_iter().map(Trust::of).collect()
@@ -224,7 +227,7 @@ async fn insights(
     })
 }
 
-fn frequent(names: Vec<Name>, to: impl Fn(&str) -> String) -> Vec<Frequent> {
+fn frequent(names: Vec<NameItem>, to: impl Fn(&str) -> String) -> Vec<Frequent> {
     names
         .into_iter()
         .map(|name| Frequent {

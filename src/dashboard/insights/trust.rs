@@ -1,54 +1,21 @@
 //! Judge against people: how far they agree.
 
-use serde::Deserialize;
-
 use super::super::figures::{ENOUGH, percent};
 use super::super::words;
-
-/// What people and the judge gave.
-#[derive(Debug, Deserialize)]
-pub(super) struct Agreement {
-    pub(super) scales: Vec<Scale>,
-}
-
-/// The same on one scale.
-#[derive(Debug, Deserialize)]
-pub(super) struct Scale {
-    scale: String,
-    n: i64,
-    raters: i64,
-    raw: Option<f64>,
-    kappa_quadratic: Option<Kappa>,
-    strength: Option<String>,
-    confusion: Table,
-    warnings: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Kappa {
-    value: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Table {
-    labels: Vec<String>,
-    table: Vec<Vec<i64>>,
-}
+use crate::wire::Agreement;
 
 /// How far people and the judge agree, on one scale.
 pub(super) struct Trust {
     pub(super) scale: String,
     pub(super) says: String,
     pub(super) labels: Vec<String>,
-    pub(super) rows: Vec<(String, Vec<i64>)>,
+    pub(super) rows: Vec<(String, Vec<u64>)>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Trust {
     /// One scale in words.
-    pub(super) fn of(scale: Scale) -> Self {
+    pub(super) fn of(scale: Agreement) -> Self {
         let people = match scale.raters {
             1 => "1 person".to_owned(),
             n => format!("{} people", words::grouped(n)),
@@ -56,7 +23,7 @@ impl Trust {
         let given = format!("{} by {people}", words::counted(scale.n, "rating"));
         if scale.n < ENOUGH {
             return Self {
-                scale: scale.scale,
+                scale: scale.scale.to_string(),
                 says: format!("{given}: fewer than {ENOUGH} say nothing, so no figure is shown."),
                 labels: Vec::new(),
                 rows: Vec::new(),
@@ -70,12 +37,12 @@ impl Trust {
                 says.push_str(&format!(" (95%: {low:.2} to {high:.2})"));
             }
         }
-        if let Some(strength) = &scale.strength {
-            says.push_str(&format!(", {}", strength.replace('_', " ")));
+        if let Some(strength) = scale.strength {
+            says.push_str(&format!(", {}", strength.as_str().replace('_', " ")));
         }
         let word = |label: &String| label.replace('_', " ");
         Self {
-            scale: scale.scale,
+            scale: scale.scale.to_string(),
             says: says + ".",
             rows: scale
                 .confusion
@@ -96,9 +63,9 @@ mod tests {
 
     use super::*;
 
-    fn says(n: i64) -> Trust {
+    fn says(n: u64) -> Trust {
         let scale = json!({
-            "scale": "total", "n": n, "raters": 1, "raw": 0.5, "strength": "almost_perfect",
+            "scale": "ratings", "n": n, "raters": 1, "scores": n, "raw": 0.5, "strength": "almost_perfect",
             "kappa_quadratic": {"value": 0.9, "low": 0.8, "high": 1.0},
             "confusion": {"labels": ["near_perfect"], "table": [[n]]}, "warnings": ["few"],
         });

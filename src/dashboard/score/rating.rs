@@ -3,7 +3,6 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::json;
 
 use super::super::form::{Form, segment};
@@ -12,21 +11,7 @@ use super::super::site::Site;
 use super::super::words::{self, Moment};
 use super::page;
 use crate::api::Problem;
-
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Rating {
-    total: Option<u8>,
-    rating: Option<String>,
-    quality: Option<String>,
-    comment: Option<String>,
-    by: String,
-    at: DateTime<Utc>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Ratings {
-    pub(super) items: Vec<Rating>,
-}
+use crate::wire::HumanRating;
 
 /// What a person gave, in words.
 pub(in super::super) struct Opinion {
@@ -84,8 +69,9 @@ impl Opinion {
     }
 }
 
-pub(super) fn opinion(rating: Rating, now: DateTime<Utc>) -> Opinion {
-    let word = rating.rating.or(rating.quality);
+pub(super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opinion {
+    let word = rating.rating.map(|word| word.as_str());
+    let word = word.or(rating.quality.map(|word| word.as_str()));
     let word = word.map(|word| word.replace('_', " "));
     Opinion {
         given: match (rating.total, word) {

@@ -12,9 +12,9 @@ use super::super::sessions::Badge;
 use super::super::site::Site;
 use super::super::visitor::Visitor;
 use super::super::words::{self, Moment};
-use super::rating::{Opinion, Ratings, Typed, opinion};
+use super::rating::{Opinion, Typed, opinion};
 use crate::job::Purpose;
-use crate::wire::{AlternativeApproach, Flag, JobDetail, Score, ScoreVersion};
+use crate::wire::{AlternativeApproach, Flag, JobDetail, RatingList, Score, ScoreVersion};
 
 /// How many tools are listed.
 const TOOLS: usize = 40;
@@ -197,7 +197,7 @@ impl ScoreDetail {
         let (job, criteria, ratings, elsewhere) = tokio::try_join!(
             site.door.find::<JobDetail>(&visitor.caller, &job),
             site.door.find::<Criteria>(&visitor.caller, &criteria),
-            site.door.get::<Ratings>(&visitor.caller, &ratings),
+            site.door.get::<RatingList>(&visitor.caller, &ratings),
             missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
         )?;
         let now = site.about.clock.now();

@@ -1,6 +1,6 @@
 //! How many scores have which total, 0-100, and everything that can be told from that.
 
-use crate::score::session::Rating;
+use crate::wire::{Bucket, Rating};
 
 /// The totals there are.
 const TOTALS: usize = 101;
@@ -9,17 +9,6 @@ const TOTALS: usize = 101;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; TOTALS],
-}
-
-/// Scores whose totals lie next to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bucket {
-    /// The lowest total.
-    pub from: u8,
-    /// The highest total, included.
-    pub to: u8,
-    /// How many scores.
-    pub scores: u64,
 }
 
 impl Default for Histogram {

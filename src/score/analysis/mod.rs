@@ -4,6 +4,5 @@ mod histogram;
 mod naming;
 mod period;
 
-pub use histogram::{Bucket, Histogram};
+pub use histogram::Histogram;
 pub use naming::key_of;
-pub use period::Period;

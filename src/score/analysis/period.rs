@@ -1,37 +1,10 @@
 //! Days, weeks and months, by UTC.
 
-use std::fmt;
-use std::str::FromStr;
-
 use chrono::{Datelike as _, Days, Months, NaiveDate};
-use serde::Serialize;
 
-use crate::job::UnknownText;
-
-/// How long a period is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Period {
-    /// A day.
-    Day,
-    /// From Monday on.
-    Week,
-    /// From the first on.
-    Month,
-}
+use crate::wire::Period;
 
 impl Period {
-    const ALL: [Self; 3] = [Self::Day, Self::Week, Self::Month];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-        }
-    }
-
     /// The first day of the period that a day lies in.
     pub fn begin(self, day: NaiveDate) -> NaiveDate {
         let begin = match self {
@@ -57,24 +30,6 @@ impl Period {
     }
 }
 
-impl fmt::Display for Period {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Period {
-    type Err = UnknownText;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|period| period.as_str() == text);
-        found.ok_or_else(|| UnknownText {
-            text: text.to_owned(),
-            known: Self::ALL.map(Self::as_str).join(", "),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,14 +48,5 @@ mod tests {
         }
         assert_eq!(Period::Week.begin(day("2026-02-23")), day("2026-02-23"));
         assert_eq!(Period::Month.back(day("2026-03-31"), 1), day("2026-02-01"));
-    }
-
-    #[test]
-    fn a_period_reads_back_and_another_word_lists_the_known() {
-        for period in Period::ALL {
-            assert_eq!(period.as_str().parse(), Ok(period));
-        }
-        let error = "hour".parse::<Period>().unwrap_err().to_string();
-        assert!(error.contains("day, week, month"), "{error}");
     }
 }

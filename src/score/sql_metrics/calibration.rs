@@ -3,9 +3,10 @@
 //! Each level of confidence promises a share of correct answers. The score is `1 − factor · miss`, at least 0, where `miss` is how far the shares
 //! are from the promises on average, each level weighted by its cases: with the factor 3 an average miss of a third is worth nothing.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+
+pub use crate::wire::Confidence;
+use crate::wire::{CalibrationGroup, CalibrationTargets};
 
 /// Below so many cases there is no score.
 pub const FEWEST_CASES: usize = 20;
@@ -16,45 +17,8 @@ const OVERCONFIDENT_BY: f64 = 0.2;
 /// What a comparison of shares may be off by.
 const SLACK: f64 = 1e-9;
 
-/// The most that a fault repeats of a confidence, characters.
-const SHOWN: usize = 40;
-
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
-
-/// How sure the generator said it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    /// Nearly certain.
-    High,
-    /// More likely right than wrong.
-    Medium,
-    /// A guess.
-    Low,
-}
-
-impl Confidence {
-    /// Every level, highest first: the order of reports.
-    pub const ALL: [Self; 3] = [Self::High, Self::Medium, Self::Low];
-}
-
-impl FromStr for Confidence {
-    type Err = String;
-
-    /// In any case, as cases have it.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "high" => Ok(Self::High),
-            "medium" => Ok(Self::Medium),
-            "low" => Ok(Self::Low),
-            _ => {
-                let text: String = text.chars().take(SHOWN).collect();
-                Err(format!("is {text:?}; high, medium or low is expected"))
-            }
-        }
-    }
-}
 
 /// What each level promises, and how hard a miss counts. Checked where it is configured: promises from 0 to 1, a factor above 0. Written as
 /// `targets` and `factor`.
@@ -85,15 +49,8 @@ impl Default for Promises {
 /// Promises as reports and requests have them.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Written {
-    targets: Targets,
+    targets: CalibrationTargets,
     factor: f64,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Targets {
-    high: f64,
-    medium: f64,
-    low: f64,
 }
 
 impl From<Promises> for Written {
@@ -105,7 +62,7 @@ impl From<Promises> for Written {
             factor,
         } = promises;
         Self {
-            targets: Targets { high, medium, low },
+            targets: CalibrationTargets { high, medium, low },
             factor,
         }
     }
@@ -113,7 +70,7 @@ impl From<Promises> for Written {
 
 impl From<Written> for Promises {
     fn from(written: Written) -> Self {
-        let Targets { high, medium, low } = written.targets;
+        let CalibrationTargets { high, medium, low } = written.targets;
         Self {
             high,
             medium,
@@ -133,21 +90,6 @@ impl Promises {
     }
 }
 
-/// One level of the report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Level {
-    /// Which one.
-    pub confidence: Confidence,
-    /// Its cases.
-    pub n: usize,
-    /// What it promises.
-    pub target: f64,
-    /// The mean correctness of its cases; none without cases.
-    pub accuracy: Option<f64>,
-    /// The Wilson interval of the accuracy, 95 %: lower and upper end; none without cases.
-    pub interval: Option<[f64; 2]>,
-}
-
 /// The calibration of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
@@ -161,7 +103,7 @@ pub struct Calibration {
     pub n: usize,
     /// High, medium, low.
     #[serde(rename = "groups")]
-    pub levels: [Level; 3],
+    pub levels: [CalibrationGroup; 3],
     /// The expected calibration error, the promises taken as probabilities; none without cases.
     pub ece: Option<f64>,
     /// The Brier score, the promises taken as probabilities; none without cases.
@@ -228,9 +170,9 @@ fn mean(n: usize, sum: f64) -> Option<f64> {
     (n > 0).then(|| sum / n as f64)
 }
 
-fn level(confidence: Confidence, sum: Sum, promises: Promises) -> Level {
+fn level(confidence: Confidence, sum: Sum, promises: Promises) -> CalibrationGroup {
     let accuracy = mean(sum.n, sum.correctness);
-    Level {
+    CalibrationGroup {
         confidence,
         n: sum.n,
         target: promises.of(confidence),
@@ -240,7 +182,7 @@ fn level(confidence: Confidence, sum: Sum, promises: Promises) -> Level {
 }
 
 /// How far a level is from its promise, times its cases.
-fn missed(level: &Level) -> f64 {
+fn missed(level: &CalibrationGroup) -> f64 {
     level.accuracy.map_or(0.0, |accuracy| {
         level.n as f64 * (accuracy - level.target).abs()
     })
@@ -256,7 +198,7 @@ fn interpretation(score: f64) -> &'static str {
     }
 }
 
-fn warnings([high, ..]: &[Level; 3], score: Option<f64>) -> Vec<&'static str> {
+fn warnings([high, ..]: &[CalibrationGroup; 3], score: Option<f64>) -> Vec<&'static str> {
     if score.is_none() {
         return vec!["Insufficient data for calibration (need ≥ 20 cases)"];
     }

@@ -1,6 +1,6 @@
 //! Two raters' words for the same things, as a square table, and how far they agree beyond chance.
 
-use super::Interval;
+use crate::wire::{Kappa, Strength};
 
 /// How often one rater said the word of the row and the other that of the column, for `K` words in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,34 +13,6 @@ pub enum Weights {
     Equal,
     /// By the square of the steps between the two words: Cohen 1968.
     Quadratic,
-}
-
-/// Agreement beyond chance.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kappa {
-    /// 1: always the same word; 0: as often as chance would have it; below 0: less.
-    pub value: f64,
-    /// The 95 % interval from the large-sample standard error of Fleiss, Cohen and Everitt (1969), within -1 to 1. `None`
-    /// where that error is 0, as with raters who never differ: so few tables say nothing of what a larger one would.
-    pub interval: Option<Interval>,
-}
-
-/// The words of Landis and Koch (1977) for a kappa. A convention, not a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Strength {
-    /// Below 0.
-    Poor,
-    /// Up to 0.20.
-    Slight,
-    /// Up to 0.40.
-    Fair,
-    /// Up to 0.60.
-    Moderate,
-    /// Up to 0.80.
-    Substantial,
-    /// Above.
-    AlmostPerfect,
 }
 
 impl Strength {
@@ -93,7 +65,9 @@ impl<const K: usize> Confusion<K> {
         (n > 0).then(|| same as f64 / n as f64)
     }
 
-    /// Cohen's kappa. `None` for fewer than two things, and where chance alone would bring full agreement: both raters have one
+    /// Cohen's kappa, with the 95 % interval from the large-sample standard error of Fleiss, Cohen and Everitt (1969), within -1 to 1.
+    /// That is left out where the error is 0, as with raters who never differ: so few tables say nothing of what a larger one would.
+    /// `None` for fewer than two things, and where chance alone would bring full agreement: both raters have one
     /// word, and it is the same.
     pub fn kappa(&self, weights: Weights) -> Option<Kappa> {
         let n = self.n();
@@ -129,10 +103,8 @@ impl<const K: usize> Confusion<K> {
         let reach = (variance > SLACK).then(|| Z * variance.sqrt());
         Some(Kappa {
             value,
-            interval: reach.map(|reach| Interval {
-                low: (value - reach).max(-1.0),
-                high: (value + reach).min(1.0),
-            }),
+            low: reach.map(|reach| (value - reach).max(-1.0)),
+            high: reach.map(|reach| (value + reach).min(1.0)),
         })
     }
 }

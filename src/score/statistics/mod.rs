@@ -10,7 +10,7 @@ mod ranks;
 mod spread;
 
 pub use bootstrap::{Bootstrap, LEVEL, bootstrap_mean, bootstrap_mean_of};
-pub use confusion::{Confusion, Kappa, Strength, Weights};
+pub use confusion::{Confusion, Weights};
 pub use ranks::kendall_tau_b;
 pub use spread::{Spread, mean, median, quantile};
 

@@ -1,8 +1,8 @@
 //! People beside the judge: how often both say the same, and how much more often than chance would have it.
 
-use super::{Given, Quality, Scale};
-use crate::score::session::Rating;
-use crate::score::statistics::{Confusion, Kappa, Weights};
+use super::Given;
+use crate::score::statistics::{Confusion, Weights};
+use crate::wire::{Kappa, Quality, Rating, Scale, WordTable};
 
 /// So many times a person gave this to something that we gave that total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub struct Judged {
 
 /// How people and we agree on one scale.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Agreement {
+pub struct Compared {
     /// The words.
     pub scale: Scale,
     /// How many ratings are held against a score of ours.
@@ -26,10 +26,8 @@ pub struct Agreement {
     pub raw: Option<f64>,
     /// Kappa with quadratic weights; `None` where it isn't defined.
     pub kappa_quadratic: Option<Kappa>,
-    /// The words, worst first.
-    pub labels: Vec<&'static str>,
     /// How often which met which: a row for each word of people, a column for each of ours.
-    pub table: Vec<Vec<u64>>,
+    pub confusion: WordTable,
     /// By how many points a total of people and ours lie apart on average; `None` where nobody gave a total.
     pub mean_absolute_difference: Option<f64>,
     /// By how many points ours lies above theirs on average: what is left when what is too high and too low cancels out.
@@ -38,7 +36,7 @@ pub struct Agreement {
 
 /// Holds what people gave against our totals, on each scale that anybody used: the five words (totals count by their word), and
 /// the three of a reviewer.
-pub fn agreement(judged: &[Judged]) -> Vec<Agreement> {
+pub fn agreement(judged: &[Judged]) -> Vec<Compared> {
     let mut ratings: Confusion<5> = Confusion::default();
     let mut quality: Confusion<3> = Confusion::default();
     let (mut totals, mut absolute, mut signed) = (0_u64, 0.0, 0.0);
@@ -56,12 +54,20 @@ pub fn agreement(judged: &[Judged]) -> Vec<Agreement> {
         }
     }
     let per_total = |sum: f64| (totals > 0).then(|| sum / totals as f64);
-    let on_ratings = Agreement {
+    let on_ratings = Compared {
         mean_absolute_difference: per_total(absolute),
         mean_difference: per_total(signed),
-        ..of(Scale::Ratings, &ratings, RATINGS.map(Rating::as_str))
+        ..of(
+            Scale::Ratings,
+            &ratings,
+            Rating::ALL.iter().map(|word| word.as_str()),
+        )
     };
-    let on_quality = of(Scale::Quality, &quality, Quality::ALL.map(Quality::as_str));
+    let on_quality = of(
+        Scale::Quality,
+        &quality,
+        Quality::ALL.iter().map(|word| word.as_str()),
+    );
     let both = [on_ratings, on_quality];
     both.into_iter().filter(|found| found.n > 0).collect()
 }
@@ -78,15 +84,17 @@ const RATINGS: [Rating; 5] = [
 fn of<const K: usize>(
     scale: Scale,
     confusion: &Confusion<K>,
-    labels: [&'static str; K],
-) -> Agreement {
-    Agreement {
+    labels: impl Iterator<Item = &'static str>,
+) -> Compared {
+    Compared {
         scale,
         n: confusion.n(),
         raw: confusion.raw_agreement(),
         kappa_quadratic: confusion.kappa(Weights::Quadratic),
-        labels: labels.to_vec(),
-        table: confusion.rows().map(|row| row.to_vec()).to_vec(),
+        confusion: WordTable {
+            labels: labels.map(str::to_owned).collect(),
+            table: confusion.rows().map(|row| row.to_vec()).to_vec(),
+        },
         mean_absolute_difference: None,
         mean_difference: None,
     }
@@ -116,12 +124,12 @@ mod tests {
             (ratings.scale, ratings.n, ratings.raw),
             (Scale::Ratings, 4, Some(0.5))
         );
-        assert_eq!(ratings.labels[3], "good");
+        assert_eq!(ratings.confusion.labels[3], "good");
         assert_eq!(
             (
-                ratings.table[3][2],
-                ratings.table[3][3],
-                ratings.table[1][1]
+                ratings.confusion.table[3][2],
+                ratings.confusion.table[3][3],
+                ratings.confusion.table[1][1]
             ),
             (2, 1, 1)
         );
@@ -131,7 +139,10 @@ mod tests {
             (quality.scale, quality.n, quality.raw),
             (Scale::Quality, 8, Some(0.625))
         );
-        assert_eq!((quality.table[2][1], quality.table[0][0]), (3, 5));
+        assert_eq!(
+            (quality.confusion.table[2][1], quality.confusion.table[0][0]),
+            (3, 5)
+        );
         assert_eq!(quality.mean_absolute_difference, None);
         assert!(quality.kappa_quadratic.is_some());
     }

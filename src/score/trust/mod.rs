@@ -6,7 +6,9 @@ mod comparison;
 mod human;
 mod panel;
 
-pub use agreement::{Agreement, Judged, agreement};
+pub use agreement::{Compared, Judged, agreement};
 pub use comparison::{Comparison, PairCount, compare};
-pub use human::{Given, Quality, Scale};
+pub use human::Given;
 pub use panel::{DISAGREEMENT, JudgeFigures, Panel, PanelFigures, Panels, Vote};
+
+pub use crate::wire::{Quality, Scale};

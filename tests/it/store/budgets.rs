@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use gavel::job::{BatchPlace, JobId, Kind, NewJob, WaitReason};
 use gavel::judge::{CallLog as _, CallRecord, CallUsage};
-use gavel::store::{Added, BatchRow, Died, Moved, NewBatch, Recorded, Store, UsageBy};
+use gavel::store::{Added, BatchRow, Died, Moved, NewBatch, Recorded, Store};
 use uuid::Uuid;
 
 use super::fixtures::{
@@ -11,7 +11,7 @@ use super::fixtures::{
 };
 use super::judge_memory::call;
 use crate::support;
-use gavel::wire::{BatchOrigin, BatchState, PausedBy};
+use gavel::wire::{BatchOrigin, BatchState, PausedBy, UsageBy};
 
 /// A batch that runs, with so many items and a budget.
 async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, Vec<JobId>) {

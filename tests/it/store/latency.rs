@@ -5,7 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, NaiveDate, Utc};
 use gavel::job::JobId;
 use gavel::judge::{CallLog as _, CallRecord, ErrorClass};
-use gavel::store::{JudgeLatency, Store};
+use gavel::store::Store;
+use gavel::wire::LatencyItem;
 
 use super::judge_memory::call;
 use crate::support;
@@ -25,7 +26,7 @@ fn took(judge: &str, sent: &str, ms: u64) -> CallRecord {
     }
 }
 
-async fn january(store: &Store) -> Vec<JudgeLatency> {
+async fn january(store: &Store) -> Vec<LatencyItem> {
     let (from, to) = (day("2026-01-01"), day("2026-01-31"));
     store.latencies(from, to).await.unwrap()
 }
@@ -61,18 +62,17 @@ async fn quantiles_are_of_good_replies_in_their_days_and_folding_changes_none() 
         other.calls_of(JobId::new()).await.unwrap();
 
         let before = january(&test.store).await;
-        let ms = Duration::from_millis;
-        let of = |judge: &str, calls, [p50, p90, p99]: [Duration; 3]| JudgeLatency {
+        let of = |judge: &str, calls, [p50_ms, p90_ms, p99_ms]: [u64; 3]| LatencyItem {
             judge: judge.to_owned(),
             calls,
-            p50,
-            p90,
-            p99,
+            p50_ms,
+            p90_ms,
+            p99_ms,
         };
         let expected = [
-            of("a", 100, [ms(128), ms(128), ms(1_024)]),
-            of("b", 1, [ms(1 << 21); 3]),
-            of("c", 1, [ms(2); 3]),
+            of("a", 100, [128, 128, 1_024]),
+            of("b", 1, [1 << 21; 3]),
+            of("c", 1, [2; 3]),
         ];
         assert_eq!(before, expected);
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use gavel::job::{JobId, JobState, WaitReason};
 use gavel::judge::CallLog as _;
-use gavel::store::{
-    Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, UsageBy, Use,
-};
+use gavel::store::{Accepted, Ending, JobFilter, Recorded, Store, StoreError, StoreOptions, Use};
+use gavel::wire::UsageBy;
 use sqlx::Connection as _;
 use sqlx::Executor as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

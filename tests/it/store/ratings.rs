@@ -35,8 +35,8 @@ async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
             (first.rating_id, id, Some(score_id))
         );
         assert_eq!(
-            (stored.given, stored.at, stored.comment.as_deref()),
-            (Given::Total(60), first.at, Some("why"))
+            (stored.total, stored.at, stored.comment.as_deref()),
+            (Some(60), first.at, Some("why"))
         );
         let mut second = new_rating(score, "ann", Given::Rating(Rating::Weak));
         second.comment = None;
@@ -44,8 +44,13 @@ async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
         let replaced = store.put_rating(&second).await.unwrap().unwrap();
         assert_eq!(replaced.rating_id, first.rating_id);
         assert_eq!(
-            (replaced.given, replaced.at, replaced.comment),
-            (second.given, second.at, None)
+            (
+                replaced.total,
+                replaced.rating,
+                replaced.at,
+                replaced.comment
+            ),
+            (None, Some(Rating::Weak), second.at, None)
         );
         for (of, by) in [(session, "ann"), (session, "bob"), (score, "bob")] {
             let new = new_rating(of, by, Given::Quality(Quality::Accurate));
@@ -123,7 +128,7 @@ async fn what_another_system_says_is_noted_once_and_again_when_it_changes() {
         ] {
             let listed = store.ratings_of(RatingOf::Session(id), None, 5).await;
             let [row] = listed.unwrap().items.try_into().unwrap();
-            assert_eq!((row.given, row.at), (Given::Quality(quality), noted_at));
+            assert_eq!((row.quality, row.at), (Some(quality), noted_at));
             assert_eq!((row.by.as_str(), row.score_id), ("tarsy", None));
         }
     }

@@ -3,7 +3,8 @@
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use gavel::job::JobId;
 use gavel::judge::{CallLog as _, CallRecord, CallUsage, ErrorClass};
-use gavel::store::{Store, UsageBy, UsageSum};
+use gavel::store::{Store, UsageSum};
+use gavel::wire::UsageBy;
 use sqlx::Connection as _;
 
 use super::judge_memory::call;

@@ -18,8 +18,7 @@ fn table<const K: usize>(rows: [[u64; K]; K]) -> Confusion<K> {
 #[track_caller]
 fn assert_kappa<const K: usize>(rows: [[u64; K]; K], weights: Weights, expected: [f64; 3]) {
     let found = table(rows).kappa(weights).unwrap();
-    let interval = found.interval.unwrap();
-    for (found, expected) in [found.value, interval.low, interval.high]
+    for (found, expected) in [found.value, found.low.unwrap(), found.high.unwrap()]
         .iter()
         .zip(expected)
     {
@@ -117,7 +116,7 @@ fn what_chance_alone_explains_has_no_kappa_and_full_agreement_no_interval() {
             .kappa(weights)
             .unwrap();
         assert!((full.value - 1.0).abs() < 1e-12);
-        assert_eq!(full.interval, None);
+        assert_eq!((full.low, full.high), (None, None));
     }
 }
 
@@ -158,8 +157,8 @@ proptest! {
             if let (Some(there), Some(back)) = (there, back) {
                 prop_assert!((there.value - back.value).abs() < 1e-9);
                 prop_assert!((-1.0..=1.0).contains(&there.value));
-                if let Some(interval) = there.interval {
-                    prop_assert!(interval.low <= there.value && there.value <= interval.high);
+                if let (Some(low), Some(high)) = (there.low, there.high) {
+                    prop_assert!(low <= there.value && there.value <= high);
                 }
             }
         }

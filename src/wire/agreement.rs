@@ -1,0 +1,83 @@
+//! How far people and the judge agree, as `/api/v1/analytics/agreement` tells of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::WordTable;
+use crate::job::text_enum;
+
+text_enum! {
+    /// The words that something is held against the judge in.
+    pub enum Scale {
+        /// The five words of a total.
+        Ratings = "ratings",
+        /// The three words of a reviewer.
+        Quality = "quality",
+    }
+}
+
+text_enum! {
+    /// The words of Landis and Koch (1977) for a kappa. A convention, not a test.
+    pub enum Strength {
+        /// Below 0.
+        Poor = "poor",
+        /// Up to 0.20.
+        Slight = "slight",
+        /// Up to 0.40.
+        Fair = "fair",
+        /// Up to 0.60.
+        Moderate = "moderate",
+        /// Up to 0.80.
+        Substantial = "substantial",
+        /// Above.
+        AlmostPerfect = "almost_perfect",
+    }
+}
+
+/// Agreement beyond chance.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Kappa {
+    /// 1: always the same word; 0: as often as chance would have it; below 0: less.
+    pub value: f64,
+    /// The lower end of its 95 % interval, from the large-sample standard error; null where that is 0.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+}
+
+/// Agreement on one scale.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Agreement {
+    /// `ratings`: people gave totals or one of their five words; `quality`: one of the three words of a reviewer.
+    pub scale: Scale,
+    /// How many ratings meet a score; several people's ratings of one score count each.
+    pub n: u64,
+    /// How many people gave them.
+    pub raters: u64,
+    /// How many scores they meet.
+    pub scores: u64,
+    /// The share where both say the same word, 0-1.
+    pub raw: Option<f64>,
+    /// Cohen's kappa with quadratic weights; null where it isn't defined: fewer than two ratings, or one word throughout.
+    pub kappa_quadratic: Option<Kappa>,
+    /// The words of Landis and Koch (1977) for that kappa.
+    pub strength: Option<Strength>,
+    /// How often which word of people met which of ours.
+    pub confusion: WordTable,
+    /// By how many points people's totals and ours lie apart on average; null where nobody gave a total.
+    pub mean_absolute_difference: Option<f64>,
+    /// By how many points ours lie above theirs on average.
+    pub mean_difference: Option<f64>,
+    /// What to beware of.
+    pub warnings: Vec<String>,
+}
+
+/// Agreement under one version of the criteria.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AgreementReport {
+    /// The version.
+    pub criteria_hash: String,
+    /// Whether the scores are those of a simulated judge: no other was rated.
+    pub simulated: bool,
+    /// Each scale that anybody used; empty where no rating meets a score.
+    pub scales: Vec<Agreement>,
+}

@@ -1,0 +1,176 @@
+//! Versions of the criteria, their texts, and what two of them make of the same sessions.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::job::Kind;
+
+/// One version of the criteria.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CriteriaVersion {
+    /// Its identity: 64 hex digits.
+    pub criteria_hash: String,
+    /// What it is for.
+    pub kind: Kind,
+    /// Whether new requests get it.
+    pub is_current: bool,
+    /// When it was first stored; null for current criteria that nothing was scored with yet.
+    pub created_at: Option<DateTime<Utc>>,
+    /// How many scores were made with it.
+    pub scores: i64,
+    /// Mean total of its real (not simulated) scores: 0-100 for sessions, 0-1 for other kinds.
+    pub mean_total: Option<f64>,
+    /// When the first of its scores was made; null before.
+    pub first_scored_at: Option<DateTime<Utc>>,
+}
+
+/// One version with its content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CriteriaDetail {
+    /// The version.
+    #[serde(flatten)]
+    pub version: CriteriaVersion,
+    /// The resolved definition.
+    #[schema(value_type = Object)]
+    pub content: Value,
+}
+
+impl CriteriaDetail {
+    /// The provider entry that is asked.
+    pub fn judge(&self) -> Option<&str> {
+        self.content.get("scoring")?.get("llm_provider")?.as_str()
+    }
+
+    /// The model of it, if one is named.
+    pub fn model(&self) -> Option<&str> {
+        self.content.get("scoring")?.get("llm_model")?.as_str()
+    }
+
+    /// What the judge is told.
+    pub fn judge_prompt(&self) -> Option<&str> {
+        self.content.get("judge_prompt")?.as_str()
+    }
+
+    /// What it is told of answers, where that is asked apart.
+    pub fn answer_prompt(&self) -> Option<&str> {
+        self.content.get("answer_prompt")?.as_str()
+    }
+}
+
+/// Every version, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CriteriaList {
+    /// The versions; at most 1,000.
+    pub items: Vec<CriteriaVersion>,
+    /// Always null: there is one page.
+    pub next_cursor: Option<String>,
+}
+
+/// What adding did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CriteriaAdded {
+    /// The definition's identity.
+    pub criteria_hash: String,
+    /// What it is for: its `kind`, `session` where it names none.
+    pub kind: Kind,
+    /// Whether it wasn't stored before.
+    pub is_new: bool,
+    /// Whether new requests get it.
+    pub is_current: bool,
+    /// The judge that it names.
+    pub judge: String,
+}
+
+/// How the texts of two versions differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CriteriaDiff {
+    /// The hash of the one.
+    pub a: String,
+    /// The hash of the other.
+    pub b: String,
+    /// The parts that differ; empty if they are the same.
+    pub parts: Vec<DiffPart>,
+}
+
+/// One part of the criteria that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct DiffPart {
+    /// `judge_prompt`, `answer_prompt`, or `settings`: all the rest, as JSON with its keys in order.
+    pub part: String,
+    /// A unified diff from `a` to `b`.
+    pub diff: String,
+}
+
+/// By how much the mean moved.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MeanDifference {
+    /// The mean under `b` less that under `a`.
+    pub value: f64,
+    /// The lower end of its interval: a percentile bootstrap over the sessions; null for fewer than two.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+    /// How much of the bootstrap lies within.
+    pub level: f64,
+    /// How many resamples were drawn.
+    pub resamples: usize,
+    /// What they were drawn from: the same seed gives the same interval.
+    pub seed: u64,
+}
+
+/// Counts by two lists of words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct WordTable {
+    /// The words of rows and columns, worst first.
+    pub labels: Vec<String>,
+    /// A row for each word under `a`, a column for each under `b`; of people and us, rows are theirs.
+    pub table: Vec<Vec<u64>>,
+}
+
+/// A session that the two see differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Mover {
+    /// The session.
+    pub session_id: Uuid,
+    /// Its total under `a`.
+    pub a: u8,
+    /// Its total under `b`.
+    pub b: u8,
+    /// `b - a`.
+    pub difference: i16,
+}
+
+/// What two versions of the criteria make of the same sessions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct CriteriaComparison {
+    /// The hash of the one.
+    pub a: String,
+    /// The hash of the other.
+    pub b: String,
+    /// Sessions with a score under both; of several under one version the newest counts.
+    pub n: u64,
+    /// Sessions with a score under `a` alone.
+    pub only_a: u64,
+    /// Sessions with a score under `b` alone.
+    pub only_b: u64,
+    /// The mean of the `n` under `a`; null without any.
+    pub mean_a: Option<f64>,
+    /// Their mean under `b`.
+    pub mean_b: Option<f64>,
+    /// By how much it moved; null without sessions.
+    pub mean_difference: Option<MeanDifference>,
+    /// Kendall's tau-b: 1 if both put the sessions into the same order, -1 if into the opposite; null where there is no order.
+    pub kendall_tau_b: Option<f64>,
+    /// How many sessions went from which rating to which.
+    pub ratings: WordTable,
+    /// The share whose rating changed, 0-1; null without sessions.
+    pub changed: Option<f64>,
+    /// Those whose totals lie furthest apart.
+    pub movers: Vec<Mover>,
+    /// Whether these are scores of a simulated judge: there are no others.
+    pub simulated: bool,
+    /// What to beware of.
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,130 @@
+//! The words for a total, and what people say of scores and sessions.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::job::text_enum;
+
+text_enum! {
+    /// The word for a total.
+    pub enum Rating {
+        /// 0-44.
+        Failed = "failed",
+        /// 45-59.
+        Weak = "weak",
+        /// 60-74.
+        Adequate = "adequate",
+        /// 75-89.
+        Good = "good",
+        /// 90-100.
+        NearPerfect = "near_perfect",
+    }
+}
+
+impl Rating {
+    /// Its place among the words, from 0 for the worst.
+    pub fn step(self) -> usize {
+        match self {
+            Self::Failed => 0,
+            Self::Weak => 1,
+            Self::Adequate => 2,
+            Self::Good => 3,
+            Self::NearPerfect => 4,
+        }
+    }
+
+    /// The word for a total of 0-100.
+    pub fn of(total: u8) -> Self {
+        match total {
+            0..=44 => Self::Failed,
+            45..=59 => Self::Weak,
+            60..=74 => Self::Adequate,
+            75..=89 => Self::Good,
+            90.. => Self::NearPerfect,
+        }
+    }
+}
+
+text_enum! {
+    /// A reviewer's word in TARSy, worst first.
+    pub enum Quality {
+        /// As totals of 0-44.
+        Inaccurate = "inaccurate",
+        /// As totals of 45-74.
+        PartiallyAccurate = "partially_accurate",
+        /// As totals of 75-100.
+        Accurate = "accurate",
+    }
+}
+
+impl Quality {
+    /// Its place among the words, from 0 for the worst.
+    pub fn step(self) -> usize {
+        match self {
+            Self::Inaccurate => 0,
+            Self::PartiallyAccurate => 1,
+            Self::Accurate => 2,
+        }
+    }
+
+    /// The word for a total of 0-100: `failed` is inaccurate, `weak` and `adequate` are partially accurate, the rest is accurate.
+    pub fn of(total: u8) -> Self {
+        match Rating::of(total) {
+            Rating::Failed => Self::Inaccurate,
+            Rating::Weak | Rating::Adequate => Self::PartiallyAccurate,
+            Rating::Good | Rating::NearPerfect => Self::Accurate,
+        }
+    }
+}
+
+/// What a person gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HumanRating {
+    /// The rating's id.
+    pub rating_id: Uuid,
+    /// The session.
+    pub session_id: Uuid,
+    /// The score that it is about; null: the session as such.
+    pub score_id: Option<Uuid>,
+    /// 0-100, if that was given.
+    pub total: Option<u8>,
+    /// One of the five words, if that was given.
+    pub rating: Option<Rating>,
+    /// One of the three words, if that was given.
+    pub quality: Option<Quality>,
+    /// Who gave it.
+    pub by: String,
+    /// Why.
+    pub comment: Option<String>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// A page of ratings, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RatingList {
+    /// The ratings.
+    pub items: Vec<HumanRating>,
+    /// Where the next page begins; null on the last.
+    pub next_cursor: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_total_collapses_to_three_words_at_45_and_75() {
+        for (total, word) in [
+            (0, Quality::Inaccurate),
+            (44, Quality::Inaccurate),
+            (45, Quality::PartiallyAccurate),
+            (74, Quality::PartiallyAccurate),
+            (75, Quality::Accurate),
+            (100, Quality::Accurate),
+        ] {
+            assert_eq!(Quality::of(total), word, "{total}");
+        }
+    }
+}
