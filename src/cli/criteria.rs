@@ -317,7 +317,7 @@ fn second(time: DateTime<Utc>) -> String {
 fn print_version(detail: &CriteriaDetail) -> io::Result<()> {
     let version = &detail.version;
     let some = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    output::named(&[
+    output::facts(&[
         ("hash", version.criteria_hash.clone()),
         ("kind", version.kind.to_string()),
         ("current", version.is_current.to_string()),

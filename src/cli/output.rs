@@ -158,25 +158,6 @@ pub(super) fn joined<T: std::fmt::Display>(values: &[T]) -> String {
     values.join(", ")
 }
 
-/// Writes `name: value` lines of an object, what is null left out.
-pub(super) fn fields(value: &Value, names: &[(&str, &str)]) -> io::Result<()> {
-    let read = names
-        .iter()
-        .map(|(name, pointer)| (*name, cell(value, pointer)));
-    named(&read.collect::<Vec<_>>())
-}
-
-/// Writes `name: value` lines, what is empty left out.
-pub(super) fn named(lines: &[(&str, String)]) -> io::Result<()> {
-    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, text) in lines {
-        if !text.is_empty() {
-            line(&format!("{name:width$}  {}", clean(text)))?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -72,15 +72,6 @@ pub fn agreement(judged: &[Judged]) -> Vec<Compared> {
     both.into_iter().filter(|found| found.n > 0).collect()
 }
 
-/// Every word, worst first.
-const RATINGS: [Rating; 5] = [
-    Rating::Failed,
-    Rating::Weak,
-    Rating::Adequate,
-    Rating::Good,
-    Rating::NearPerfect,
-];
-
 fn of<const K: usize>(
     scale: Scale,
     confusion: &Confusion<K>,
