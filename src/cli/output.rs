@@ -143,18 +143,21 @@ pub(super) fn fields(value: &Value, names: &[(&str, &str)]) -> io::Result<()> {
     let read = names
         .iter()
         .map(|(name, pointer)| (*name, cell(value, pointer)));
-    named(&read.collect::<Vec<_>>())
+    facts(&read.collect::<Vec<_>>())
 }
 
-/// Writes `name: value` lines, what is empty left out.
-pub(super) fn named(lines: &[(&str, String)]) -> io::Result<()> {
-    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, text) in lines {
-        if !text.is_empty() {
-            line(&format!("{name:width$}  {}", clean(text)))?;
-        }
+/// Writes `name  value` lines; what has no value is left out.
+pub(super) fn facts(facts: &[(&str, String)]) -> io::Result<()> {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        line(&format!("{name:width$}  {}", clean(value)))?;
     }
     Ok(())
+}
+
+/// A value that may be missing, as text.
+pub(super) fn or_empty<T: std::fmt::Display>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
 }
 
 #[cfg(test)]

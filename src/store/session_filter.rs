@@ -6,11 +6,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Dialect;
-use super::sessions::SessionStatus;
 use super::sql::Sql;
 use crate::job::text_enum;
 use crate::score::analysis::key_of;
 use crate::score::session::Rating;
+use crate::wire::SessionStatus;
 
 text_enum! {
     /// Which sessions by their score.

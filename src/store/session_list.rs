@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::page::bounded;
 use super::session_filter::{Scored, SessionFilter};
 use super::session_sort::SessionPlace;
-use super::sessions::SessionStatus;
 use super::sql::{Row, Sql, sql};
 use super::{Cursor, Page, Store, StoreError};
 use crate::job::{FailureClass, JobId, JobState, text_enum};
+use crate::wire::SessionStatus;
 
 /// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,10 +7,12 @@ mod batch;
 mod calibration;
 mod cost;
 mod criteria;
+mod import;
 mod judge;
 mod queue;
 mod rating;
 mod readiness;
+mod session;
 mod worker;
 
 pub use agreement::{Agreement, AgreementReport, Kappa, Scale, Strength};
@@ -32,10 +34,15 @@ pub use criteria::{
     CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
     DiffPart, MeanDifference, Mover, WordTable,
 };
+pub use import::{
+    Import, ImportBody, ImportCounts, ImportDetail, ImportFailure, ImportFilter, ImportLinks,
+    ImportList, ImportState,
+};
 pub use judge::{
     Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
 pub use queue::{Queue, QueueCounts};
 pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
+pub use session::SessionStatus;
 pub use worker::{Worker, WorkerState, Workers};

@@ -55,24 +55,6 @@ const JUDGE_ROWS: May = Only(
 /// What is scored, by name.
 const KIND: May = Only("job", &["Kind", "UnknownText"]);
 
-/// The words and figures of scores that clients see as they are computed.
-const WORDS: May = Only(
-    "wire",
-    &[
-        "Bucket",
-        "CalibrationGroup",
-        "CalibrationTargets",
-        "Confidence",
-        "Kappa",
-        "Period",
-        "Quality",
-        "Rating",
-        "Scale",
-        "Strength",
-        "WordTable",
-    ],
-);
-
 /// What history builds a stored session of, and the words that a TARSy's reviewers say of one.
 const SESSION: May = Only("score", &["session", "trust::Quality"]);
 
@@ -105,7 +87,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         ],
     ),
     ("judge", &[All("redis_client")]),
-    ("score", &[QUESTION, KIND, WORDS]),
+    ("score", &[QUESTION, KIND, All("wire")]),
     (
         "store",
         &[All("job"), All("wire"), All("score"), JUDGE_ROWS],

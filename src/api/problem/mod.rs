@@ -15,8 +15,8 @@ use uuid::Uuid;
 use super::job_view::{JobRef, job_path};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
-use crate::store::ImportState;
 use crate::wire::BatchState;
+use crate::wire::ImportState;
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
