@@ -26,7 +26,7 @@ pub use batch::{
     InProgress, PartState, PausedBy, Skipped, Stopped,
 };
 pub use calibration::{
-    BatchCalibration, Calibration, CalibrationCase, CalibrationGroup, CalibrationRequest,
+    BatchCalibration, CalibrationCase, CalibrationGroup, CalibrationRequest, CalibrationResult,
     CalibrationTargets, Confidence,
 };
 pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, UsageBy};

@@ -55,8 +55,8 @@ const JUDGE_ROWS: May = Only(
 /// What is scored, by name.
 const KIND: May = Only("job", &["Kind", "UnknownText"]);
 
-/// What history builds a stored session of, and the words that a TARSy's reviewers say of one.
-const SESSION: May = Only("score", &["session", "trust::Quality"]);
+/// What history builds a stored session of.
+const SESSION: May = Only("score", &["session"]);
 
 /// Each top-level module in flow order, and what it may import besides [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[
@@ -92,7 +92,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         "store",
         &[All("job"), All("wire"), All("score"), JUDGE_ROWS],
     ),
-    ("history", &[All("store"), All("job"), SESSION]),
+    ("history", &[All("store"), All("job"), All("wire"), SESSION]),
     ("webhooks", &[All("store"), All("job"), All("events")]),
     ("events", &[All("job"), All("redis_client")]),
     ("suite", &[All("job"), All("score"), All("report")]),
