@@ -12,6 +12,7 @@ mod judge;
 mod queue;
 mod rating;
 mod readiness;
+mod rescore;
 mod session;
 mod worker;
 
@@ -44,5 +45,9 @@ pub use judge::{
 pub use queue::{Queue, QueueCounts};
 pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
+pub use rescore::{
+    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokenRange,
+    TokensFrom,
+};
 pub use session::SessionStatus;
 pub use worker::{Worker, WorkerState, Workers};
