@@ -8,11 +8,13 @@ mod batch_item;
 mod calibration;
 mod cost;
 mod criteria;
+mod import;
 mod job;
 mod judge;
 mod queue;
 mod rating;
 mod readiness;
+mod rescore;
 mod score;
 mod session;
 mod spread;
@@ -32,13 +34,17 @@ pub use batch::{
 };
 pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
 pub use calibration::{
-    BatchCalibration, Calibration, CalibrationCase, CalibrationGroup, CalibrationRequest,
+    BatchCalibration, CalibrationCase, CalibrationGroup, CalibrationRequest, CalibrationResult,
     CalibrationTargets, Confidence,
 };
 pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, UsageBy};
 pub use criteria::{
     CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
     DiffPart, MeanDifference, Mover, WordTable,
+};
+pub use import::{
+    Import, ImportBody, ImportCounts, ImportDetail, ImportFailure, ImportFilter, ImportLinks,
+    ImportList, ImportState,
 };
 pub use job::{
     Call, Job, JobDetail, JobError, JobLinks, JobRef, JobResult, JobTimes, JobWaitReason, Jobs,
@@ -50,6 +56,10 @@ pub use judge::{
 pub use queue::{Queue, QueueCounts};
 pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
+pub use rescore::{
+    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokenRange,
+    TokensFrom,
+};
 pub use score::{AlternativeApproach, Flag, JudgeRef, MissingTool, Score, ScoreVersion, Scores};
 pub use session::{
     ActiveJob, Message, PutOutcome, Session, SessionItem, SessionLinks, SessionPut,
