@@ -20,7 +20,10 @@ pub use self::problem::{ClientError, Problem};
 pub use self::trust::{Rated, RatingPut};
 use crate::job::{JobId, Kind};
 use crate::outbound::{self, Route};
-use crate::wire::{Job, JobDetail, JobRef, Score, Session, SessionItem, SessionPut};
+use crate::wire::{
+    Import, ImportBody, ImportDetail, Job, JobDetail, JobRef, Score, Session, SessionItem,
+    SessionPut,
+};
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
 const WAIT_S: u64 = 20;
@@ -115,13 +118,14 @@ impl Client {
     }
 
     /// Begins an import from a TARSy, or finds the same one running.
-    pub async fn start_import(&self, body: &Value) -> Result<Value, ClientError> {
-        self.send(Method::POST, "/api/v1/sessions/import", Some(body))
-            .await
+    pub async fn start_import(&self, body: &ImportBody) -> Result<Import, ClientError> {
+        let path = "/api/v1/sessions/import";
+        let answer = self.send(Method::POST, path, Some(&json!(body))).await?;
+        self.read(path, answer)
     }
 
     /// Reads one import with what it couldn't store.
-    pub async fn import(&self, id: Uuid) -> Result<Value, ClientError> {
+    pub async fn import(&self, id: Uuid) -> Result<ImportDetail, ClientError> {
         self.get(&format!("/api/v1/sessions/imports/{id}")).await
     }
 

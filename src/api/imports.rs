@@ -7,11 +7,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use uuid::Uuid;
 
 use super::ApiState;
 use super::auth::{Caller, Scope};
@@ -21,8 +18,11 @@ use super::openapi::MAY_BE_LEFT_OUT;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use crate::history::imports::{ImportRequest, StartError};
-use crate::store::{ImportRow, ImportState};
-use crate::wire::SessionStatus;
+use crate::store::ImportRow;
+use crate::wire::{
+    Import, ImportBody, ImportDetail, ImportFailure, ImportFilter, ImportLinks, ImportList,
+    ImportState,
+};
 
 /// When a client should look at an import again, seconds.
 const RETRY_AFTER_S: u64 = 2;
@@ -36,126 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(cancel_import))
 }
 
-/// What to import.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, utoipa::ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ImportBody {
-    /// The TARSy's address, without `/api/v1` and without credentials; left out: `history.base_url`. Another one needs the
-    /// scope admin, and gets no token.
-    pub(super) from: Option<String>,
-    /// Only sessions of these statuses; left out or empty: all.
-    pub(super) status: Vec<String>,
-    /// Only sessions that began then or later: a time, a date, or an age such as `30d` (h, d, w).
-    pub(super) since: Option<String>,
-    /// Only sessions that began before; left out: the import's start.
-    pub(super) until: Option<String>,
-    /// HTTP requests a second, 0.001-10,000, 0: as fast as it goes; left out: `history.requests_per_second`. More than that needs the
-    /// scope admin.
-    pub(super) rps: Option<f64>,
-    /// Fetches sessions that have ended and are listed as they are stored, too.
-    pub(super) refresh: bool,
-}
-
-/// How many sessions were seen, each once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct ImportCountsView {
-    /// Stored, and not known before.
-    pub(super) new: u64,
-    /// Stored, and different before.
-    pub(super) updated: u64,
-    /// Known as they are.
-    pub(super) unchanged: u64,
-    /// Not stored.
-    pub(super) failed: u64,
-    /// All of them.
-    pub(super) total: u64,
-}
-
-/// Which sessions are imported.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct ImportFilterView {
-    /// The statuses; empty: all.
-    pub(super) status: Vec<SessionStatus>,
-    /// The beginning of the window.
-    pub(super) since: Option<DateTime<Utc>>,
-    /// Its end; fixed when the import began.
-    pub(super) until: DateTime<Utc>,
-}
-
-/// Where to go from an import.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct ImportLinks {
-    /// The import.
-    #[serde(rename = "self")]
-    pub(super) this: String,
-    /// POST there cancels it.
-    pub(super) cancel: String,
-}
-
-/// An import.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct ImportView {
-    /// The import's id.
-    pub(super) import_id: Uuid,
-    /// Where it stands.
-    pub(super) state: ImportState,
-    /// The TARSy's address.
-    pub(super) from: String,
-    /// `python` or `go`, once it is known.
-    pub(super) generation: Option<String>,
-    /// Which sessions.
-    pub(super) filter: ImportFilterView,
-    /// HTTP requests a second; 0: as fast as it goes.
-    pub(super) rps: f64,
-    /// Whether everything is fetched.
-    pub(super) refresh: bool,
-    /// What became of the sessions seen so far.
-    pub(super) counts: ImportCountsView,
-    /// How many sessions the list held at the start, once it is known.
-    pub(super) expected: Option<u64>,
-    /// Why it failed.
-    pub(super) last_error: Option<String>,
-    /// Who asked for it.
-    pub(super) started_by: String,
-    /// When it was asked for.
-    pub(super) created_at: DateTime<Utc>,
-    /// When it last came further.
-    pub(super) updated_at: DateTime<Utc>,
-    /// When it ended.
-    pub(super) finished_at: Option<DateTime<Utc>>,
-    /// Where to go from here.
-    pub(super) links: ImportLinks,
-}
-
-/// A session that couldn't be stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(super) struct ImportFailure {
-    /// Its id, as the TARSy spells it.
-    pub(super) session_id: String,
-    /// Why.
-    pub(super) reason: String,
-}
-
-/// An import with what it couldn't store.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct ImportDetail {
-    /// The import.
-    #[serde(flatten)]
-    pub(super) import: ImportView,
-    /// The sessions that couldn't be stored; at most 1,000, `counts.failed` has them all.
-    pub(super) failures: Vec<ImportFailure>,
-}
-
-/// A page of imports, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub(super) struct ImportList {
-    /// The imports.
-    pub(super) items: Vec<ImportView>,
-    /// Where the next page begins; null on the last.
-    pub(super) next_cursor: Option<String>,
-}
-
-impl From<ImportRow> for ImportView {
+impl From<ImportRow> for Import {
     fn from(row: ImportRow) -> Self {
         let this = format!("/api/v1/sessions/imports/{}", row.import_id);
         Self {
@@ -163,20 +44,14 @@ impl From<ImportRow> for ImportView {
             state: row.state,
             from: row.source,
             generation: row.generation,
-            filter: ImportFilterView {
+            filter: ImportFilter {
                 status: row.statuses,
                 since: row.since,
                 until: row.until,
             },
             rps: row.requests_per_second,
             refresh: row.refresh,
-            counts: ImportCountsView {
-                new: row.counts.new,
-                updated: row.counts.updated,
-                unchanged: row.counts.unchanged,
-                failed: row.counts.failed,
-                total: row.counts.total(),
-            },
+            counts: row.counts,
             expected: row.expected,
             last_error: row.last_error,
             started_by: row.started_by,
@@ -201,8 +76,8 @@ impl From<ImportRow> for ImportView {
         "from": "https://tarsy.example.com", "status": ["completed", "failed"], "since": "30d"
     })),
     responses(
-        (status = 200, description = "The same import is running: this one", body = ImportView),
-        (status = 202, description = "It is stored and will run", body = ImportView, headers(
+        (status = 200, description = "The same import is running: this one", body = Import),
+        (status = 202, description = "It is stored and will run", body = Import, headers(
             ("Location" = String, description = "The import"), ("Retry-After" = u64, description = "Seconds"))),
         (status = 403, description = "forbidden: another address or a faster pace needs the scope admin", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -243,7 +118,7 @@ async fn start_import(
     } else {
         StatusCode::OK
     };
-    let view = ImportView::from(import);
+    let view = Import::from(import);
     let location = HeaderValue::from_str(&view.links.this).ok();
     let mut response = (status, Json(view)).into_response();
     let headers = response.headers_mut();
@@ -284,7 +159,7 @@ async fn list_imports(
     params.finish()?;
     let page = state.store.imports(cursor.as_ref(), limit).await?;
     Ok(Json(ImportList {
-        items: page.items.into_iter().map(ImportView::from).collect(),
+        items: page.items.into_iter().map(Import::from).collect(),
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
     }))
 }
@@ -323,7 +198,7 @@ async fn get_import(
     post, path = "/api/v1/sessions/imports/{import_id}/cancel", tag = "sessions",
     params(("import_id" = Uuid, Path, description = "The import")),
     responses(
-        (status = 200, description = "The import, cancelled", body = ImportView),
+        (status = 200, description = "The import, cancelled", body = Import),
         (status = 404, description = "import-not-found", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "import-ended", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
@@ -333,7 +208,7 @@ async fn cancel_import(
     State(state): State<ApiState>,
     Segment(import_id): Segment,
     params: Params,
-) -> Result<Json<ImportView>, ApiError> {
+) -> Result<Json<Import>, ApiError> {
     let import_id = uuid(&import_id, "import_id", Refusal::Unprocessable)?;
     params.finish()?;
     let cancelled = state

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Global;
 use super::context::{Context, Voice};
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, or_empty};
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -292,8 +292,8 @@ fn print_list(versions: &CriteriaList) -> io::Result<()> {
             current.to_owned(),
             version.scores.to_string(),
             output::rounded(version.mean_total, 2),
-            version.first_scored_at.map(second).unwrap_or_default(),
-            version.created_at.map(second).unwrap_or_default(),
+            or_empty(version.first_scored_at.map(second)),
+            or_empty(version.created_at.map(second)),
         ]
     };
     let rows: Vec<Vec<String>> = versions.items.iter().map(row).collect();
@@ -316,26 +316,19 @@ fn second(time: DateTime<Utc>) -> String {
 
 fn print_version(detail: &CriteriaDetail) -> io::Result<()> {
     let version = &detail.version;
-    let some = |text: Option<&str>| text.unwrap_or_default().to_owned();
     output::facts(&[
         ("hash", version.criteria_hash.clone()),
         ("kind", version.kind.to_string()),
         ("current", version.is_current.to_string()),
-        ("judge", some(detail.judge())),
-        ("model", some(detail.model())),
+        ("judge", or_empty(detail.judge())),
+        ("model", or_empty(detail.model())),
         ("scores", version.scores.to_string()),
         ("mean", output::rounded(version.mean_total, 2)),
         (
             "first score",
-            version
-                .first_scored_at
-                .map(output::time)
-                .unwrap_or_default(),
+            or_empty(version.first_scored_at.map(output::time)),
         ),
-        (
-            "stored",
-            version.created_at.map(output::time).unwrap_or_default(),
-        ),
+        ("stored", or_empty(version.created_at.map(output::time))),
     ])?;
     output::line("")?;
     output::line(&output::clean(detail.judge_prompt().unwrap_or_default()))?;

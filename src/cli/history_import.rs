@@ -13,10 +13,11 @@ use uuid::Uuid;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
-use super::output::{self, cell};
+use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
-use crate::client::{Client, list, text};
+use crate::client::Client;
 use crate::history::tarsy::Address;
+use crate::wire::{Import, ImportBody, ImportCounts, ImportDetail, ImportState};
 
 /// How often the import is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -65,13 +66,11 @@ impl FromTarsy {
     ) -> Result<Exit, CliError> {
         let command = async |reached: Reached<'_>| {
             let started = reached.client.start_import(&self.body()).await?;
-            let id = text(&started, "/import_id").parse().map_err(|_| {
-                CliError::incomplete("the service answered an import without its id")
-            })?;
-            if started["counts"]["total"] != json!(0) {
+            let id = started.import_id;
+            if started.counts.total > 0 {
                 output::note(&format!(
                     "going on with import {id}: {} seen before",
-                    output::counted(started["counts"]["total"].as_u64().unwrap_or(0), "session")
+                    output::counted(started.counts.total, "session")
                 ));
             }
             print(&follow(reached.client, id).await?, as_json)
@@ -99,83 +98,75 @@ impl FromTarsy {
         ended
     }
 
-    fn body(&self) -> Value {
-        let mut body = json!({ "from": self.from, "status": self.status, "refresh": self.refresh });
-        if let Some(since) = &self.since {
-            body["since"] = json!(since);
+    fn body(&self) -> ImportBody {
+        ImportBody {
+            from: self.from.clone(),
+            status: self.status.clone(),
+            since: self.since.clone(),
+            until: self.until.clone(),
+            rps: self.rps,
+            refresh: self.refresh,
         }
-        if let Some(until) = &self.until {
-            body["until"] = json!(until);
-        }
-        if let Some(rps) = self.rps {
-            body["rps"] = json!(rps);
-        }
-        body
     }
 }
 
 /// Looks at the import until it has ended.
-async fn follow(client: &Client, id: Uuid) -> Result<Value, CliError> {
+async fn follow(client: &Client, id: Uuid) -> Result<ImportDetail, CliError> {
     let mut shown = Shown::new();
     loop {
-        let import = client.import(id).await?;
-        if text(&import, "/state") != "running" {
-            return Ok(import);
+        let detail = client.import(id).await?;
+        if detail.import.state != ImportState::Running {
+            return Ok(detail);
         }
-        shown.at(&import);
+        shown.at(&detail.import);
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn print(import: &Value, as_json: bool) -> Result<Exit, CliError> {
-    let failures = list(import, "/failures");
+fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
+    let ImportDetail { import, failures } = detail;
     for failure in failures.iter().take(NAMED) {
         output::note(&format!(
             "session {}: {}",
-            text(failure, "/session_id"),
-            text(failure, "/reason")
+            failure.session_id, failure.reason
         ));
     }
-    let failed = import["counts"]["failed"].as_u64().unwrap_or(0);
-    let named = u64::try_from(failures.len().min(NAMED)).unwrap_or(0);
+    let failed = import.counts.failed;
+    let named = failures.len().min(NAMED) as u64;
     if failed > named {
         output::note(&format!("and {} more failed", failed - named));
     }
     if as_json {
-        let mut whole = import["counts"].clone();
-        for name in [
-            "import_id",
-            "state",
-            "from",
-            "generation",
-            "last_error",
-            "failures",
-        ] {
-            whole[name] = import[name].clone();
+        let mut whole = json!(import.counts);
+        if let Value::Object(whole) = &mut whole {
+            whole.extend([
+                ("import_id".to_owned(), json!(import.import_id)),
+                ("state".to_owned(), json!(import.state)),
+                ("from".to_owned(), json!(import.from)),
+                ("generation".to_owned(), json!(import.generation)),
+                ("last_error".to_owned(), json!(import.last_error)),
+                ("failures".to_owned(), json!(failures)),
+            ]);
         }
         output::json(&whole)?;
     } else {
-        output::line(&counts(import))?;
+        output::line(&counts(&import.counts))?;
     }
-    match text(import, "/state") {
-        "completed" if failed > 0 => Ok(Exit::Usage),
-        "completed" => Ok(Exit::Done),
-        "cancelled" => Err(CliError::incomplete("the import was cancelled")),
-        _ => Err(CliError::incomplete(format!(
+    match import.state {
+        ImportState::Completed if failed > 0 => Ok(Exit::Usage),
+        ImportState::Completed => Ok(Exit::Done),
+        ImportState::Cancelled => Err(CliError::incomplete("the import was cancelled")),
+        ImportState::Running | ImportState::Failed => Err(CliError::incomplete(format!(
             "the import failed: {}\n  the same command begins it again; what is stored and has ended isn't fetched twice",
-            text(import, "/last_error")
+            import.last_error.as_deref().unwrap_or_default()
         ))),
     }
 }
 
-fn counts(import: &Value) -> String {
-    let count = |name: &str| cell(import, &format!("/counts/{name}"));
+fn counts(counts: &ImportCounts) -> String {
     format!(
         "{} new, {} updated, {} unchanged, {} failed",
-        count("new"),
-        count("updated"),
-        count("unchanged"),
-        count("failed")
+        counts.new, counts.updated, counts.unchanged, counts.failed
     )
 }
 
@@ -195,17 +186,19 @@ impl Shown {
         }
     }
 
-    fn at(&mut self, import: &Value) {
-        let total = import["counts"]["total"].as_u64().unwrap_or(0);
-        let expected = import["expected"].as_u64();
+    fn at(&mut self, import: &Import) {
+        let (total, expected) = (import.counts.total, import.expected);
         if let Some(bar) = &self.bar {
             bar.set_length(expected.unwrap_or(total).max(total));
             bar.set_position(total);
-            bar.set_message(counts(import));
+            bar.set_message(counts(&import.counts));
         } else if self.said.elapsed() >= SAY_EVERY {
             self.said = Instant::now();
             let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
-            output::note(&format!("{total}{of} sessions seen: {}", counts(import)));
+            output::note(&format!(
+                "{total}{of} sessions seen: {}",
+                counts(&import.counts)
+            ));
         }
     }
 }

@@ -9,14 +9,13 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::db::{Conn, Tx, twice};
-use super::imports::{ImportCounts, WalkPlace};
+use super::imports::{self, WalkPlace};
 use super::ratings::note_statement;
 use super::sessions::outcome_of;
 use super::sessions::put_statement;
 use super::sql::{Sql, sql};
 use super::{SessionRecord, Store, StoreError};
-use crate::score::trust::Quality;
-use crate::wire::PutOutcome;
+use crate::wire::{ImportCounts, PutOutcome, Quality};
 
 /// Failures of one import whose reasons are kept; the others are counted.
 const REASONS: u64 = 1_000;
@@ -144,12 +143,7 @@ impl Store {
             let Some(row) = rows.first() else {
                 return Ok(Walked::Lost);
             };
-            let counts = ImportCounts {
-                new: row.int("new_count")?,
-                updated: row.int("updated_count")?,
-                unchanged: row.int("unchanged_count")?,
-                failed: row.int("failed_count")?,
-            };
+            let counts = imports::counts(row)?;
             tx.commit().await?;
             Ok(Walked::On(counts))
         })

@@ -12,22 +12,7 @@ use super::db::{Conn, twice};
 use super::page::{Cursor, Page, bounded};
 use super::sql::{Row, sql};
 use super::{Store, StoreError};
-use crate::job::text_enum;
-use crate::wire::SessionStatus;
-
-text_enum! {
-    /// Where an import stands.
-    pub enum ImportState {
-        /// Not at its end; perhaps waiting for a process to go on with it.
-        Running = "running",
-        /// Every session of its window was seen.
-        Completed = "completed",
-        /// It can't go on; `last_error` says why.
-        Failed = "failed",
-        /// Ended by somebody.
-        Cancelled = "cancelled",
-    }
-}
+use crate::wire::{ImportCounts, ImportState, SessionStatus};
 
 /// An import to begin.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,26 +52,6 @@ pub struct WalkPlace {
     pub page: u32,
     /// How many sessions it held when its last page was read.
     pub total: Option<u64>,
-}
-
-/// What became of the sessions seen, each counted once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ImportCounts {
-    /// Stored, and not known before.
-    pub new: u64,
-    /// Stored, and different before.
-    pub updated: u64,
-    /// Known as they are.
-    pub unchanged: u64,
-    /// Not stored.
-    pub failed: u64,
-}
-
-impl ImportCounts {
-    /// All sessions seen.
-    pub fn total(self) -> u64 {
-        self.new + self.updated + self.unchanged + self.failed
-    }
 }
 
 /// One import.
@@ -396,18 +361,26 @@ fn import(row: &Row) -> sqlx::Result<ImportRow> {
             total: count(row, "walk_total")?,
         },
         expected: count(row, "expected")?,
-        counts: ImportCounts {
-            new: row.int("new_count")?,
-            updated: row.int("updated_count")?,
-            unchanged: row.int("unchanged_count")?,
-            failed: row.int("failed_count")?,
-        },
+        counts: counts(row)?,
         last_error: row.get("last_error")?,
         started_by: row.get("started_by")?,
         owner: row.get("owner")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
         finished_at: row.get("finished_at")?,
+    })
+}
+
+/// What became of an import's sessions.
+pub(super) fn counts(row: &Row) -> sqlx::Result<ImportCounts> {
+    let (new, updated) = (row.int("new_count")?, row.int("updated_count")?);
+    let (unchanged, failed) = (row.int("unchanged_count")?, row.int("failed_count")?);
+    Ok(ImportCounts {
+        new,
+        updated,
+        unchanged,
+        failed,
+        total: new + updated + unchanged + failed,
     })
 }
 

@@ -100,7 +100,7 @@ pub use evaluations::NewEvaluation;
 pub use idempotency::{KeptAnswer, KeyUse, Reserved};
 pub use import_ends::ImportEnd;
 pub use import_steps::{ImportStep, Walked};
-pub use imports::{ImportCounts, ImportRow, ImportState, NewImport, WalkPlace};
+pub use imports::{ImportRow, NewImport, WalkPlace};
 pub use jobs::{Force, JobCounts, JobFilter};
 pub use judges::{JudgeRow, MeterRow, PaceRow};
 pub use open::{Store, StoreOptions, Use};

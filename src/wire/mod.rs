@@ -8,6 +8,7 @@ mod batch_item;
 mod calibration;
 mod cost;
 mod criteria;
+mod import;
 mod job;
 mod judge;
 mod queue;
@@ -39,6 +40,10 @@ pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, Us
 pub use criteria::{
     CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
     DiffPart, MeanDifference, Mover, WordTable,
+};
+pub use import::{
+    Import, ImportBody, ImportCounts, ImportDetail, ImportFailure, ImportFilter, ImportLinks,
+    ImportList, ImportState,
 };
 pub use job::{
     Call, Job, JobDetail, JobError, JobLinks, JobRef, JobResult, JobTimes, JobWaitReason, Jobs,

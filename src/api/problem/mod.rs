@@ -15,8 +15,7 @@ use uuid::Uuid;
 use super::job_view::{job_path, job_ref};
 use crate::enqueue::{JudgeProblem, SourceProblem};
 use crate::job::{FailureClass, Job, JobId};
-use crate::store::ImportState;
-use crate::wire::{BatchState, JobRef};
+use crate::wire::{BatchState, ImportState, JobRef};
 use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
-use super::output;
+use super::output::{self, or_empty};
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::{Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
@@ -200,7 +200,7 @@ fn row(rating: &HumanRating) -> Vec<String> {
         output::time(rating.at),
         rating.by.clone(),
         given.unwrap_or_default().replace('_', " "),
-        rating.score_id.map(|id| id.to_string()).unwrap_or_default(),
+        or_empty(rating.score_id),
         rating.comment.clone().unwrap_or_default(),
     ]
 }
