@@ -13,7 +13,7 @@ use super::words;
 use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Promises, calibrate};
 use crate::store::{ConfidenceCount, MadeBy};
-use crate::wire::{BatchCalibration, Calibration, Confidence};
+use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
 
 /// How many items of a batch are looked at: what a page waits for.
 const MOST_ITEMS: u32 = 10_000;
@@ -90,7 +90,7 @@ fn counted(counts: &[ConfidenceCount]) -> MadeBy {
     }
 }
 
-fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> Calibration {
+fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> CalibrationResult {
     let calibration = calibrate(cases(counts, made_by), Promises::default());
     let n = i64::try_from(calibration.n).unwrap_or(i64::MAX);
     let left_out = usize::try_from(looked_at.saturating_sub(n)).unwrap_or(0);

@@ -10,7 +10,7 @@ use super::body::ApiJson;
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
-use crate::wire::{Calibration, CalibrationRequest, CalibrationTargets};
+use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets};
 
 /// The most cases of one request.
 const MOST_CASES: usize = 200_000;
@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         {"confidence": "high", "correctness": 1.0}, {"confidence": "medium", "correctness": 0.5},
         {"confidence": "low", "correctness": 0.0}]})),
     responses(
-        (status = 200, description = "The calibration", body = Calibration),
+        (status = 200, description = "The calibration", body = CalibrationResult),
         (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
     ),
 )]
@@ -54,7 +54,7 @@ async fn post_calibration(
 }
 
 /// A calibration, and how many cases it leaves out.
-pub(super) fn view(calibration: calibration::Calibration, left_out: usize) -> Calibration {
+pub(super) fn view(calibration: calibration::Calibration, left_out: usize) -> CalibrationResult {
     let strings = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
     let Promises {
         high,
@@ -62,7 +62,7 @@ pub(super) fn view(calibration: calibration::Calibration, left_out: usize) -> Ca
         low,
         factor,
     } = calibration.promises;
-    Calibration {
+    CalibrationResult {
         score: calibration.score,
         interpretation: calibration.interpretation.map(str::to_owned),
         warnings: strings(calibration.warnings),

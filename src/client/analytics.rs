@@ -40,7 +40,7 @@ impl Client {
 }
 
 /// A path and its query.
-fn with_query(path: &str, query: &[(&str, String)]) -> String {
+pub(super) fn with_query(path: &str, query: &[(&str, String)]) -> String {
     let mut text = path.to_owned();
     for (n, (name, value)) in query.iter().enumerate() {
         text.push(if n == 0 { '?' } else { '&' });

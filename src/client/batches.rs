@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::analytics::with_query;
 use super::{Client, ClientError, Problem, escaped, foreign};
 use crate::outbound;
 use crate::wire::{Batch, BatchRetried, Spread};
@@ -86,11 +87,7 @@ impl Client {
         query: &[(&str, String)],
         key: &str,
     ) -> Result<Batch, ClientError> {
-        let mut path = "/api/v1/batches".to_owned();
-        for (n, (name, value)) in query.iter().enumerate() {
-            let sign = if n == 0 { '?' } else { '&' };
-            path.push_str(&format!("{sign}{name}={}", escaped(value)));
-        }
+        let path = with_query("/api/v1/batches", query);
         let request = self
             .http
             .post(format!("{}{path}", self.base))

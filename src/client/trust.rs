@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::analytics::with_query;
 use super::{Client, ClientError, escaped};
 use crate::wire::AgreementReport;
 
@@ -42,15 +43,10 @@ impl Client {
         (a, b): (&str, &str),
         query: &[(&str, String)],
     ) -> Result<T, ClientError> {
-        let mut path = format!(
-            "/api/v1/scoring/criteria/compare?a={}&b={}",
-            escaped(a),
-            escaped(b)
-        );
-        for (name, value) in query {
-            path.push_str(&format!("&{name}={}", escaped(value)));
-        }
-        self.get(&path).await
+        let mut pairs = vec![("a", a.to_owned()), ("b", b.to_owned())];
+        pairs.extend_from_slice(query);
+        let path = "/api/v1/scoring/criteria/compare";
+        self.get(&with_query(path, &pairs)).await
     }
 
     /// How the texts of two versions of the criteria differ.

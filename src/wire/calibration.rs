@@ -111,7 +111,7 @@ pub struct CalibrationGroup {
 
 /// How well confidence predicts correctness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Calibration {
+pub struct CalibrationResult {
     /// max(0, 1 - factor * the mean distance of a group's accuracy from its target, weighted by cases); null below 20 cases.
     pub score: Option<f64>,
     /// What the score means; null without one.
@@ -147,5 +147,5 @@ pub struct BatchCalibration {
     pub simulated: bool,
     /// What came of it. `left_out` counts the items that were looked at and have no confidence, no correctness, or not yet.
     #[serde(flatten)]
-    pub calibration: Calibration,
+    pub calibration: CalibrationResult,
 }

@@ -33,7 +33,7 @@ pub use batch::{
 };
 pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
 pub use calibration::{
-    BatchCalibration, Calibration, CalibrationCase, CalibrationGroup, CalibrationRequest,
+    BatchCalibration, CalibrationCase, CalibrationGroup, CalibrationRequest, CalibrationResult,
     CalibrationTargets, Confidence,
 };
 pub use cost::{BatchCostItem, BatchCostList, CostFigures, CostItem, CostList, UsageBy};

@@ -55,8 +55,8 @@ const JUDGE_ROWS: May = Only(
 /// What is scored, by name.
 const KIND: May = Only("job", &["Kind", "UnknownText"]);
 
-/// What history builds a stored session of, and the words that a TARSy's reviewers say of one.
-const SESSION: May = Only("score", &["session", "trust::Quality"]);
+/// What history builds a stored session of.
+const SESSION: May = Only("score", &["session"]);
 
 /// Each top-level module in flow order, and what it may import besides [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[

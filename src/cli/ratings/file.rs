@@ -47,6 +47,8 @@ pub(super) struct FileRating {
     pub(super) line: u64,
     /// What it is about.
     pub(super) rated: Rated,
+    /// Who gave it, if the file says so.
+    by: Option<String>,
     /// What is sent.
     pub(super) body: Value,
 }
@@ -154,8 +156,11 @@ impl Ratings {
 fn given_twice(ratings: &[FileRating]) -> Vec<SuiteError> {
     let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
     let mut faults = Vec::new();
-    for FileRating { line, rated, body } in ratings {
-        let by = body.get("by").and_then(Value::as_str);
+    for FileRating {
+        line, rated, by, ..
+    } in ratings
+    {
+        let by = by.as_deref();
         match first.entry((*rated, by)) {
             Entry::Vacant(place) => drop(place.insert(*line)),
             Entry::Occupied(earlier) => {
@@ -213,7 +218,8 @@ fn rating(row: Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
         Ok((name, given)) => drop(body.insert(name.to_owned(), given)),
         Err(fault) => faults.push(fault),
     }
-    if let Some(by) = cell("by") {
+    let by = cell("by");
+    if let Some(by) = &by {
         if by.chars().count() > 255 || by.chars().any(char::is_control) {
             faults.push(fault(
                 line,
@@ -242,6 +248,7 @@ fn rating(row: Row, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
         Some(rated) if faults.is_empty() => Ok(FileRating {
             line,
             rated,
+            by,
             body: Value::Object(body),
         }),
         Some(_) | None => Err(faults),

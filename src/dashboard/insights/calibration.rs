@@ -21,7 +21,7 @@ pub(super) struct Suite {
 }
 
 /// The part of the page.
-pub(super) struct Calibration {
+pub(super) struct CalibrationSection {
     /// The suites that have a confidence, newest first.
     pub(super) suites: Vec<Suite>,
     /// What is drawn; `None`: too little.
@@ -31,7 +31,7 @@ pub(super) struct Calibration {
     pub(super) warnings: Vec<String>,
 }
 
-impl Calibration {
+impl CalibrationSection {
     /// The calibration of the suite that the address names, else of the newest.
     pub(super) async fn read(site: &Site, visitor: &Visitor, chosen: &str) -> Result<Self, Fault> {
         let (door, caller) = (&site.door, &visitor.caller);
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(score: Option<f64>, n: i64) -> Calibration {
+    fn answer(score: Option<f64>, n: i64) -> CalibrationSection {
         let group = |confidence: &str, n: i64, target: f64, accuracy: Value| {
             let interval = accuracy.as_f64().map(|a| [a - 0.1, a + 0.1]);
             json!({"confidence": confidence, "n": n, "target": target, "accuracy": accuracy, "interval": interval})
@@ -167,7 +167,7 @@ mod tests {
             "interpretation": score.map(|_| "Confidence levels accurately predict correctness"),
             "warnings": ["w"], "n": n, "left_out": 3, "ece": 0.04, "brier": 0.1, "groups": [
                 group("high", n, 0.95, json!(0.9)), group("medium", 0, 0.75, Value::Null)]});
-        Calibration::of(Vec::new(), serde_json::from_value(answer).unwrap())
+        CalibrationSection::of(Vec::new(), serde_json::from_value(answer).unwrap())
     }
 
     #[test]

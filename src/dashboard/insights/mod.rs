@@ -24,7 +24,7 @@ use crate::api::Problem;
 use crate::wire::{
     AgreementReport, BatchCostList, CostList, Distribution, LatencyList, NameItem, NameList, Trend,
 };
-use calibration::Calibration;
+use calibration::CalibrationSection;
 use cost::SuiteCost;
 use latency::JudgeLatency;
 use trust::Trust;
@@ -109,7 +109,7 @@ struct Insights {
     trend: Option<Chart>,
     missing: Vec<Frequent>,
     approaches: Vec<Frequent>,
-    calibration: Calibration,
+    calibration: CalibrationSection,
     costs: Option<Chart>,
     suites: Vec<SuiteCost>,
     suite_warnings: Vec<String>,
@@ -195,7 +195,7 @@ async fn insights(
         latencies,
         agreement,
     } = figures;
-    let calibration = Calibration::read(&site, &visitor, choice.suite.trim()).await?;
+    let calibration = CalibrationSection::read(&site, &visitor, choice.suite.trim()).await?;
     let total = &costs.total;
     let days = choice.days()?;
     let from = days_ago(site.about.clock.now(), days);

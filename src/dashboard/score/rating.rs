@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use serde_json::json;
+use serde_json::Map;
 
 use super::super::form::{Form, segment};
 use super::super::page::{Fault, Page, go, is_mendable, refusal, with_status};
@@ -103,9 +103,9 @@ pub(super) async fn rate(State(site): State<Site>, Path(id): Path<String>, form:
 
 async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
     let path = format!("/api/v1/scores/{}/ratings", segment(id));
-    let mut body = json!({});
+    let mut body = Map::new();
     if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
-        body["total"] = total.into();
+        body.insert("total".to_owned(), total.into());
     }
     if form.text("total").is_none() && form.text("rating").is_none() {
         let wanted = "is empty: choose what it deserves, or give points from 0 to 100";
@@ -117,7 +117,7 @@ async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
     }
     for field in ["rating", "comment", "by"] {
         if let Some(text) = form.text(field) {
-            body[field] = text.into();
+            body.insert(field.to_owned(), text.into());
         }
     }
     let caller = &form.visitor.caller;

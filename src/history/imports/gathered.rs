@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use crate::score::trust::Quality;
 use crate::store::SessionRecord;
+use crate::wire::Quality;
 
 /// How many sessions are stored in one step at most.
 const STEP_SESSIONS: usize = 100;

@@ -18,10 +18,10 @@ use crate::history::tarsy::{
     Address, Generation, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError, TarsySession,
     Window,
 };
-use crate::score::trust::Quality;
 use crate::store::{
     ImportEnd, ImportRow, ImportStep, StoreError, StoredSession, WalkPlace, Walked,
 };
+use crate::wire::Quality;
 
 /// Sessions that are fetched at once.
 const SESSIONS_AT_ONCE: usize = 8;

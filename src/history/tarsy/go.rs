@@ -15,7 +15,7 @@ use super::{
 };
 use crate::history::ingest::SessionInput;
 use crate::score::session::Message;
-use crate::score::trust::Quality;
+use crate::wire::Quality;
 
 /// A list that only this generation has.
 pub(super) const PROBE: &str = "/api/v1/sessions?page=1&page_size=1";

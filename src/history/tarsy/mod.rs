@@ -24,8 +24,7 @@ pub use self::address::{Address, BadAddress};
 use self::http::Http;
 use crate::history::ingest::{SessionInput, shortened};
 use crate::job::text_enum;
-use crate::score::trust::Quality;
-use crate::wire::SessionStatus;
+use crate::wire::{Quality, SessionStatus};
 
 /// Sessions of one page of the list; both generations give at most this many.
 pub const PAGE_SIZE: u32 = 100;

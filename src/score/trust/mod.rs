@@ -10,5 +10,3 @@ pub use agreement::{Compared, Judged, agreement};
 pub use comparison::{Comparison, PairCount, compare};
 pub use human::Given;
 pub use panel::{DISAGREEMENT, JudgeFigures, Panel, PanelFigures, Panels, Vote};
-
-pub use crate::wire::{Quality, Scale};

@@ -1,9 +1,9 @@
 //! What people say of scores and sessions: one of each person, and what of it meets a score.
 
 use gavel::job::Purpose;
-use gavel::score::session::Rating;
-use gavel::score::trust::{Given, Judged, Quality, Scale};
+use gavel::score::trust::{Given, Judged};
 use gavel::store::{Basis, Cursor, NewRating, RatingOf, Store, StoreError};
+use gavel::wire::{Quality, Rating, Scale};
 use uuid::Uuid;
 
 use super::fixtures::{hash, minutes, now};
