@@ -17,8 +17,6 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use self::draw::Draw;
-pub use self::figures::{CostRange, TokenRange};
-pub use self::plan::{Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokensFrom};
 pub use self::terms::{JudgeTerms, PromptTokens, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Kind, Priority, Purpose};

@@ -14,6 +14,7 @@ mod judge;
 mod queue;
 mod rating;
 mod readiness;
+mod rescore;
 mod score;
 mod session;
 mod spread;
@@ -55,6 +56,10 @@ pub use judge::{
 pub use queue::{Queue, QueueCounts};
 pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
+pub use rescore::{
+    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokenRange,
+    TokensFrom,
+};
 pub use score::{AlternativeApproach, Flag, JudgeRef, MissingTool, Score, ScoreVersion, Scores};
 pub use session::{
     ActiveJob, Message, PutOutcome, Session, SessionItem, SessionLinks, SessionPut,

@@ -20,7 +20,8 @@ use super::page::{Page, go, html, with_status};
 use super::site::Site;
 use super::visitor::Visitor;
 use crate::api::Problem;
-use plan::{Plan, PlanPage};
+use crate::wire::RescorePlan;
+use plan::PlanPage;
 use request::{FieldFault, body, faults, is_filter};
 
 /// The fields that tell their own faults; those of others stand above the form.
@@ -165,7 +166,7 @@ async fn plan(State(site): State<Site>, form: Form) -> Page {
     }
 }
 
-async fn planned(site: &Site, form: &Form) -> Result<Plan, Box<Problem>> {
+async fn planned(site: &Site, form: &Form) -> Result<RescorePlan, Box<Problem>> {
     let mut body = body(form)?;
     body["dry_run"] = true.into();
     let caller = &form.visitor.caller;

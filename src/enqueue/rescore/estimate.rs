@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::figures::{Range, Seen, float};
 use super::holds::{HEARD, slowed, stopped};
-use super::plan::{Estimate, Pace, PaceOf, PlannedJudge, TokensFrom};
 use super::{BacklogPlan, Enqueue, EnqueueError, PromptTokens, Terms};
 use crate::score::Criteria;
 use crate::store::{BrakeTarget, PastRun, StoreError};
+use crate::wire::{Estimate, Pace, PaceOf, PlannedJudge, TokensFrom};
 
 /// Earlier jobs whose questions are built again, to hold our count against the judge's.
 const HELD_AGAINST: usize = 30;

@@ -1,31 +1,9 @@
 //! The arithmetic of an estimate: from a few sessions to all of them, with what it may be off by. Pure.
 
-use serde::Serialize;
+use crate::wire::{CostRange, TokenRange};
 
 /// How many standard errors lie on either side: 95 of 100 times the truth is between.
 const Z: f64 = 1.96;
-
-/// So many tokens, about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct TokenRange {
-    /// About.
-    pub expected: u64,
-    /// Hardly fewer.
-    pub low: u64,
-    /// Hardly more.
-    pub high: u64,
-}
-
-/// So much money, about, USD.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
-pub struct CostRange {
-    /// About.
-    pub expected: f64,
-    /// Hardly less.
-    pub low: f64,
-    /// Hardly more.
-    pub high: f64,
-}
 
 /// A figure with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
