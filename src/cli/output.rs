@@ -5,7 +5,6 @@ use std::io::{self, IsTerminal as _, Write as _};
 use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Cell, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::outcome::CliError;
 use crate::wire::WordTable;
@@ -96,23 +95,6 @@ pub(super) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
         .collect()
-}
-
-/// A value as a cell: text as it is, nothing for null, anything else as JSON.
-pub(super) fn cell(value: &Value, pointer: &str) -> String {
-    match value.pointer(pointer) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(items)) => items
-            .iter()
-            .map(|item| {
-                item.as_str()
-                    .map_or_else(|| item.to_string(), str::to_owned)
-            })
-            .collect::<Vec<_>>()
-            .join(", "),
-        Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Object(_))) => other.to_string(),
-    }
 }
 
 /// A number with so many decimals; nothing for none.
