@@ -21,8 +21,8 @@ pub use self::trust::{Rated, RatingPut};
 use crate::job::{JobId, Kind};
 use crate::outbound::{self, Route};
 use crate::wire::{
-    Import, ImportBody, ImportDetail, Job, JobDetail, JobRef, Score, Session, SessionItem,
-    SessionPut,
+    Import, ImportBody, ImportDetail, Job, JobDetail, JobRef, Queue, Score, Session, SessionItem,
+    SessionPut, Workers,
 };
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.
@@ -272,7 +272,7 @@ impl Client {
     }
 
     /// The queue's brake, and how many jobs there are of each state.
-    pub async fn queue<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+    pub async fn queue(&self) -> Result<Queue, ClientError> {
         self.get("/api/v1/queue").await
     }
 
@@ -282,7 +282,7 @@ impl Client {
     }
 
     /// The workers heard in the last day.
-    pub async fn workers<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+    pub async fn workers(&self) -> Result<Workers, ClientError> {
         self.get("/api/v1/workers").await
     }
 

@@ -1,7 +1,7 @@
 //! `gavel queue`: what is in it, and the brake of all judges at once.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::outcome::{CliError, Exit};
 use super::output::{self, time};
@@ -57,18 +57,16 @@ async fn brake(global: &Global, common: &Common, verb: &str) -> Result<Exit, Cli
 
 async fn status(reached: &Reached<'_>, as_json: bool) -> Result<Exit, CliError> {
     let client = &reached.client;
+    let (queue, workers, known): (wire::Queue, wire::Workers, wire::Judges) =
+        tokio::try_join!(client.queue(), client.workers(), client.judges())?;
     if as_json {
-        let (queue, workers, known): (Value, Value, Value) =
-            tokio::try_join!(client.queue(), client.workers(), client.judges())?;
         output::json(&json!({
             "queue": queue,
-            "workers": workers["items"],
-            "judges": known["items"],
+            "workers": workers.items,
+            "judges": known.items,
         }))?;
         return Ok(Exit::Done);
     }
-    let (queue, workers, known): (wire::Queue, wire::Workers, wire::Judges) =
-        tokio::try_join!(client.queue(), client.workers(), client.judges())?;
     match &queue.brake {
         None => output::line("the queue is open")?,
         Some(brake) => output::line(&output::clean(&format!(

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::analytics::with_query;
 use super::{Client, ClientError, Problem, escaped, foreign};
 use crate::outbound;
-use crate::wire::{Batch, BatchRetried, Spread};
+use crate::wire::{Batch, BatchRetried, RescorePlan, Spread};
 
 /// How long a batch may take to be sent, checked and stored.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
@@ -138,8 +138,21 @@ impl Client {
         self.read(&path, answer)
     }
 
-    /// Scores stored sessions anew, by a filter: a batch, or with `dry_run` a plan. The same `key` makes the same batch.
-    pub async fn rescore<T: DeserializeOwned>(
+    /// What scoring stored sessions anew, by a filter, would come to. Nothing is stored.
+    pub async fn plan_rescore(&self, body: &Value) -> Result<RescorePlan, ClientError> {
+        let mut body = body.clone();
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("dry_run".to_owned(), true.into());
+        }
+        self.post_rescore(&body, None).await
+    }
+
+    /// Scores stored sessions anew, by a filter. The same `key` makes the same batch.
+    pub async fn rescore(&self, body: &Value, key: &str) -> Result<Batch, ClientError> {
+        self.post_rescore(body, Some(key)).await
+    }
+
+    async fn post_rescore<T: DeserializeOwned>(
         &self,
         body: &Value,
         key: Option<&str>,

@@ -48,6 +48,15 @@ impl CriteriaDetail {
         self.content.get("scoring")?.get("llm_model")?.as_str()
     }
 
+    /// The parts of a session's score in their order, and the most points of each.
+    pub fn dimensions(&self) -> Vec<(&str, f64)> {
+        let dimensions = self.content.get("dimensions").and_then(Value::as_array);
+        let dimensions = dimensions.into_iter().flatten();
+        dimensions
+            .filter_map(|it| Some((it.get("name")?.as_str()?, it.get("max")?.as_f64()?)))
+            .collect()
+    }
+
     /// What the judge is told.
     pub fn judge_prompt(&self) -> Option<&str> {
         self.content.get("judge_prompt")?.as_str()

@@ -7,7 +7,6 @@ use std::cell::OnceCell;
 use std::io::{IsTerminal as _, stderr, stdin};
 use std::path::Path;
 
-use serde_json::json;
 use uuid::Uuid;
 
 use super::batches::{exit_of, goes_on, print_batch, print_spread, watch};
@@ -88,9 +87,8 @@ impl Rescore {
     ) -> Result<Exit, CliError> {
         let client = reached.client;
         let hash = self.target(reached).await?;
-        let mut body = self.body(ids, hash.as_deref());
-        body["dry_run"] = json!(true);
-        let plan: RescorePlan = client.rescore(&body, None).await?;
+        let body = self.body(ids, hash.as_deref());
+        let plan = client.plan_rescore(&body).await?;
         if self.dry_run {
             self.show(&plan)?;
         } else {
@@ -109,9 +107,8 @@ impl Rescore {
             output::note("not started");
             return Ok(Exit::Nothing);
         }
-        body["dry_run"] = json!(false);
         let key = Uuid::now_v7().to_string();
-        let mut batch: Batch = client.rescore(&body, Some(&key)).await?;
+        let mut batch = client.rescore(&body, &key).await?;
         let id = *started.get_or_init(|| batch.batch_id);
         if self.watch {
             output::note(&format!("batch {id} is started"));

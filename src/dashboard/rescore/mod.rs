@@ -168,7 +168,7 @@ async fn plan(State(site): State<Site>, form: Form) -> Page {
 
 async fn planned(site: &Site, form: &Form) -> Result<RescorePlan, Box<Problem>> {
     let mut body = body(form)?;
-    body["dry_run"] = true.into();
+    body.insert("dry_run".to_owned(), true.into());
     let caller = &form.visitor.caller;
     let done = site.door.post(caller, "/api/v1/rescore", None, &body);
     done.await?.json()

@@ -36,33 +36,33 @@ pub(super) fn is_filter(name: &str) -> bool {
 ///
 /// # Errors
 /// The fields that can't be read.
-pub(super) fn body(form: &Form) -> Result<Value, Box<Problem>> {
+pub(super) fn body(form: &Form) -> Result<Map<String, Value>, Box<Problem>> {
     let mut wrong = Wrong::default();
-    let mut body = json!({
-        "filter": filter(form, &mut wrong),
-        "force_rescore": form.ticked("force"),
-        "economy": form.ticked("economy"),
-    });
+    let mut body = Map::new();
+    let mut put = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
+    put("filter", filter(form, &mut wrong).into());
+    put("force_rescore", form.ticked("force").into());
+    put("economy", form.ticked("economy").into());
     for (field, name) in [
         ("with", "criteria_hash"),
         ("name", "name"),
         ("purpose", "purpose"),
     ] {
         if let Some(text) = form.text(field) {
-            body[name] = text.into();
+            put(name, text.into());
         }
     }
     for name in ["max", "repeats"] {
         if let Some(n) = wrong.or(form.read::<u64>(name, "a whole number above 0")) {
-            body[name] = n.into();
+            put(name, n.into());
         }
     }
     if let Some(size) = wrong.or(form.read::<u64>("sample", "a whole number above 0")) {
-        body["sample"] = json!({ "size": size });
+        put("sample", json!({ "size": size }));
     }
     let judges: Vec<&str> = form.all("judge").collect();
     if !judges.is_empty() {
-        body["judges"] = judges.into();
+        put("judges", judges.into());
     }
     let budget = form.read::<f64>("budget_usd", "an amount of USD such as 12.50");
     if let Some(budget) = wrong.or(budget) {
@@ -70,7 +70,7 @@ pub(super) fn body(form: &Form) -> Result<Value, Box<Problem>> {
             let fault = "must be above 0; leave it empty for none";
             wrong.0.push(("budget_usd".to_owned(), fault.to_owned()));
         }
-        body["budget_usd"] = budget.into();
+        put("budget_usd", budget.into());
     }
     match wrong.0.is_empty() {
         true => Ok(body),

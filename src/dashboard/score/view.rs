@@ -1,8 +1,6 @@
 //! A score as it is drawn, out of what the API answers about it, its criteria and its ratings.
 
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::markdown;
@@ -14,7 +12,9 @@ use super::super::visitor::Visitor;
 use super::super::words::{self, Moment};
 use super::rating::{Opinion, Typed, opinion};
 use crate::job::Purpose;
-use crate::wire::{AlternativeApproach, Flag, JobDetail, RatingList, Score, ScoreVersion};
+use crate::wire::{
+    AlternativeApproach, CriteriaDetail, Flag, JobDetail, RatingList, Score, ScoreVersion,
+};
 
 /// How many tools are listed.
 const TOOLS: usize = 40;
@@ -33,11 +33,6 @@ fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
         description: words::clip(&approach.description, SENTENCE),
         steps: steps.map(|step| words::clip(step, SENTENCE)).collect(),
     }
-}
-
-#[derive(Debug, Deserialize)]
-struct Criteria {
-    content: Option<Value>,
 }
 
 /// One dimension of a score: its points, of how many, and how wide its bar is of 100.
@@ -196,7 +191,7 @@ impl ScoreDetail {
         let job = format!("/api/v1/jobs/{}?calls=true", answer.job_id);
         let (job, criteria, ratings, elsewhere) = tokio::try_join!(
             site.door.find::<JobDetail>(&visitor.caller, &job),
-            site.door.find::<Criteria>(&visitor.caller, &criteria),
+            site.door.find::<CriteriaDetail>(&visitor.caller, &criteria),
             site.door.get::<RatingList>(&visitor.caller, &ratings),
             missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
         )?;
@@ -205,11 +200,8 @@ impl ScoreDetail {
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
         missing_tools::tell(&mut score.missing_tools, &elsewhere);
-        let maxima = criteria.and_then(|criteria| criteria.content);
-        let maxima = maxima
-            .as_ref()
-            .and_then(|content| content["dimensions"].as_array());
-        score.arrange(maxima.map_or(&[][..], Vec::as_slice));
+        let dimensions = criteria.as_ref().map(CriteriaDetail::dimensions);
+        score.arrange(&dimensions.unwrap_or_default());
         score.opinions = ratings.items.into_iter().map(|r| opinion(r, now)).collect();
         score.may_rate = visitor.may_enqueue();
         score.signs_as = visitor.caller.signs_as();
@@ -222,14 +214,13 @@ impl ScoreDetail {
     }
 
     /// Puts the parts in the order of the criteria, with their maxima.
-    fn arrange(&mut self, dimensions: &[Value]) {
-        let place = |name: &str| dimensions.iter().position(|d| d["name"] == name);
+    fn arrange(&mut self, dimensions: &[(&str, f64)]) {
+        let place = |name: &str| dimensions.iter().position(|(of, _)| *of == name);
         self.parts
             .sort_by_key(|part| place(&part.name).unwrap_or(usize::MAX));
         for part in &mut self.parts {
-            part.max = place(&part.name)
-                .and_then(|at| dimensions[at]["max"].as_f64())
-                .unwrap_or(0.0);
+            let place = place(&part.name).and_then(|at| dimensions.get(at));
+            part.max = place.map_or(0.0, |(_, max)| *max);
             if part.max > 0.0 {
                 part.width = (100.0 * part.points / part.max).clamp(0.0, 100.0);
             }

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use gavel::store::{ImportEnd, ImportStep, NewImport, Store, WalkPlace, Walked};
-use gavel::wire::{ImportCounts, ImportState};
+use gavel::wire::{ImportCounts, ImportState, SessionStatus};
 use uuid::Uuid;
 
 use super::fixtures::{minutes, now, session};
 use crate::support;
 use crate::support::wait::eventually;
-use gavel::wire::SessionStatus;
 
 const STALE: Duration = Duration::from_secs(60);
 
