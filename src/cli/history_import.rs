@@ -17,6 +17,7 @@ use super::output::{self, cell};
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::{Client, list, text};
 use crate::history::tarsy::Address;
+use crate::wire::words;
 
 /// How often the import is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -71,7 +72,7 @@ impl FromTarsy {
             if started["counts"]["total"] != json!(0) {
                 output::note(&format!(
                     "going on with import {id}: {} seen before",
-                    output::counted(started["counts"]["total"].as_u64().unwrap_or(0), "session")
+                    words::counted(started["counts"]["total"].as_u64().unwrap_or(0), "session")
                 ));
             }
             print(&follow(reached.client, id).await?, as_json)

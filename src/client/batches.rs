@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Client, ClientError, Problem, escaped, foreign};
-use crate::outbound;
+use super::{Client, ClientError, Problem, foreign};
+use crate::outbound::{self, percent_encoded};
 use crate::wire::{Batch, BatchRetried, Spread};
 
 /// How long a batch may take to be sent, checked and stored.
@@ -89,7 +89,7 @@ impl Client {
         let mut path = "/api/v1/batches".to_owned();
         for (n, (name, value)) in query.iter().enumerate() {
             let sign = if n == 0 { '?' } else { '&' };
-            path.push_str(&format!("{sign}{name}={}", escaped(value)));
+            path.push_str(&format!("{sign}{name}={}", percent_encoded(value)));
         }
         let request = self
             .http
@@ -116,7 +116,11 @@ impl Client {
         while items.len() < limit
             && let Some(cursor) = &report.next_cursor
         {
-            let next = format!("{}&cursor={}", path(limit - items.len()), escaped(cursor));
+            let next = format!(
+                "{}&cursor={}",
+                path(limit - items.len()),
+                percent_encoded(cursor)
+            );
             report = self.get(&next).await?;
             items.append(&mut report.items);
         }

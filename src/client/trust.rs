@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Client, ClientError, escaped};
+use super::{Client, ClientError};
+use crate::outbound::percent_encoded;
 use crate::wire::AgreementReport;
 
 /// What a rating is about.
@@ -44,11 +45,11 @@ impl Client {
     ) -> Result<T, ClientError> {
         let mut path = format!(
             "/api/v1/scoring/criteria/compare?a={}&b={}",
-            escaped(a),
-            escaped(b)
+            percent_encoded(a),
+            percent_encoded(b)
         );
         for (name, value) in query {
-            path.push_str(&format!("&{name}={}", escaped(value)));
+            path.push_str(&format!("&{name}={}", percent_encoded(value)));
         }
         self.get(&path).await
     }
@@ -59,7 +60,7 @@ impl Client {
         a: &str,
         b: &str,
     ) -> Result<T, ClientError> {
-        let (a, b) = (escaped(a), escaped(b));
+        let (a, b) = (percent_encoded(a), percent_encoded(b));
         self.get(&format!("/api/v1/scoring/criteria/diff?a={a}&b={b}"))
             .await
     }
@@ -85,7 +86,7 @@ impl Client {
 
     /// How far people and the judge agree under one version of the criteria; `None`: the current one.
     pub async fn agreement(&self, criteria: Option<&str>) -> Result<AgreementReport, ClientError> {
-        let criteria = escaped(criteria.unwrap_or("current"));
+        let criteria = percent_encoded(criteria.unwrap_or("current"));
         self.get(&format!("/api/v1/analytics/agreement?criteria={criteria}"))
             .await
     }

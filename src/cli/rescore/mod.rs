@@ -17,6 +17,7 @@ use super::output;
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
 use crate::client::Client;
+use crate::wire::words;
 use crate::wire::{Batch, CriteriaAdded, Judge, Judges};
 
 pub(super) use self::args::Rescore;
@@ -219,7 +220,7 @@ impl Rescore {
 async fn is_wanted(plan: &Value) -> Result<bool, CliError> {
     output::note(&format!(
         "Score {}? [y/N]",
-        output::counted(to_score(plan), "session")
+        words::counted(to_score(plan), "session")
     ));
     let (answer, answered) = tokio::sync::oneshot::channel();
     // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
