@@ -19,7 +19,7 @@ pub use self::batches::Download;
 pub use self::problem::{ClientError, Problem};
 pub use self::trust::{Rated, RatingPut};
 use crate::job::{JobId, Kind};
-use crate::outbound::{self, Route};
+use crate::outbound::{self, Route, percent_encoded};
 use crate::wire::{
     Import, ImportBody, ImportDetail, Job, JobDetail, JobRef, Queue, Score, Session, SessionItem,
     SessionPut, Workers,
@@ -237,7 +237,7 @@ impl Client {
 
     /// Reads one definition.
     pub async fn criteria<T: DeserializeOwned>(&self, hash: &str) -> Result<T, ClientError> {
-        let hash = escaped(hash);
+        let hash = percent_encoded(hash);
         self.get(&format!("/api/v1/scoring/criteria/{hash}")).await
     }
 
@@ -267,7 +267,7 @@ impl Client {
 
     /// Pauses or resumes a judge: `verb` is `pause` or `resume`.
     pub async fn brake_judge(&self, name: &str, verb: &str) -> Result<Value, ClientError> {
-        let name = escaped(name);
+        let name = percent_encoded(name);
         self.post(&format!("/api/v1/judges/{name}/{verb}")).await
     }
 
@@ -325,10 +325,10 @@ impl Client {
             let wanted = (limit - items.len()).min(PAGE as usize);
             let mut query = format!("{path}?limit={wanted}");
             for (name, value) in filter {
-                query.push_str(&format!("&{name}={}", escaped(value)));
+                query.push_str(&format!("&{name}={}", percent_encoded(value)));
             }
             if let Some(cursor) = &cursor {
-                query.push_str(&format!("&cursor={}", escaped(cursor)));
+                query.push_str(&format!("&cursor={}", percent_encoded(cursor)));
             }
             let page: Listed<T> = self.get(&query).await?;
             items.extend(page.items);
@@ -438,18 +438,6 @@ fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
     }
 }
 
-/// A part of a path or a query, percent-encoded.
-fn escaped(part: &str) -> String {
-    part.bytes()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                char::from(byte).to_string()
-            }
-            byte => format!("%{byte:02X}"),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -481,13 +469,5 @@ mod tests {
             let other = of(status);
             assert!(matches!(other, ClientError::Unexpected { .. }), "{other}");
         }
-    }
-
-    #[test]
-    fn names_are_escaped_in_paths() {
-        assert_eq!(
-            escaped("openai-default:gpt 4/o"),
-            "openai-default%3Agpt%204%2Fo"
-        );
     }
 }

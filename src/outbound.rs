@@ -6,10 +6,23 @@ use std::error::Error as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{ClientBuilder, Response, Url};
+
+pub use retry_after::{LONGEST_WAIT, retry_after};
+
+mod retry_after;
 
 /// Shorter than most servers keep a connection: a call on one that was just closed costs a retry.
 const IDLE_FOR: Duration = Duration::from_secs(20);
+
+/// What a part of a path or a query can't hold as it is.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'@');
 
 /// Whether calls may go through the system's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +95,11 @@ fn bundled_roots() -> rustls::RootCertStore {
     }
 }
 
+/// A text as one part of a path or a query, whatever it holds.
+pub fn percent_encoded(part: &str) -> String {
+    utf8_percent_encode(part, ENCODED).to_string()
+}
+
 /// Why an answer wasn't read whole.
 #[derive(Debug)]
 pub enum Unread {
@@ -149,6 +167,14 @@ mod tests {
         for url in ["https://api.openai.com/v1", "http://10.0.0.7:8000/v1", "?"] {
             assert_eq!(Route::to(url), Route::System, "{url}");
         }
+    }
+
+    #[test]
+    fn names_are_one_part_of_a_path() {
+        assert_eq!(
+            percent_encoded("openai-default:gpt 4/o~@é"),
+            "openai-default%3Agpt%204%2Fo~@%C3%A9"
+        );
     }
 
     #[test]

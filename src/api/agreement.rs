@@ -9,9 +9,9 @@ use super::ApiState;
 use super::criteria_named::criteria_of;
 use super::params::Params;
 use super::problem::{ApiError, Problem};
-use super::words::counted;
 use crate::score::trust::{Compared, agreement};
 use crate::store::RatingsMet;
+use crate::wire::words::counted;
 use crate::wire::{Agreement, AgreementReport, Strength};
 
 /// Below so many ratings, a kappa and its interval say little.

@@ -9,10 +9,10 @@ use super::ApiState;
 use super::calibration::view;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
-use super::words;
 use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Promises, calibrate};
 use crate::store::{ConfidenceCount, MadeBy};
+use crate::wire::words;
 use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
 
 /// How many items of a batch are looked at: what a page waits for.

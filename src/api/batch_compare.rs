@@ -11,9 +11,9 @@ use super::ApiState;
 use super::batch_reports::Turns;
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
-use super::words::counted;
 use crate::report::Batch;
 use crate::suite::run::compare::{Change, Comparison, PartChange};
+use crate::wire::words::counted;
 
 /// How many items of a list are answered.
 const LISTED: usize = 200;

@@ -9,11 +9,11 @@ use super::ApiState;
 use super::criteria_named::{Named, both, names};
 use super::params::Params;
 use super::problem::{ApiError, Problem, Refusal};
-use super::words::counted;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
 use crate::score::trust::{Comparison, compare};
 use crate::store::CriteriaPairs;
+use crate::wire::words::counted;
 use crate::wire::{CriteriaComparison, MeanDifference, Mover, WordTable};
 
 /// What the bootstrap draws from, unless a seed is given.

@@ -61,7 +61,6 @@ mod spending;
 mod spool;
 mod twice;
 mod wait;
-mod words;
 mod worker_health;
 
 mod serve;

@@ -13,11 +13,11 @@ use uuid::Uuid;
 use super::ApiState;
 use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
-use super::words::counted;
 use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
 use crate::store::{AskedOfPanel, Basis, Store, StoreError};
+use crate::wire::words::counted;
 use crate::wire::{self, PanelJudge, PanelSummary, Spread};
 
 /// The list's name in its cursors.

@@ -12,6 +12,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::clock::{Clock as _, SystemClock};
+use crate::wire::words;
 use crate::wire::{Bucket, Distribution, NameItem, NameList, RatingShare, Trend, TrendItem};
 
 /// Show what current scores come to
@@ -211,7 +212,7 @@ fn number(figure: Option<f64>) -> String {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+    share.map_or_else(|| "-".to_owned(), words::percent)
 }
 
 #[cfg(test)]
@@ -225,6 +226,6 @@ mod tests {
             ("-".to_owned(), "-".to_owned())
         );
         assert_eq!(number(Some(71.25)), "71.2");
-        assert_eq!(percent(Some(0.125)), "12.5 %");
+        assert_eq!(percent(Some(0.125)), "12.5%");
     }
 }

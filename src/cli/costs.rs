@@ -9,6 +9,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::clock::{Clock as _, SystemClock};
+use crate::wire::words;
 use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
 
 /// Show what judge calls cost, by day, judge or model
@@ -102,7 +103,7 @@ pub(super) fn usd(amount: Option<f64>) -> String {
 pub(super) fn without_price(calls: u64) -> String {
     match calls {
         0 => String::new(),
-        n => format!(" ({} without a price)", output::counted(n, "call")),
+        n => format!(" ({} without a price)", words::counted(n, "call")),
     }
 }
 

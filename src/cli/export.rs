@@ -12,6 +12,7 @@ use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::Download;
 use crate::report;
+use crate::wire::words;
 
 /// Export sessions with their scores
 #[derive(Debug, Args)]
@@ -106,7 +107,7 @@ impl Training {
 }
 
 fn said(count: u64, path: Option<&Path>) -> Exit {
-    let sessions = output::counted(count, "session");
+    let sessions = words::counted(count, "session");
     match path {
         _ if count == 0 => {
             output::note("nothing to export: no current score of a real judge is as good as that");
@@ -175,7 +176,7 @@ impl Lines {
     }
 
     fn broke_off(&self, why: &str) -> CliError {
-        let sessions = output::counted(self.handed_on, "session");
+        let sessions = words::counted(self.handed_on, "session");
         CliError::incomplete(format!(
             "the export broke off after {sessions}{why}; try again"
         ))

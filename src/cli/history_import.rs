@@ -17,6 +17,7 @@ use super::output;
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::Client;
 use crate::history::tarsy::Address;
+use crate::wire::words;
 use crate::wire::{Import, ImportBody, ImportCounts, ImportDetail, ImportState};
 
 /// How often the import is looked at.
@@ -70,7 +71,7 @@ impl FromTarsy {
             if started.counts.total > 0 {
                 output::note(&format!(
                     "going on with import {id}: {} seen before",
-                    output::counted(started.counts.total, "session")
+                    words::counted(started.counts.total, "session")
                 ));
             }
             print(&follow(reached.client, id).await?, as_json)

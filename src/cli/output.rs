@@ -82,14 +82,6 @@ fn filled(head: &[&str], rows: &[Vec<String>]) -> Table {
     table
 }
 
-/// So many of something: `1 session`, `2 sessions`. For words that take an s.
-pub(super) fn counted(n: u64, one: &str) -> String {
-    match n {
-        1 => format!("1 {one}"),
-        n => format!("{n} {one}s"),
-    }
-}
-
 /// Text from outside without control characters: it must not move the cursor or colour the terminal.
 pub(super) fn clean(text: &str) -> String {
     text.chars()

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::{Client, ClientError, Download, escaped};
+use super::{Client, ClientError, Download};
+use crate::outbound::percent_encoded;
 
 /// How long an export may take, from the question to its last byte.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
@@ -44,7 +45,7 @@ pub(super) fn with_query(path: &str, query: &[(&str, String)]) -> String {
     let mut text = path.to_owned();
     for (n, (name, value)) in query.iter().enumerate() {
         text.push(if n == 0 { '?' } else { '&' });
-        text.push_str(&format!("{name}={}", escaped(value)));
+        text.push_str(&format!("{name}={}", percent_encoded(value)));
     }
     text
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::analytics::with_query;
-use super::{Client, ClientError, Problem, escaped, foreign};
-use crate::outbound;
+use super::{Client, ClientError, Problem, foreign};
+use crate::outbound::{self, percent_encoded};
 use crate::wire::{Batch, BatchRetried, RescorePlan, Spread};
 
 /// How long a batch may take to be sent, checked and stored.
@@ -113,7 +113,11 @@ impl Client {
         while items.len() < limit
             && let Some(cursor) = &report.next_cursor
         {
-            let next = format!("{}&cursor={}", path(limit - items.len()), escaped(cursor));
+            let next = format!(
+                "{}&cursor={}",
+                path(limit - items.len()),
+                percent_encoded(cursor)
+            );
             report = self.get(&next).await?;
             items.append(&mut report.items);
         }

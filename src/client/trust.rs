@@ -6,7 +6,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::analytics::with_query;
-use super::{Client, ClientError, escaped};
+use super::{Client, ClientError};
+use crate::outbound::percent_encoded;
 use crate::wire::AgreementReport;
 
 /// What a rating is about.
@@ -55,7 +56,7 @@ impl Client {
         a: &str,
         b: &str,
     ) -> Result<T, ClientError> {
-        let (a, b) = (escaped(a), escaped(b));
+        let (a, b) = (percent_encoded(a), percent_encoded(b));
         self.get(&format!("/api/v1/scoring/criteria/diff?a={a}&b={b}"))
             .await
     }
@@ -81,7 +82,7 @@ impl Client {
 
     /// How far people and the judge agree under one version of the criteria; `None`: the current one.
     pub async fn agreement(&self, criteria: Option<&str>) -> Result<AgreementReport, ClientError> {
-        let criteria = escaped(criteria.unwrap_or("current"));
+        let criteria = percent_encoded(criteria.unwrap_or("current"));
         self.get(&format!("/api/v1/analytics/agreement?criteria={criteria}"))
             .await
     }

@@ -135,8 +135,7 @@ impl Batch {
 
 /// `3 items`.
 pub(super) fn items(n: i64) -> String {
-    let word = if n == 1 { "item" } else { "items" };
-    format!("{} {word}", words::grouped(n))
+    words::counted(n, "item")
 }
 
 /// A part of a whole, 0-1.

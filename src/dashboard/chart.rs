@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use askama::Template;
 
+use super::markdown::escaped;
+use super::words::percent;
+
 /// The size of a chart's own units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 220.0;
@@ -149,7 +152,7 @@ fn key(svg: &mut String, lines: &[Line]) {
             r#"<line class="line of-{nth}" x1="{x:.1}" x2="{:.1}" y1="8" y2="8"/><text class="key" x="{:.1}" y="13">{}</text>"#,
             x + 24.0,
             x + 32.0,
-            text(&line.name)
+            escaped(&line.name)
         );
     }
 }
@@ -172,7 +175,6 @@ pub(super) struct Promise {
 /// What was promised, to the right, against what was kept, upwards. On the diagonal both are one.
 pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Chart {
     const SIDE: f64 = 24.0;
-    let percent = |share: f64| format!("{:.0}%", 100.0 * share);
     let x = |share: f64| LEFT + SIDE + (WIDTH - LEFT - 2.0 * SIDE) * share.clamp(0.0, 1.0);
     let y = |share: f64| HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * share.clamp(0.0, 1.0);
     let mut svg = frame(1.0, &percent);
@@ -197,7 +199,7 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
             at - 9.0,
             // Clear of the lines at the top and the bottom.
             y(level.kept) + if level.kept > 0.5 { 17.0 } else { -9.0 },
-            text(&level.name)
+            escaped(&level.name)
         );
     }
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
@@ -244,7 +246,7 @@ fn frame(top: f64, words: &impl Fn(f64) -> String) -> String {
             r#"<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1}" y2="{y:.1}"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
             LEFT - 6.0,
             y + 4.0,
-            text(&words(top * part))
+            escaped(&words(top * part))
         );
     }
     svg
@@ -266,7 +268,7 @@ fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item =
             let _ = write!(
                 svg,
                 r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="middle">{}</text>"#,
-                text(label)
+                escaped(label)
             );
         }
     }
@@ -292,12 +294,6 @@ fn nice(value: f64) -> f64 {
     let step = [1.0, 2.0, 4.0, 5.0, 10.0];
     let fits = step.iter().find(|step| **step * size >= value);
     fits.copied().unwrap_or(10.0) * size
-}
-
-fn text(raw: &str) -> String {
-    raw.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

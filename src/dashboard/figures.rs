@@ -187,7 +187,7 @@ pub(super) fn short_day(day: NaiveDate) -> String {
 
 /// A share as a percentage.
 pub(super) fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "–".to_owned(), |share| format!("{:.0}%", share * 100.0))
+    share.map_or_else(|| "–".to_owned(), words::percent)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a height on a screen")]

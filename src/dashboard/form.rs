@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use super::stale;
 use super::visitor::Visitor;
 use crate::api::Problem;
+use crate::outbound::percent_encoded;
 
 /// The fields of a form of ours.
 #[derive(Debug)]
@@ -109,8 +110,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 
 /// A value as a part of a path.
 pub(super) fn segment(text: &str) -> String {
-    let escaped: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
-    escaped.replace('+', "%20")
+    percent_encoded(text)
 }
 
 /// A query string of the pairs whose values aren't empty, with its `?`; empty without any.

@@ -4,6 +4,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::job::Kind;
+pub(super) use crate::wire::words::{counted, grouped, percent};
 
 /// Counts stop here in the API.
 const MANY: i64 = 10_000;
@@ -15,20 +16,6 @@ pub(super) fn count(n: i64) -> String {
     } else {
         grouped(n)
     }
-}
-
-/// A number with its thousands apart.
-pub(super) fn grouped(n: impl Into<i128>) -> String {
-    let n: i128 = n.into();
-    let digits = n.unsigned_abs().to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if n < 0 { format!("-{text}") } else { text }
 }
 
 /// US dollars: two decimals, four below a dollar; a price that isn't known is no zero.
@@ -110,11 +97,6 @@ pub(super) fn span(seconds: f64) -> String {
     }
 }
 
-/// A share of 0-1 as a percentage with at most one decimal: `92.5%`.
-pub(super) fn percent(share: f64) -> String {
-    format!("{}%", (share * 1000.0).round() / 10.0)
-}
-
 /// A difference with its sign, in points of a hundred: `+2.5`.
 pub(super) fn points(difference: f64) -> String {
     let points = (difference * 10.0).round() / 10.0;
@@ -189,14 +171,7 @@ pub(super) fn clip(text: &str, most: usize) -> String {
     }
 }
 
-/// A count of things: `1 score`, `1,200 scores`.
-pub(super) fn counted(n: impl Into<i128>, one: &str) -> String {
-    let n: i128 = n.into();
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{} {one}{plural}", grouped(n))
-}
-
-/// The same for what is counted in memory.
+/// A count of what is in memory.
 pub(super) fn count_of(n: usize) -> String {
     grouped(u64::try_from(n).unwrap_or(u64::MAX))
 }
@@ -275,9 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_spans_and_differences_are_short() {
-        assert_eq!(percent(0.9254), "92.5%");
-        assert_eq!(percent(1.0), "100%");
+    fn spans_and_differences_are_short() {
         for (seconds, text) in [
             (12.4, "12 s"),
             (600.0, "10 min"),
@@ -302,9 +275,6 @@ mod tests {
         assert_eq!((head.as_str(), rest.as_str()), ("01983c57", "-c9aa"));
         assert_eq!(clip("größer", 3), "grö…");
         assert_eq!(clip("größer", 6), "größer");
-        assert_eq!(counted(1, "score"), "1 score");
-        assert_eq!(counted(1_200, "score"), "1,200 scores");
-        assert_eq!(counted(0, "score"), "0 scores");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::Item;
 use super::body::{self, Status};
 use super::plain::cut;
 use crate::score::about;
+use crate::wire::words;
 
 /// The most of a question, characters.
 const LONGEST: usize = 200;
@@ -70,7 +71,7 @@ fn score(item: &Item) -> String {
 /// A share as its kind shows it.
 fn shown(item: &Item, share: f64) -> String {
     match about(item.kind).is_in_percent {
-        true => format!("{}%", (share * 1000.0).round() / 10.0),
+        true => words::percent(share),
         false => body::short(share),
     }
 }

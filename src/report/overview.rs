@@ -7,6 +7,7 @@ use super::summary::{Basis, Figures, Group, Verdict};
 use super::{Decision, Judging, Meta, Simulated};
 use crate::score::sql_metrics::calibration::Calibration;
 use crate::score::sql_metrics::safety::SafetySuite;
+use crate::wire::words;
 
 /// How many ids a line of the summary names.
 const NAMED: usize = 20;
@@ -100,7 +101,7 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     if figures.usage.unpriced > 0 {
         notes.push(format!(
             "The cost of {} is not known, since there is no price for the model in llm_providers.yaml.",
-            items(figures.usage.unpriced)
+            words::counted(figures.usage.unpriced, "item")
         ));
     }
     notes
@@ -179,15 +180,12 @@ fn whole(figures: &Figures, meta: &Meta) -> Section {
     }
 }
 
-fn items(n: u64) -> String {
-    match n {
-        1 => "1 item".to_owned(),
-        n => format!("{n} items"),
-    }
-}
-
 fn items_have(n: u64) -> String {
-    format!("{} {}", items(n), if n == 1 { "has" } else { "have" })
+    format!(
+        "{} {}",
+        words::counted(n, "item"),
+        if n == 1 { "has" } else { "have" }
+    )
 }
 
 fn pairs(rows: Vec<(&'static str, Cell<'static>)>) -> Vec<Vec<Cell<'static>>> {

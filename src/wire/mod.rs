@@ -20,6 +20,7 @@ mod session;
 mod spread;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod words;
 mod worker;
 
 pub use agreement::{Agreement, AgreementReport, Kappa, Scale, Strength};

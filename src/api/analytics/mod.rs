@@ -15,8 +15,8 @@ use super::ApiState;
 use super::criteria_named::{FORMS, is_name, whole};
 use super::params::Params;
 use super::problem::ApiError;
-use crate::api::words::counted;
 use crate::store::{MadeBy, ScoreFilter, TotalCount};
+use crate::wire::words::counted;
 
 /// With fewer scores than this a figure says little.
 const FEW: u64 = 20;

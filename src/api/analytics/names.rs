@@ -9,6 +9,7 @@ use super::{Counted, Selection, Unnamed, selection, share};
 use crate::api::ApiState;
 use crate::api::params::Params;
 use crate::api::problem::{ApiError, Problem};
+use crate::outbound::percent_encoded;
 use crate::store::{NameCount, Named};
 use crate::wire::{NameItem, NameLinks, NameList, Spelling};
 
@@ -107,19 +108,6 @@ fn item(name: NameCount, named: Named, scores: u64) -> NameItem {
 /// The sessions whose current score misses the tool of this key.
 pub(super) fn sessions_without(key: &str) -> NameLinks {
     NameLinks {
-        sessions: format!("/api/v1/sessions?missing_tool={}", escaped(key)),
+        sessions: format!("/api/v1/sessions?missing_tool={}", percent_encoded(key)),
     }
-}
-
-/// A value of a query, percent-encoded.
-fn escaped(value: &str) -> String {
-    value
-        .bytes()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                char::from(byte).to_string()
-            }
-            byte => format!("%{byte:02X}"),
-        })
-        .collect()
 }

@@ -13,6 +13,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use super::reach::{Common, Needs, ReachArgs, Reached};
 use crate::job::Kind;
+use crate::wire::words;
 use crate::wire::{Batch, BatchState};
 
 pub(super) use show::{dollars, duration, print_batch};
@@ -220,7 +221,7 @@ impl One {
             if self.common.json {
                 output::json(&answer)?;
             } else {
-                output::line(&format!("{} queued again", output::counted(again, "item")))?;
+                output::line(&format!("{} queued again", words::counted(again, "item")))?;
                 print_batch(&answer.batch)?;
             }
             Ok(match again {

@@ -2,6 +2,7 @@
 
 use crate::cli::outcome::CliError;
 use crate::cli::output::{self, or_empty};
+use crate::wire::words::{self, counted};
 use crate::wire::{Panel, PanelJudge, PanelSummary, Spread};
 
 /// Prints what the scores of repeats or of a jury come to; sessions, if the report has any.
@@ -26,7 +27,7 @@ pub(in crate::cli) fn print_spread(report: &Spread) -> Result<(), CliError> {
     if report.next_cursor.is_some() && !report.items.is_empty() {
         output::note(&format!(
             "shown: {}; --limit shows more",
-            output::counted(report.items.len() as u64, "session")
+            counted(report.items.len(), "session")
         ));
     }
     for warning in &report.warnings {
@@ -37,7 +38,6 @@ pub(in crate::cli) fn print_spread(report: &Spread) -> Result<(), CliError> {
 
 /// All sessions together, in words.
 fn whole(summary: &PanelSummary) -> Vec<String> {
-    let counted = |n: usize, one: &str| output::counted(n as u64, one);
     let mut lines = vec![format!(
         "{} of {}, {} of which with all of theirs",
         counted(summary.scores, "score"),
@@ -46,9 +46,9 @@ fn whole(summary: &PanelSummary) -> Vec<String> {
     )];
     if let (Some(sd), Some(flips)) = (summary.mean_sd, summary.flip_share) {
         lines.push(format!(
-            "standard deviation {sd:.1} points on average; {:.0} % of the scores have another word than their session's \
+            "standard deviation {sd:.1} points on average; {} of the scores have another word than their session's \
              median; totals more than 15 points apart: those of {}",
-            flips * 100.0,
+            words::percent(flips),
             counted(summary.disagreements, "session")
         ));
     }

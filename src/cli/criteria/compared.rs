@@ -4,6 +4,7 @@ use std::io;
 
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::output::{self, rounded};
+use crate::wire::words;
 use crate::wire::{CriteriaComparison, CriteriaDiff, Mover};
 
 /// Prints what two definitions make of the same sessions. Exit 4 where there are none.
@@ -23,7 +24,7 @@ pub(super) fn print_comparison(
     output::line(&format!("b  {}", found.b))?;
     output::line(&format!(
         "\n{} under both, {} under a alone, {} under b alone",
-        output::counted(found.n, "session"),
+        words::counted(found.n, "session"),
         found.only_a,
         found.only_b
     ))?;
@@ -56,8 +57,8 @@ fn figures(found: &CriteriaComparison) -> io::Result<()> {
         None => "there is no order to compare".to_owned(),
         Some(tau) => format!("Kendall's tau-b of the two orders is {tau:.2}"),
     };
-    let changed = found.changed.unwrap_or_default() * 100.0;
-    output::line(&format!("{order}; {changed:.0} % have another rating\n"))?;
+    let changed = words::percent(found.changed.unwrap_or_default());
+    output::line(&format!("{order}; {changed} have another rating\n"))?;
     output::counts("a \\ b", &found.ratings)?;
     let row = |mover: &Mover| {
         vec![

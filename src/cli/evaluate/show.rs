@@ -11,6 +11,7 @@ use crate::report::Judgement;
 use crate::report::summary::{Basis, Figures, Share};
 use crate::suite::run::compare::Comparison;
 use crate::suite::run::folder::RunHeader;
+use crate::wire::words;
 
 /// The files that a run's folder holds in the end, beside its own two.
 const REPORTS: [&str; 5] = [
@@ -20,12 +21,6 @@ const REPORTS: [&str; 5] = [
     "junit.xml",
     "summary.md",
 ];
-
-/// A share in per cent, with one decimal where it has one.
-fn percent(share: f64) -> String {
-    let text = format!("{:.1}", share * 100.0);
-    format!("{}%", text.strip_suffix(".0").unwrap_or(&text))
-}
 
 /// A run at its end.
 pub(super) struct Shown<'a> {
@@ -117,11 +112,11 @@ impl Shown<'_> {
                 (Some(usd), 0) => format!("{usd:.4} USD"),
                 (Some(usd), n) => format!(
                     "{usd:.4} USD, and what {} without a price cost",
-                    output::counted(n, "item")
+                    words::counted(n, "item")
                 ),
                 (None, n) => format!(
                     "what it cost is not known: {} without a price",
-                    output::counted(n, "item")
+                    words::counted(n, "item")
                 ),
             };
             let (tokens_in, tokens_out) = (usage.tokens_in, usage.tokens_out);
@@ -160,8 +155,8 @@ fn row(name: &str, share: &Share) -> Vec<String> {
         name.to_owned(),
         share.n.to_string(),
         share.scored.to_string(),
-        or_dash(share.coverage.map(percent)),
+        or_dash(share.coverage.map(words::percent)),
         or_dash(share.mean.map(|mean| format!("{mean:.3}"))),
-        or_dash(share.pass_rate.map(percent)),
+        or_dash(share.pass_rate.map(words::percent)),
     ]
 }

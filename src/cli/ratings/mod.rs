@@ -15,6 +15,7 @@ use super::output::{self, or_empty};
 use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::{Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
+use crate::wire::words;
 use crate::wire::{Agreement, AgreementReport, HumanRating, Kappa, Strength};
 use file::{FileRating, Ratings as RatingsFile};
 
@@ -150,7 +151,7 @@ impl Import {
             } else if self.dry_run {
                 output::line(&format!(
                     "{}, all good; nothing stored",
-                    output::counted(n as u64, "rating")
+                    words::counted(n, "rating")
                 ))?;
             } else {
                 output::line(&format!(
@@ -229,12 +230,12 @@ fn print_agreement(found: &AgreementReport, as_json: bool) -> Result<Exit, CliEr
 
 fn print_scale(found: &Agreement) -> io::Result<()> {
     output::line(&format!(
-        "\n{}: ratings {}, raters {}, scores {}; the same word in {:.0} %",
+        "\n{}: ratings {}, raters {}, scores {}; the same word in {}",
         found.scale,
         found.n,
         found.raters,
         found.scores,
-        found.raw.unwrap_or_default() * 100.0,
+        words::percent(found.raw.unwrap_or_default()),
     ))?;
     let strength = found
         .strength

@@ -15,6 +15,7 @@ use super::output;
 use super::reach::{Needs, Reached};
 use super::{Global, criteria};
 use crate::client::Client;
+use crate::wire::words;
 use crate::wire::{Batch, CriteriaAdded, Judge, Judges, RescorePlan};
 
 pub(super) use self::args::Rescore;
@@ -215,7 +216,7 @@ impl Rescore {
 async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     output::note(&format!(
         "Score {}? [y/N]",
-        output::counted(plan.to_score, "session")
+        words::counted(plan.to_score, "session")
     ));
     let (answer, answered) = tokio::sync::oneshot::channel();
     // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use chrono::DateTime;
 use reqwest::StatusCode;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret as _;
 use tokio::time::{sleep, timeout};
 
@@ -146,7 +145,8 @@ impl Http {
                 self.lasting("redirects: give the address that it redirects to, none is followed")
             }
             408 | 425 | 429 | 500..=599 => {
-                Failed::Passing(format!("answered {status}"), retry_after(headers))
+                let wait = outbound::retry_after(headers, None);
+                Failed::Passing(format!("answered {status}"), wait)
             }
             _ => self.lasting(&format!("answered {status}")),
         }
@@ -154,50 +154,5 @@ impl Http {
 
     fn lasting(&self, what: &str) -> Failed {
         Failed::For(TarsyError::Unusable(format!("{} {what}", self.address)))
-    }
-}
-
-/// `Retry-After`, in seconds or as a date. A date is counted from the answer's own `Date`, so that the clocks need not agree;
-/// without one it says nothing.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name| Some(headers.get(name)?.to_str().ok()?.trim());
-    let given = text(RETRY_AFTER)?;
-    if let Ok(seconds) = given.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let [until, from] = [given, text(DATE)?].map(DateTime::parse_from_rfc2822);
-    let wait = until.ok()?.signed_duration_since(from.ok()?);
-    Some(wait.to_std().unwrap_or(Duration::ZERO))
-}
-
-#[cfg(test)]
-mod tests {
-    use reqwest::header::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn a_wait_is_read_in_seconds_or_from_two_dates_of_one_clock() {
-        let headers = |pairs: &[(reqwest::header::HeaderName, &'static str)]| {
-            let pairs = pairs.iter().cloned();
-            pairs
-                .map(|(name, value)| (name, HeaderValue::from_static(value)))
-                .collect::<HeaderMap>()
-        };
-        let date = (DATE, "Sun, 06 Nov 1994 08:49:37 GMT");
-        for (given, seconds) in [
-            ("7", Some(7)),
-            (" 0 ", Some(0)),
-            ("Sun, 06 Nov 1994 08:49:57 GMT", Some(20)),
-            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
-            ("soon", None),
-            ("-1", None),
-        ] {
-            let read = retry_after(&headers(&[(RETRY_AFTER, given), date.clone()]));
-            assert_eq!(read, seconds.map(Duration::from_secs), "{given}");
-        }
-        let alone = headers(&[(RETRY_AFTER, "Sun, 06 Nov 1994 08:49:57 GMT")]);
-        assert_eq!(retry_after(&alone), None);
-        assert_eq!(retry_after(&headers(&[date])), None);
     }
 }

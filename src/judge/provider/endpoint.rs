@@ -26,6 +26,7 @@ use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::RateReport;
 use crate::judge::providers::{Auth, JudgeSpec, Structured};
+use crate::outbound::percent_encoded;
 
 /// A server's own words are kept up to this many characters.
 const LONGEST_WORDS: usize = 500;
@@ -270,22 +271,10 @@ impl Provider for Endpoint {
 fn url(spec: &JudgeSpec) -> Result<reqwest::Url, String> {
     let entry = spec.entry();
     let path = entry.path.trim_start_matches('/');
-    let path = path.replace(MODEL, &one_segment(spec.model()));
+    // A model's name may come from outside: it stays one part of the path, whatever it holds.
+    let path = path.replace(MODEL, &percent_encoded(spec.model()));
     reqwest::Url::parse(&format!("{}/{path}", entry.base_url))
         .map_err(|error| format!("the address can't be used: {error}"))
-}
-
-/// A model's name may come from outside: it stays one part of the path, whatever it holds.
-fn one_segment(model: &str) -> String {
-    let mut segment = String::with_capacity(model.len());
-    for byte in model.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte) {
-            segment.push(char::from(byte));
-        } else {
-            segment.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    segment
 }
 
 fn unusable(message: &str) -> NoExchange {

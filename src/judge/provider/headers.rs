@@ -2,25 +2,15 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 
 use crate::judge::gate::{LimitReport, Span};
+use crate::outbound::{self, LONGEST_WAIT};
 
-/// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// `retry-after-ms`, else `retry-after` in seconds or as an HTTP date.
+/// How long the server asks to wait.
 pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
-    if let Some(millis) = text(headers, "retry-after-ms").and_then(number) {
-        return seconds(millis / 1000.0);
-    }
-    let value = text(headers, "retry-after")?;
-    if let Some(number) = number(value) {
-        return seconds(number);
-    }
-    let wait = (http_date(value)? - now).to_std();
-    Some(wait.unwrap_or(Duration::ZERO).min(LONGEST))
+    outbound::retry_after(headers, Some(now))
 }
 
 /// The longest of the resets of those limits that have nothing left; none where all have. `read` reads a reset's form.
@@ -63,31 +53,11 @@ pub(super) fn at_least_a_second(wait: Duration) -> Duration {
 pub(super) fn until(text: &str, now: DateTime<Utc>) -> Option<Duration> {
     let at = DateTime::parse_from_rfc3339(text).ok()?;
     let wait = (at.with_timezone(&Utc) - now).to_std();
-    Some(wait.unwrap_or(Duration::ZERO).min(LONGEST))
-}
-
-/// The date of today's servers, and the two older forms that a reader of HTTP has to know.
-fn http_date(text: &str) -> Option<DateTime<Utc>> {
-    if let Ok(at) = DateTime::parse_from_rfc2822(text) {
-        return Some(at.with_timezone(&Utc));
-    }
-    ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
-        .into_iter()
-        .find_map(|form| NaiveDateTime::parse_from_str(text, form).ok())
-        .map(|at| at.and_utc())
+    Some(wait.unwrap_or(Duration::ZERO).min(LONGEST_WAIT))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.parse::<f64>().ok().filter(|number| number.is_finite())
-}
-
-fn seconds(number: f64) -> Option<Duration> {
-    let wait = Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(LONGEST);
-    Some(wait.min(LONGEST))
 }
 
 /// "12ms", "6m0s", "1h2m3.5s".
@@ -109,62 +79,19 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
             "d" => 86_400.0,
             _ => return None,
         };
-        total += number(amount)? * factor;
+        total += amount.parse::<f64>().ok()? * factor;
         rest = tail;
     }
-    (!text.is_empty()).then(|| seconds(total)).flatten()
+    let total = Duration::try_from_secs_f64(total).unwrap_or(LONGEST_WAIT);
+    (!text.is_empty()).then_some(total.min(LONGEST_WAIT))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| {
-                (
-                    reqwest::header::HeaderName::from_static(name),
-                    value.parse().unwrap(),
-                )
-            })
-            .collect()
-    }
-
     fn now() -> DateTime<Utc> {
         "2026-11-06T08:49:30Z".parse().unwrap()
-    }
-
-    #[test]
-    fn retry_after_is_read_in_each_of_its_forms() {
-        type Case<'a> = (&'a [(&'static str, &'a str)], Option<u64>);
-        let table: &[Case<'_>] = &[
-            (&[], None),
-            (&[("retry-after", "3")], Some(3_000)),
-            (&[("retry-after", "0.5")], Some(500)),
-            (&[("retry-after", "-4")], Some(0)),
-            (&[("retry-after", "soon")], None),
-            (&[("retry-after", "NaN")], None),
-            (
-                &[("retry-after", "Fri, 06 Nov 2026 08:49:37 GMT")],
-                Some(7_000),
-            ),
-            (&[("retry-after", "Fri, 06 Nov 2020 08:49:37 GMT")], Some(0)),
-            (
-                &[("retry-after", "Friday, 06-Nov-26 08:49:37 GMT")],
-                Some(7_000),
-            ),
-            (&[("retry-after", "Fri Nov  6 08:49:37 2026")], Some(7_000)),
-            (
-                &[("retry-after", "9"), ("retry-after-ms", "250")],
-                Some(250),
-            ),
-            (&[("retry-after", "1e300")], Some(604_800_000)),
-        ];
-        for (pairs, millis) in table {
-            let read = retry_after(&headers(pairs), now());
-            assert_eq!(read, millis.map(Duration::from_millis), "{pairs:?}");
-        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::results::{Line, Results};
-use super::{Endpoint, NoExchange, one_segment, unusable};
+use super::{Endpoint, NoExchange, unusable};
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::http::{Exchange, read_whole};
@@ -18,6 +18,7 @@ use crate::judge::provider::{
     Added, Batches, CallRequest, Found, Part, PartSize, Progress, ProviderReply, Uploaded,
 };
 use crate::judge::providers::JudgeSpec;
+use crate::outbound::percent_encoded;
 
 /// How long a look may take.
 const LOOK: Duration = Duration::from_secs(60);
@@ -90,7 +91,7 @@ impl<'a> Wire<'a> {
 
     /// A provider's name for something, as one part of a path.
     pub(in crate::judge::provider) fn segment(name: &str) -> String {
-        one_segment(name)
+        percent_encoded(name)
     }
 
     /// Whether an address is at the entry's own server, so that the key may go there.
