@@ -25,10 +25,7 @@ pub use self::current::CurrentCriteria;
 use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
-pub use self::rescore::{
-    CostRange, Estimate, JudgeTerms, Pace, PaceOf, PlannedJudge, PromptTokens, Rescore,
-    RescorePlan, SkippedPlan, Terms, TokenRange, TokensFrom,
-};
+pub use self::rescore::{JudgeTerms, Rescore, Terms};
 use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;

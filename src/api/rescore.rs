@@ -20,11 +20,11 @@ use super::criteria_named::{beginning, stored};
 use super::idempotency::Effect;
 use super::params::Params;
 use super::problem::{ApiError, Fault, Problem, Refusal};
-use crate::enqueue::{Rescore, RescorePlan};
+use crate::enqueue::Rescore;
 use crate::job::{Priority, Purpose};
 use crate::score::session::Rating;
 use crate::store::{Force, Sample, Scored, SessionFilter, SessionStatus};
-use crate::wire::Batch;
+use crate::wire::{Batch, RescorePlan};
 
 /// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;

@@ -108,7 +108,7 @@ pub use latency::JudgeLatency;
 pub use open::{Store, StoreOptions, Use};
 pub use page::{Cursor, Page};
 pub use panels::AskedOfPanel;
-pub use past_runs::{PastRun, RecentPace};
+pub use past_runs::{PastReplies, RecentPace};
 pub use provider_answers::ItemAnswer;
 pub use provider_parts::{NewPart, ProviderPart};
 pub use ratings::{NewRating, RatingOf, RatingRow, RatingsMet};

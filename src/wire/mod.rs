@@ -5,6 +5,7 @@ mod batch;
 mod judge;
 mod queue;
 mod readiness;
+mod rescore;
 mod worker;
 
 pub use batch::{
@@ -17,4 +18,7 @@ pub use judge::{
 };
 pub use queue::{Queue, QueueCounts};
 pub use readiness::{Check, Readiness, ReadinessStatus};
+pub use rescore::{
+    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokenRange,
+};
 pub use worker::{Worker, WorkerState, Workers};

@@ -7,10 +7,9 @@ use std::cell::OnceCell;
 use std::io::{IsTerminal as _, stderr, stdin};
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
-use self::plan::to_score;
 use super::batches::{exit_of, goes_on, print_batch, print_spread, watch};
 use super::outcome::{CliError, Exit};
 use super::output::{self, cell};
@@ -18,7 +17,7 @@ use super::reach::{Needs, Reached};
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::job::Kind;
-use crate::wire::{Batch, Judge, Judges};
+use crate::wire::{Batch, Judge, Judges, RescorePlan};
 
 pub(super) use self::args::Rescore;
 
@@ -92,7 +91,7 @@ impl Rescore {
         let hash = self.target(reached).await?;
         let mut body = self.body(ids, hash.as_deref());
         body["dry_run"] = json!(true);
-        let plan: Value = client.rescore(&body, None).await?;
+        let plan: RescorePlan = client.rescore(&body, None).await?;
         if self.dry_run {
             self.show(&plan)?;
         } else {
@@ -100,7 +99,7 @@ impl Rescore {
                 .iter()
                 .for_each(|line| output::note(line));
         }
-        if to_score(&plan) == 0 {
+        if plan.to_score == 0 {
             output::note("nothing to score");
             return Ok(Exit::Nothing);
         }
@@ -152,7 +151,7 @@ impl Rescore {
         Ok(Some(cell(&stored, "/criteria_hash")))
     }
 
-    fn show(&self, plan: &Value) -> Result<(), CliError> {
+    fn show(&self, plan: &RescorePlan) -> Result<(), CliError> {
         if self.json {
             return Ok(output::json(plan)?);
         }
@@ -217,10 +216,10 @@ impl Rescore {
 }
 
 /// Whether to go on with a plan: asked of whoever sits at a terminal.
-async fn is_wanted(plan: &Value) -> Result<bool, CliError> {
+async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     output::note(&format!(
         "Score {}? [y/N]",
-        output::counted(to_score(plan), "session")
+        output::counted(plan.to_score, "session")
     ));
     let (answer, answered) = tokio::sync::oneshot::channel();
     // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.

@@ -9,7 +9,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
@@ -20,7 +19,8 @@ use super::page::{Page, go, html, with_status};
 use super::site::Site;
 use super::visitor::Visitor;
 use crate::api::Problem;
-use plan::{Plan, PlanPage};
+use crate::wire::{Batch, RescorePlan};
+use plan::PlanPage;
 use request::{FieldFault, body, faults, is_filter};
 
 /// The fields that tell their own faults; those of others stand above the form.
@@ -165,17 +165,12 @@ async fn plan(State(site): State<Site>, form: Form) -> Page {
     }
 }
 
-async fn planned(site: &Site, form: &Form) -> Result<Plan, Box<Problem>> {
+async fn planned(site: &Site, form: &Form) -> Result<RescorePlan, Box<Problem>> {
     let mut body = body(form)?;
     body["dry_run"] = true.into();
     let caller = &form.visitor.caller;
     let done = site.door.post(caller, "/api/v1/rescore", None, &body);
     done.await?.json()
-}
-
-#[derive(Debug, Deserialize)]
-struct Batch {
-    batch_id: Uuid,
 }
 
 async fn start(State(site): State<Site>, form: Form) -> Page {

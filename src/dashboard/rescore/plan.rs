@@ -1,45 +1,10 @@
 //! What a request would come to, as the API plans it: counts, tokens, money, time, and what each option does to them.
 
-use askama::Template;
-use serde::Deserialize;
-use serde_json::{Map, Value};
-
 use super::super::form::Form;
 use super::super::frame::Frame;
 use super::super::words;
-
-/// A plan as the API answers it.
-#[derive(Debug, Deserialize)]
-pub(super) struct Plan {
-    criteria_hash: String,
-    matching: i64,
-    to_score: i64,
-    items: i64,
-    skipped: Map<String, Value>,
-    judges: Vec<Planned>,
-    tokens_in: Range,
-    tokens_out: Range,
-    cost_usd: Option<Cost>,
-    duration_s: Option<f64>,
-    warnings: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Planned {
-    judge: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Range {
-    expected: i64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Cost {
-    low: f64,
-    expected: f64,
-    high: f64,
-}
+use crate::wire::{CostRange, RescorePlan};
+use askama::Template;
 
 /// A plan, to be confirmed.
 #[derive(Template)]
@@ -49,9 +14,9 @@ pub(super) struct PlanPage {
     fields: Vec<(String, String)>,
     short: String,
     matching: String,
-    to_score: i64,
+    to_score: u64,
     items: String,
-    skipped: Vec<(String, String)>,
+    skipped: Vec<(String, &'static str)>,
     judges: String,
     tokens: String,
     cost: String,
@@ -63,15 +28,9 @@ pub(super) struct PlanPage {
 
 impl PlanPage {
     /// The page of what a form would come to.
-    pub(super) fn of(frame: Frame, form: &Form, plan: Plan, key: String) -> Self {
-        let skipped = plan.skipped.iter().filter_map(|(name, n)| {
-            let n = n.as_i64().filter(|n| *n > 0)?;
-            let name = match name.as_str() {
-                "beyond_max" => "more than were asked for".to_owned(),
-                name => name.replace('_', " "),
-            };
-            Some((name, words::grouped(n)))
-        });
+    pub(super) fn of(frame: Frame, form: &Form, plan: RescorePlan, key: String) -> Self {
+        let skipped = plan.skipped.reasons().into_iter();
+        let skipped = skipped.filter(|(n, _)| *n > 0);
         let judges: Vec<&str> = plan.judges.iter().map(|j| j.judge.as_str()).collect();
         let fields = pinned(form, &plan);
         Self {
@@ -79,7 +38,7 @@ impl PlanPage {
             matching: words::grouped(plan.matching),
             to_score: plan.to_score,
             items: words::grouped(plan.items),
-            skipped: skipped.collect(),
+            skipped: skipped.map(|(n, why)| (words::grouped(n), why)).collect(),
             effects: effects(form, plan.to_score, judges.len()),
             judges: judges.join(", "),
             tokens: format!(
@@ -89,7 +48,7 @@ impl PlanPage {
             ),
             cost: plan.cost_usd.as_ref().map_or_else(
                 || "not known: a judge's model has no price".to_owned(),
-                Cost::says,
+                says,
             ),
             took: took(form, plan.duration_s),
             warnings: plan.warnings,
@@ -101,7 +60,7 @@ impl PlanPage {
 }
 
 /// What was filled in, with the criteria and the count of the plan: what runs is what was shown, whatever has come since.
-fn pinned(form: &Form, plan: &Plan) -> Vec<(String, String)> {
+fn pinned(form: &Form, plan: &RescorePlan) -> Vec<(String, String)> {
     let mut fields = form.rest();
     fields.retain(|(name, _)| !matches!(name.as_str(), "with" | "max"));
     fields.push(("with".to_owned(), plan.criteria_hash.clone()));
@@ -109,16 +68,14 @@ fn pinned(form: &Form, plan: &Plan) -> Vec<(String, String)> {
     fields
 }
 
-impl Cost {
-    fn says(&self) -> String {
-        let [low, expected, high] =
-            [self.low, self.expected, self.high].map(|usd| words::usd(Some(usd)));
-        format!("about {expected} ({low} to {high})")
-    }
+fn says(cost: &CostRange) -> String {
+    let [low, expected, high] =
+        [cost.low, cost.expected, cost.high].map(|usd| words::usd(Some(usd)));
+    format!("about {expected} ({low} to {high})")
 }
 
 /// What the options that were chosen do, a sentence each.
-fn effects(form: &Form, sessions: i64, judges: usize) -> Vec<(&'static str, String)> {
+fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, String)> {
     let sessions = words::counted(sessions, "session");
     let purpose = match form.text("purpose") {
         Some("preview") => "a preview: current scores stay as they are".to_owned(),

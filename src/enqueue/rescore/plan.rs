@@ -1,115 +1,16 @@
 //! What a request to score a backlog would come to: counts by the walk that a batch takes, and an estimate. Stores nothing.
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
 
-use super::draw::Draw;
-use super::estimate::Estimated;
-use super::figures::{CostRange, TokenRange};
+use super::estimate::{Estimated, cost, tokens};
+use super::sample::Drawing;
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
 use crate::job::Purpose;
 use crate::store::{Found, Sample, SessionFilter, SortRules, Standing};
-use crate::wire::Skipped;
+use crate::wire::{RescorePlan, Skipped, SkippedPlan};
 
-/// How many sessions an estimate looks at.
-const LOOKED_AT: Sample = Sample { size: 200, seed: 0 };
-
-/// What a request would come to.
-#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
-pub struct RescorePlan {
-    /// Sessions that the filter finds.
-    pub matching: u64,
-    /// Sessions that would be scored.
-    pub to_score: u64,
-    /// The rest of them, by reason.
-    pub skipped: SkippedPlan,
-    /// Jobs: the sessions to be scored, each as often as `repeats` or `judges` say.
-    pub items: u64,
-    /// Who would be asked.
-    pub judges: Vec<PlannedJudge>,
-    /// Tokens of prompts.
-    pub tokens_in: TokenRange,
-    /// Tokens of replies.
-    pub tokens_out: TokenRange,
-    /// USD; null where a judge has no price.
-    pub cost_usd: Option<CostRange>,
-    /// How the figures were come by.
-    pub estimate: Estimate,
-    /// Seconds at that pace; null where none is known.
-    pub duration_s: Option<f64>,
-    /// How fast jobs of the slowest judge end; null where that isn't known.
-    pub pace: Option<Pace>,
-    /// What they would be judged by.
-    pub criteria_hash: String,
-    /// What to know before asking for it.
-    pub warnings: Vec<String>,
-}
-
-/// Sessions that the filter finds and that would not be scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct SkippedPlan {
-    /// What a batch passes over too.
-    #[serde(flatten)]
-    pub found: Skipped,
-    /// Not in the sample.
-    pub not_sampled: u64,
-    /// Behind the last of `max`.
-    pub beyond_max: u64,
-}
-
-/// A judge that would be asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct PlannedJudge {
-    /// Its name.
-    pub judge: String,
-    /// Whether its model has a price.
-    pub priced: bool,
-}
-
-/// How the figures of a plan were come by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct Estimate {
-    /// Sessions whose questions were built and counted.
-    pub sampled_sessions: u64,
-    /// Earlier jobs of the judges whose tokens were looked at.
-    pub history_jobs: u64,
-    /// Where the tokens of prompts are from.
-    pub tokens_in: TokensFrom,
-    /// Where the tokens of replies are from.
-    pub tokens_out: TokensFrom,
-}
-
-/// Where a count of tokens is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TokensFrom {
-    /// What earlier jobs of the judge used.
-    History,
-    /// The sessions' own prompts, by rules of thumb for the judge's family of models.
-    Counted,
-    /// Nothing is known yet: a usual length, half or twice as long.
-    Assumed,
-}
-
-/// How fast jobs end.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
-pub struct Pace {
-    /// Jobs a second.
-    pub jobs_per_s: f64,
-    /// Where that is from.
-    pub of: PaceOf,
-}
-
-/// Where a pace is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub enum PaceOf {
-    /// Jobs of the judge that ended within the last 10 minutes.
-    #[serde(rename = "last 10 minutes")]
-    Lately,
-    /// Its limits a minute, by configuration.
-    #[serde(rename = "the judge's limits")]
-    Limits,
-}
+/// The sessions whose prompts an estimate counts.
+const COUNTED: Sample = Sample { size: 200, seed: 0 };
 
 /// What a walk has counted so far.
 struct Tally {
@@ -118,7 +19,7 @@ struct Tally {
     to_score: u64,
     beyond_max: u64,
     skipped: Skipped,
-    looked_at: Draw,
+    counted: Drawing,
 }
 
 impl Tally {
@@ -132,7 +33,7 @@ impl Tally {
         self.skipped.count(found.standing);
         if found.standing == Standing::ToScore {
             self.to_score += 1;
-            self.looked_at.offer(found.session_id);
+            self.counted.offer(found.session_id);
         }
     }
 }
@@ -161,7 +62,7 @@ impl Enqueue {
                 unknown: count(unknown),
                 ..Skipped::default()
             },
-            looked_at: Draw::new(LOOKED_AT),
+            counted: Drawing::new(COUNTED),
         };
         let (not_sampled, drawn) = match request.sample {
             Some(sample) => {
@@ -184,7 +85,7 @@ impl Enqueue {
                 .await?;
         }
         let mut estimated = self
-            .estimate(&plan, tally.to_score, tally.looked_at.into_ids(), now)
+            .estimate(&plan, tally.to_score, tally.counted.into_ids(), now)
             .await?;
         if request.purpose == Purpose::Preview {
             let warning = self.nothing_to_compare(drawn.as_ref(), &plan, tally.max, now);
@@ -252,13 +153,13 @@ fn told(
     estimated: Estimated,
 ) -> RescorePlan {
     let mut warnings = estimated.warnings;
-    let cost = estimated.cost_usd;
-    if let (Some(budget), Some(cost)) = (request.budget_usd, cost)
-        && cost.high > budget
+    let cost_usd = estimated.cost_usd.map(cost);
+    if let (Some(budget), Some(range)) = (request.budget_usd, cost_usd)
+        && range.high > budget
     {
         warnings.push(format!(
             "it may cost up to {:.2} USD, and is paused at {budget} USD: raise budget_usd, or narrow the filter",
-            cost.high
+            range.high
         ));
     }
     RescorePlan {
@@ -267,9 +168,9 @@ fn told(
         skipped,
         items: to_score * plan.jobs_each(),
         judges: estimated.judges,
-        tokens_in: estimated.tokens_in.tokens(),
-        tokens_out: estimated.tokens_out.tokens(),
-        cost_usd: cost.map(super::figures::Range::cost),
+        tokens_in: tokens(estimated.tokens_in),
+        tokens_out: tokens(estimated.tokens_out),
+        cost_usd,
         estimate: estimated.how,
         duration_s: estimated.duration_s,
         pace: estimated.pace,
