@@ -97,7 +97,7 @@ enum Held {
     /// Its judge, its batch, a brake or the store.
     By(WaitReason),
     /// Its judge's provider, which answers its batch within a day.
-    Economy,
+    FetchedAhead,
     /// No worker is alive.
     WithoutWorker,
     /// No worker that is alive can ask its judge.
@@ -110,7 +110,7 @@ impl Held {
     fn as_str(self) -> &'static str {
         match self {
             Self::By(reason) => reason.as_str(),
-            Self::Economy => "economy",
+            Self::FetchedAhead => "economy",
             Self::WithoutWorker => "no_worker",
             Self::WithoutWorkerForJudge => NO_WORKER_FOR_JUDGE,
             Self::Behind => "queued",
@@ -181,7 +181,7 @@ impl Lanes {
             };
             (Held::By(reason), None)
         } else if self.is_fetched(job) {
-            (Held::Economy, None)
+            (Held::FetchedAhead, None)
         } else if let Some(wait) = wait {
             (Held::By(wait.reason), wait.until)
         } else if self.workers.is_empty() {
@@ -204,12 +204,12 @@ impl Lanes {
                 Held::Behind
                 | Held::WithoutWorker
                 | Held::WithoutWorkerForJudge
-                | Held::Economy => None,
+                | Held::FetchedAhead => None,
             },
             remedy: match reason {
                 Held::WithoutWorker => Some(START_WORKER.to_owned()),
                 Held::WithoutWorkerForJudge => job.judge.as_deref().map(start_worker_for),
-                Held::By(_) | Held::Behind | Held::Economy => None,
+                Held::By(_) | Held::Behind | Held::FetchedAhead => None,
             },
             message: held
                 .map(|brake| brake.message.clone())

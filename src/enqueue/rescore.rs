@@ -180,14 +180,14 @@ impl Enqueue {
     }
 
     /// Whether a judge's replies can be fetched ahead.
-    fn check_economy(&self, judge: &str) -> Result<(), EnqueueError> {
+    fn check_batch_endpoint(&self, judge: &str) -> Result<(), EnqueueError> {
         let factor = self
             .terms
             .terms(judge)
             .and_then(|terms| terms.batch_price_factor);
         match factor {
             Some(_) => Ok(()),
-            None => Err(EnqueueError::NoEconomy(judge.to_owned())),
+            None => Err(EnqueueError::NoBatchEndpoint(judge.to_owned())),
         }
     }
 
@@ -229,7 +229,7 @@ impl Enqueue {
         };
         if request.economy {
             for judge in &judges {
-                self.check_economy(judge)?;
+                self.check_batch_endpoint(judge)?;
             }
         }
         let ids = request.filter.ids.len() as u64;

@@ -10,8 +10,8 @@ mod worker;
 
 pub use batch::{
     Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,
-    BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, Economy, EconomyPart, EconomyState,
-    InProgress, PartState, PausedBy, Skipped, Stopped,
+    BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, ChunkState, InProgress, PausedBy,
+    ProviderBatch, ProviderBatchState, ProviderChunk, Skipped, Stopped,
 };
 pub use judge::{
     Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
