@@ -46,7 +46,7 @@ use crate::queue::{Depth, Queue, QueueError};
 use crate::redis_client::RedisClient;
 use crate::score::Criteria;
 use crate::store::{Store, StoreError, Use};
-use crate::worker::{self, EconomyOptions, WorkerOptions, WorkerParts};
+use crate::worker::{self, ProviderBatchOptions, WorkerOptions, WorkerParts};
 
 // What the command line shows or runs without a wired process.
 pub use self::files::{caps_of, criteria_of, model_of};
@@ -354,8 +354,8 @@ impl App {
             max_attempts: worker.max_attempts,
             max_wait: Duration::from_secs(worker.max_wait_s),
             bulk_window: worker.bulk_window,
-            economy: EconomyOptions {
-                part: worker.economy_part,
+            provider_batches: ProviderBatchOptions {
+                chunk: worker.economy_part,
                 poll: Duration::from_secs_f64(worker.economy_poll_s),
             },
             calls_kept: chrono::TimeDelta::days(self.settings.retention.judge_calls_days.into()),

@@ -25,12 +25,12 @@ pub use self::current::CurrentCriteria;
 use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
-pub use self::rescore::{JudgeTerms, PromptTokens, Rescore, Terms};
+pub use self::rescore::{JudgeTerms, Rescore, Terms};
 use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
-use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose};
+use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose, SessionPayload};
 use crate::queue::{Push, Queue};
 use crate::score::Criteria;
 use crate::store::{Accepted, Force, ScoringView, Store, StoreError};
@@ -359,9 +359,10 @@ impl Enqueue {
             kind: Kind::Session,
             subject_id: Some(request.session_id),
             purpose: Purpose::Score,
-            payload: serde_json::json!({
-                "session_id": request.session_id,
-                "force_rescore": request.force == Force::Yes,
+            payload: serde_json::json!(SessionPayload {
+                session_id: request.session_id,
+                force_rescore: request.force == Force::Yes,
+                is_fetched_ahead: false,
             }),
             judge: Some(judge),
             priority: request.priority,

@@ -11,7 +11,7 @@ use crate::job::{JobState, Purpose};
 use crate::store::{BatchFigures, BatchPace, BatchRow, BatchSkip, BatchUsage, StoreError};
 use crate::wire::{
     Batch, BatchCounts, BatchLinks, BatchPause, BatchProgress, BatchState, BatchTimes, BatchTokens,
-    Economy, InProgress, PausedBy, Stopped,
+    InProgress, PausedBy, ProviderBatch, Stopped,
 };
 
 /// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
@@ -19,8 +19,8 @@ pub(super) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, Sto
     let ahead = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     let mut view = listed(state, batch).await?;
     if ahead {
-        let economy = state.store.economy(view.batch_id).await?;
-        view.economy = economy.map(Economy::from);
+        let economy = state.store.provider_batch(view.batch_id).await?;
+        view.economy = economy.map(ProviderBatch::from);
     }
     if view.skipped.is_some_and(|skipped| skipped.in_progress > 0) {
         let skips = state.store.batch_skips(view.batch_id).await?;

@@ -188,7 +188,7 @@ fn read(
     let judges = jury(body.judges, purpose, &mut faults);
     let filter = filter(body.filter, current, &mut faults);
     if body.economy {
-        check_economy(body.priority, body.budget_usd, purpose, &mut faults);
+        check_batch_endpoint(body.priority, body.budget_usd, purpose, &mut faults);
     }
     faults.finish()?;
     Ok(Rescore {
@@ -213,7 +213,7 @@ fn read(
 }
 
 /// What fetching replies ahead doesn't go with.
-fn check_economy(
+fn check_batch_endpoint(
     priority: Option<Priority>,
     budget_usd: Option<f64>,
     purpose: Purpose,

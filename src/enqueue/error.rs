@@ -129,7 +129,7 @@ pub enum EnqueueError {
     #[error(
         "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"
     )]
-    NoEconomy(String),
+    NoBatchEndpoint(String),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

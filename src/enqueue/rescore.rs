@@ -4,11 +4,9 @@
 //! here, the others by whichever worker comes first. [`Enqueue::plan_rescore`] answers what it would come to, and stores
 //! nothing.
 
-mod draw;
 mod estimate;
-mod figures;
-mod holds;
 mod plan;
+mod sample;
 mod terms;
 
 use std::collections::HashMap;
@@ -16,8 +14,8 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use self::draw::Draw;
-pub use self::terms::{JudgeTerms, PromptTokens, Terms};
+use self::sample::Drawing;
+pub use self::terms::{JudgeTerms, Terms};
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreOnly};
 use crate::job::{Kind, Priority, Purpose};
 use crate::store::{
@@ -182,14 +180,14 @@ impl Enqueue {
     }
 
     /// Whether a judge's replies can be fetched ahead.
-    fn check_economy(&self, judge: &str) -> Result<(), EnqueueError> {
+    fn check_batch_endpoint(&self, judge: &str) -> Result<(), EnqueueError> {
         let factor = self
             .terms
             .terms(judge)
             .and_then(|terms| terms.batch_price_factor);
         match factor {
             Some(_) => Ok(()),
-            None => Err(EnqueueError::NoEconomy(judge.to_owned())),
+            None => Err(EnqueueError::NoBatchEndpoint(judge.to_owned())),
         }
     }
 
@@ -231,7 +229,7 @@ impl Enqueue {
         };
         if request.economy {
             for judge in &judges {
-                self.check_economy(judge)?;
+                self.check_batch_endpoint(judge)?;
             }
         }
         let ids = request.filter.ids.len() as u64;
@@ -265,18 +263,18 @@ impl Enqueue {
         sample: Sample,
         now: DateTime<Utc>,
     ) -> Result<(u64, Vec<Uuid>), EnqueueError> {
-        let (mut matching, mut draw) = (0, Draw::new(sample));
+        let (mut matching, mut drawing) = (0, Drawing::new(sample));
         self.walk(filter, rules, now, &mut |found| {
             matching += 1;
             match found.standing {
                 Standing::ToScore | Standing::AlreadyCurrent | Standing::InProgress => {
-                    draw.offer(found.session_id);
+                    drawing.offer(found.session_id);
                 }
                 Standing::NotScorable => {}
             }
         })
         .await?;
-        Ok((matching, draw.into_ids()))
+        Ok((matching, drawing.into_ids()))
     }
 
     /// Visits the sessions that a filter finds, in the order in which a batch would get to them.

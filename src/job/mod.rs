@@ -1,6 +1,7 @@
 //! The nouns of the flow: a job, its identity, its kind, its state. Nothing here does IO, and nothing here knows a judge.
 
 mod failure;
+mod payload;
 mod state;
 mod text_enum;
 
@@ -13,6 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub use failure::{Failure, FailureClass};
+pub use payload::SessionPayload;
 pub use state::{JobState, Wait, WaitReason};
 pub use text_enum::UnknownText;
 pub(crate) use text_enum::text_enum;

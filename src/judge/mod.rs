@@ -19,14 +19,14 @@ mod tokens;
 mod turns;
 
 pub use ask::{
-    Accepted, Ahead, Answers, AskContext, Asked, CollectedAnswer, Economy, HandedOver, Judge,
+    Accepted, Ahead, Answers, AskContext, Asked, BatchEndpoint, CollectedAnswer, HandedOver, Judge,
     JudgeWiring, Judges,
 };
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
-pub use provider::{Added, Found, Part, PartSize, Progress, Uploaded};
+pub use provider::{Added, Chunk, ChunkSize, Found, Progress, Uploaded};
 pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};

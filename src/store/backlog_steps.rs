@@ -15,7 +15,7 @@ use super::db::{Conn, Tx, twice};
 use super::session_sort::{Among, Look, page};
 use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{BacklogPlan, BatchRow, FoundPage, SessionPlace, Standing, Store, StoreError};
-use crate::job::{BatchPlace, JobId, Kind, NewJob};
+use crate::job::{BatchPlace, JobId, Kind, NewJob, SessionPayload};
 use crate::wire::Skipped;
 
 const ATTEMPTED: &str = "expanding a rescore";
@@ -260,16 +260,12 @@ impl Backlog {
         }
     }
 
-    /// Says of an item whose reply is fetched ahead that it is: the others don't look for one.
     fn payload(&self, session_id: Uuid) -> serde_json::Value {
-        let mut payload = serde_json::json!({
-            "session_id": session_id,
-            "force_rescore": self.plan.force_rescore,
-        });
-        if self.plan.economy {
-            payload["economy"] = true.into();
-        }
-        payload
+        serde_json::json!(SessionPayload {
+            session_id,
+            force_rescore: self.plan.force_rescore,
+            is_fetched_ahead: self.plan.economy,
+        })
     }
 
     /// Inserts the jobs that nothing is in the way of; the sessions of the others are being scored.

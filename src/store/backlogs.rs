@@ -10,7 +10,7 @@ use super::session_sort::{SortRules, Standing};
 use super::sql::{Arg, Sql, sql};
 use super::{SessionFilter, Store, StoreError};
 use crate::job::Priority;
-use crate::wire::{EconomyState, Skipped};
+use crate::wire::{ProviderBatchState, Skipped};
 
 /// How the items of a batch are made of the sessions that its filter finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -177,6 +177,6 @@ fn begin_statement(new: &NewBacklog) -> Sql {
         serde_json::to_value(&new.filter).ok(),
         serde_json::to_value(&new.plan).ok(),
         serde_json::to_value(skipped).ok(),
-        new.plan.economy.then(|| EconomyState::Asked.as_str())
+        new.plan.economy.then(|| ProviderBatchState::Asked.as_str())
     )
 }

@@ -50,6 +50,24 @@ pub struct Brake {
     pub until: Option<DateTime<Utc>>,
 }
 
+impl Brake {
+    /// What is stopped, why, and until when.
+    pub fn in_words(&self) -> String {
+        let what = match &self.target {
+            BrakeTarget::Queue => "the queue is stopped".to_owned(),
+            BrakeTarget::Judge(judge) => format!("judge {judge:?} is stopped"),
+        };
+        let mut words = format!("{what} ({})", self.reason);
+        if !self.message.is_empty() {
+            words = format!("{words}: {}", self.message);
+        }
+        match self.until {
+            Some(until) => format!("{words}; until {}", until.format("%Y-%m-%dT%H:%M:%SZ")),
+            None => words,
+        }
+    }
+}
+
 impl Store {
     /// Sets a brake. An operator's pause is never replaced by a worker's closure, nor one worker's by another's that says
     /// the same; answers whether this one is set now.

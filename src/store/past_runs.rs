@@ -1,7 +1,6 @@
 //! What a judge's last jobs used, and how fast they ended: what estimates are made from.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use uuid::Uuid;
 
 use super::sql::{Row, sql};
 use super::{Store, StoreError};
@@ -17,19 +16,13 @@ const ENDS: i64 = 2_000;
 /// Less time than this says nothing of a pace, seconds.
 const LEAST_BUSY_S: f64 = 0.05;
 
-/// What a session's job used that ended with a score.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PastRun {
-    /// The session.
-    pub session_id: Uuid,
-    /// What it was judged by.
-    pub criteria_hash: String,
-    /// Tokens of its prompts.
-    pub tokens_in: i64,
-    /// Tokens of its replies.
-    pub tokens_out: i64,
-    /// Whether its first call was its last.
-    pub at_once: bool,
+/// How long a judge's last replies were.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PastReplies {
+    /// Jobs that were looked at.
+    pub jobs: u64,
+    /// Tokens of replies, a job, on the mean; `None`: there is no job.
+    pub mean_tokens: Option<f64>,
 }
 
 /// How fast a judge's jobs ended within the last 10 minutes.
@@ -42,27 +35,37 @@ pub struct RecentPace {
 }
 
 impl Store {
-    /// The newest of a judge's jobs for sessions that ended with a score and asked it something; at most 500.
+    /// How long the replies in a judge's newest jobs were, of sessions that ended with a score; of at most 500 jobs.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn past_runs(&self, judge: &str) -> Result<Vec<PastRun>, StoreError> {
-        const ATTEMPTED: &str = "reading what a judge's last jobs used";
+    pub async fn past_replies(&self, judge: &str) -> Result<PastReplies, StoreError> {
+        const ATTEMPTED: &str = "reading how long a judge's last replies were";
         let statement = sql!(
-            "select subject_id, criteria_hash, tokens_in, tokens_out, retries from (
-                select subject_id, criteria_hash, tokens_in, tokens_out, retries, kind, judge, state, finished_at
-                from scoring_jobs where finished_at is not null and subject_id is not null and tokens_out > 0
-                order by finished_at desc limit $2) ended
-             where kind = 'session' and judge = $1 and state = 'succeeded'
-             order by finished_at desc limit $3",
+            "select count(*) as jobs, avg(cast(tokens_out as double precision)) as mean_tokens from (
+                select tokens_out from (
+                    select tokens_out, kind, judge, state, finished_at
+                    from scoring_jobs where finished_at is not null and subject_id is not null and tokens_out > 0
+                    order by finished_at desc limit $2) ended
+                where kind = 'session' and judge = $1 and state = 'succeeded'
+                order by finished_at desc limit $3) newest",
             judge,
             LOOKED_AT,
             ANSWERED
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        rows.iter()
-            .map(run)
-            .collect::<sqlx::Result<_>>()
+        let read = |row: &Row| -> sqlx::Result<PastReplies> {
+            Ok(PastReplies {
+                jobs: row.get::<i64>("jobs")?.unsigned_abs(),
+                mean_tokens: row.get("mean_tokens")?,
+            })
+        };
+        let none = PastReplies {
+            jobs: 0,
+            mean_tokens: None,
+        };
+        rows.first()
+            .map_or(Ok(none), read)
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
@@ -108,14 +111,4 @@ fn pace(mut runs: Vec<(DateTime<Utc>, DateTime<Utc>)>) -> RecentPace {
         jobs: i64::from(jobs),
         per_s: (jobs > 0).then(|| f64::from(jobs) / busy),
     }
-}
-
-fn run(row: &Row) -> sqlx::Result<PastRun> {
-    Ok(PastRun {
-        session_id: row.get("subject_id")?,
-        criteria_hash: row.get("criteria_hash")?,
-        tokens_in: row.get("tokens_in")?,
-        tokens_out: row.get("tokens_out")?,
-        at_once: row.get::<i64>("retries")? == 0,
-    })
 }

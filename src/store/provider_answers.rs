@@ -12,7 +12,7 @@ use super::db::{Conn, twice};
 use super::job_row::{job, job_columns};
 use super::replies::{KeptReply, upsert_statement};
 use super::sql::{Arg, Row, Sql, sql};
-use super::{ProviderPart, Store, StoreError};
+use super::{ChunkRow, Store, StoreError};
 use crate::job::{Job, JobId, Usage};
 use crate::judge::{CacheKey, CachedReply};
 
@@ -31,17 +31,17 @@ pub struct ItemAnswer {
 }
 
 impl Store {
-    /// Those of these jobs that are in the part and have no outcome yet, and the keys of their questions as they were handed
+    /// Those of these jobs that are in the chunk and have no outcome yet, and the keys of their questions as they were handed
     /// over; `None`: nobody noted it.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn unanswered_of_part(
+    pub async fn unanswered_of_chunk(
         &self,
         tag: Uuid,
         ids: &[Uuid],
     ) -> Result<Vec<(Job, Option<CacheKey>)>, StoreError> {
-        const ATTEMPTED: &str = "reading items of a part";
+        const ATTEMPTED: &str = "reading items of a chunk";
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -73,19 +73,19 @@ impl Store {
     /// `Unavailable` when the database is away.
     pub async fn keep_answers(
         &self,
-        part: &ProviderPart,
+        chunk: &ChunkRow,
         answers: &[ItemAnswer],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "keeping what a part's items came to";
+        const ATTEMPTED: &str = "keeping what a chunk's items came to";
         if answers.is_empty() {
             return Ok(());
         }
-        let outcomes = outcomes_statement(part.tag, answers);
+        let outcomes = outcomes_statement(chunk.tag, answers);
         // Of a batch that was cancelled meanwhile they were counted already.
         let forget = sql!(
             "update scoring_batches set figures = null where batch_id = $1 and figures is not null",
-            part.batch_id
+            chunk.batch_id
         );
         twice!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;

@@ -45,7 +45,7 @@ text_enum! {
 
 text_enum! {
     /// Whether the replies of a batch are fetched ahead.
-    pub enum EconomyState {
+    pub enum ProviderBatchState {
         /// They are being fetched; none of its items runs.
         Asked = "asked",
         /// They were; its items run, and ask for what is missing.
@@ -54,8 +54,8 @@ text_enum! {
 }
 
 text_enum! {
-    /// Where a part stands.
-    pub enum PartState {
+    /// Where a chunk stands.
+    pub enum ChunkState {
         /// It is being handed over.
         Making = "making",
         /// The provider has it.
@@ -102,7 +102,7 @@ pub struct Batch {
     /// The first 100 sessions that were passed over since they were being scored; empty in lists.
     pub in_progress: Vec<InProgress>,
     /// How its replies are fetched ahead; null: they aren't. Left out of lists.
-    pub economy: Option<Economy>,
+    pub economy: Option<ProviderBatch>,
     /// How far it is.
     pub progress: BatchProgress,
     /// It is paused once it has spent this, USD, or once a call had no price; null: no budget.
@@ -273,9 +273,9 @@ pub struct Skipped {
 
 /// How the replies of a batch are fetched by its judge's batch endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Economy {
+pub struct ProviderBatch {
     /// `asked`: they are being fetched, and none of its items runs; `collected`: they are here, and its items run.
-    pub state: EconomyState,
+    pub state: ProviderBatchState,
     /// What it waits for, in words; null: for the provider to answer.
     pub waits_for: Option<String>,
     /// Items whose replies were fetched.
@@ -283,14 +283,14 @@ pub struct Economy {
     /// Items that are asked one by one, at the full price: the provider left them unanswered, or the answer can't be used.
     pub failed: i64,
     /// The provider's batches, in the order in which they were made.
-    pub parts: Vec<EconomyPart>,
+    pub parts: Vec<ProviderChunk>,
 }
 
 /// One of the provider's batches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct EconomyPart {
+pub struct ProviderChunk {
     /// Where it stands.
-    pub state: PartState,
+    pub state: ChunkState,
     /// The provider's name for it; null: it isn't known to have arrived.
     pub provider_id: Option<String>,
     /// When it was handed over.

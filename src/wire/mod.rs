@@ -30,8 +30,8 @@ pub use analytics::{
 };
 pub use batch::{
     Batch, BatchCounts, BatchLinks, BatchOrigin, BatchPause, BatchProgress, BatchRetried,
-    BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, Economy, EconomyPart, EconomyState,
-    InProgress, PartState, PausedBy, Skipped, Stopped,
+    BatchState, BatchTimes, BatchTokens, BatchVerdict, Batches, ChunkState, InProgress, PausedBy,
+    ProviderBatch, ProviderBatchState, ProviderChunk, Skipped, Stopped,
 };
 pub use batch_item::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart};
 pub use calibration::{
@@ -59,7 +59,6 @@ pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
 pub use rescore::{
     CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, SkippedPlan, TokenRange,
-    TokensFrom,
 };
 pub use score::{AlternativeApproach, Flag, JudgeRef, MissingTool, Score, ScoreVersion, Scores};
 pub use session::{

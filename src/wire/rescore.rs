@@ -1,31 +1,9 @@
-//! What asking for the scores of a backlog would come to, as a dry run of `/api/v1/rescore` tells of it.
+//! What a rescore would come to, as POST `/api/v1/rescore` with `dry_run` tells.
 
 use serde::{Deserialize, Serialize};
 
 use super::Skipped;
 use crate::job::text_enum;
-
-text_enum! {
-    /// Where a count of tokens is from.
-    pub enum TokensFrom {
-        /// What earlier jobs of the judge used.
-        History = "history",
-        /// The sessions' own prompts, by rules of thumb for the judge's family of models.
-        Counted = "counted",
-        /// Nothing is known yet: a usual length, half or twice as long.
-        Assumed = "assumed",
-    }
-}
-
-text_enum! {
-    /// Where a pace is from.
-    pub enum PaceOf {
-        /// Jobs of the judge that ended within the last 10 minutes.
-        Lately = "last 10 minutes",
-        /// Its limits a minute, by configuration.
-        Limits = "the judge's limits",
-    }
-}
 
 /// What a request would come to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -46,7 +24,7 @@ pub struct RescorePlan {
     pub tokens_out: TokenRange,
     /// USD; null where a judge has no price.
     pub cost_usd: Option<CostRange>,
-    /// How the figures were come by.
+    /// What the figures are made from.
     pub estimate: Estimate,
     /// Seconds at that pace; null where none is known.
     pub duration_s: Option<f64>,
@@ -61,13 +39,31 @@ pub struct RescorePlan {
 /// Sessions that the filter finds and that would not be scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SkippedPlan {
-    /// What a batch passes over too.
+    /// What a batch skips too.
     #[serde(flatten)]
     pub found: Skipped,
     /// Not in the sample.
     pub not_sampled: u64,
     /// Behind the last of `max`.
     pub beyond_max: u64,
+}
+
+impl SkippedPlan {
+    /// How many are skipped for which reason, in words.
+    pub fn reasons(&self) -> [(i64, &'static str); 6] {
+        let count = |n| i64::try_from(n).unwrap_or(i64::MAX);
+        [
+            (
+                self.found.already_current,
+                "scored by these criteria already",
+            ),
+            (self.found.in_progress, "being scored"),
+            (self.found.not_scorable, "can't be scored"),
+            (self.found.unknown, "unknown"),
+            (count(self.not_sampled), "not in the sample"),
+            (count(self.beyond_max), "more than were asked for"),
+        ]
+    }
 }
 
 /// A judge that would be asked.
@@ -79,39 +75,35 @@ pub struct PlannedJudge {
     pub priced: bool,
 }
 
-/// So many tokens, about.
+/// What the figures of a plan are made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Estimate {
+    /// Sessions whose prompts were built and counted.
+    pub sampled_sessions: u64,
+    /// Earlier jobs of the judges whose replies were counted; 0: the length of replies is assumed.
+    pub history_jobs: u64,
+}
+
+/// Tokens: the estimate, and 25 % to either side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenRange {
     /// About.
     pub expected: u64,
-    /// Hardly fewer.
+    /// A quarter less.
     pub low: u64,
-    /// Hardly more.
+    /// A quarter more.
     pub high: u64,
 }
 
-/// So much money, about, USD.
+/// USD: the estimate, and 25 % to either side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostRange {
     /// About.
     pub expected: f64,
-    /// Hardly less.
+    /// A quarter less.
     pub low: f64,
-    /// Hardly more.
+    /// A quarter more.
     pub high: f64,
-}
-
-/// How the figures of a plan were come by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Estimate {
-    /// Sessions whose questions were built and counted.
-    pub sampled_sessions: u64,
-    /// Earlier jobs of the judges whose tokens were looked at.
-    pub history_jobs: u64,
-    /// Where the tokens of prompts are from.
-    pub tokens_in: TokensFrom,
-    /// Where the tokens of replies are from.
-    pub tokens_out: TokensFrom,
 }
 
 /// How fast jobs end.
@@ -121,4 +113,14 @@ pub struct Pace {
     pub jobs_per_s: f64,
     /// Where that is from.
     pub of: PaceOf,
+}
+
+text_enum! {
+    /// Where a pace is from.
+    pub enum PaceOf {
+        /// Jobs of the judge that ended within the last 10 minutes.
+        Lately = "last 10 minutes",
+        /// Its limits a minute, by configuration.
+        Limits = "the judge's limits",
+    }
 }

@@ -8,7 +8,6 @@ mod brakes;
 mod cancel;
 mod caps;
 mod deadline;
-mod economy;
 mod ending;
 mod expand;
 mod fold;
@@ -17,6 +16,7 @@ mod heartbeat;
 mod leadership;
 mod owned;
 pub mod process;
+mod provider_batches;
 mod prune;
 mod rescue;
 mod retry;
@@ -34,14 +34,14 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
-pub use self::economy::EconomyOptions;
-use self::economy::{EconomyLane, Missing, Way};
 pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
 use self::heartbeat::Pulse;
 use self::leadership::{Leadership, Watcher};
 use self::owned::Owned;
 use self::process::Pipeline;
+pub use self::provider_batches::ProviderBatchOptions;
+use self::provider_batches::{ChunkLoop, Tries};
 use self::rescue::{Rescue, RescueLimits};
 pub use self::turns::Turns;
 use crate::clock::Clock;
@@ -97,7 +97,7 @@ pub struct WorkerOptions {
     /// How long judge calls and their raw replies are kept.
     pub calls_kept: chrono::TimeDelta,
     /// How replies are fetched ahead.
-    pub economy: EconomyOptions,
+    pub provider_batches: ProviderBatchOptions,
     /// What judges may cost.
     pub caps: Caps,
 }
@@ -150,8 +150,8 @@ pub async fn run(
 
     tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
     let settling = TaskTracker::new();
-    // A part that is on its way has the drain's time, as a run has.
-    settling.spawn(economy(&parts, &options, worker_id).run(draining.clone(), hard.clone()));
+    // A chunk that is being sent has the drain's time, as a run has.
+    settling.spawn(chunk_loop(&parts, &options, worker_id).run(draining.clone(), hard.clone()));
     let handler = Arc::new(Handler {
         pipeline: Pipeline::new(
             parts.store.clone(),
@@ -337,8 +337,8 @@ fn expansion(parts: &WorkerParts) -> Expansion {
     )
 }
 
-fn economy(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> EconomyLane {
-    EconomyLane {
+fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> ChunkLoop {
+    ChunkLoop {
         store: parts.store.clone(),
         judges: parts.judges.clone(),
         clock: parts.clock.clone(),
@@ -351,11 +351,11 @@ fn economy(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Eco
             Turns::new(1, Ahead::default()),
         ),
         worker_id,
-        options: options.economy,
+        options: options.provider_batches,
         silent: parts.queue.lease(),
         rests: HashMap::new(),
-        missing: Missing::default(),
-        way: Way::default(),
+        tries: Tries::default(),
+        sending: Arc::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde_json::Value;
+use serde::Deserialize as _;
 use uuid::Uuid;
 
 use super::Turns;
@@ -22,7 +22,7 @@ use super::scored::{
 };
 use super::weight::Weight;
 use crate::clock::Clock;
-use crate::job::{Failure, FailureClass, Job, Usage, Wait, WaitReason};
+use crate::job::{Failure, FailureClass, Job, SessionPayload, Usage, Wait, WaitReason};
 use crate::judge::{Ahead, Answer, AskContext, Asked, CallUsage, Judge, Judges, Nonce, Question};
 use crate::score::{BadRequest, Case, Criteria, Fault, Request, Scorecard, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
@@ -403,11 +403,11 @@ impl Spent {
     }
 }
 
-/// Whether the job's reply may have been fetched ahead: its payload says so, since a look for one costs a query.
+/// Whether the job's reply may have been fetched ahead.
 fn ahead(job: &Job) -> Ahead {
-    match job.payload.get("economy") {
-        Some(Value::Bool(true)) => Ahead::Collected,
-        Some(_) | None => Ahead::Not,
+    match SessionPayload::deserialize(&job.payload) {
+        Ok(payload) if !job.kind.is_case() && payload.is_fetched_ahead => Ahead::Collected,
+        Ok(_) | Err(_) => Ahead::Not,
     }
 }
 

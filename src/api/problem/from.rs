@@ -62,7 +62,9 @@ impl From<EnqueueError> for ApiError {
             EnqueueError::Unpriced(_) | EnqueueError::UnpricedFallback { .. } => {
                 Self::fault(Refusal::Unprocessable, "/budget_usd", text)
             }
-            EnqueueError::NoEconomy(_) => Self::fault(Refusal::Unprocessable, "/economy", text),
+            EnqueueError::NoBatchEndpoint(_) => {
+                Self::fault(Refusal::Unprocessable, "/economy", text)
+            }
             EnqueueError::Store(error) => error.into(),
         }
     }

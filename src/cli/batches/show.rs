@@ -4,8 +4,8 @@ use crate::cli::costs::without_price;
 use crate::cli::outcome::CliError;
 use crate::cli::output::{self, time};
 use crate::wire::{
-    Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchState, BatchVerdict, Economy,
-    EconomyPart, EconomyState, PausedBy, Skipped,
+    Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchState, BatchVerdict, PausedBy,
+    ProviderBatch, ProviderBatchState, ProviderChunk, Skipped,
 };
 
 /// Sessions that were being scored elsewhere which are named.
@@ -54,14 +54,17 @@ pub(in crate::cli) fn print_batch(batch: &Batch) -> Result<(), CliError> {
         ("verdict", batch.verdict.map(verdict).unwrap_or_default()),
         ("spent", money(batch)),
         ("left", left(&batch.progress)),
-        ("economy", economy.map(economy_words).unwrap_or_default()),
+        (
+            "economy",
+            economy.map(provider_batch_words).unwrap_or_default(),
+        ),
     ] {
         if !words.is_empty() {
             output::line(&output::clean(&format!("{name:8}  {words}")))?;
         }
     }
-    for part in economy.iter().flat_map(|economy| &economy.parts) {
-        output::line(&output::clean(&format!("          {}", part_words(part))))?;
+    for chunk in economy.iter().flat_map(|economy| &economy.parts) {
+        output::line(&output::clean(&format!("          {}", chunk_words(chunk))))?;
     }
     for session in batch.in_progress.iter().take(NAMED) {
         let job = session.job_id.map(|id| id.to_string()).unwrap_or_default();
@@ -199,10 +202,10 @@ fn left(progress: &BatchProgress) -> String {
 }
 
 /// How its replies are fetched ahead, and what that waits for.
-fn economy_words(economy: &Economy) -> String {
+fn provider_batch_words(economy: &ProviderBatch) -> String {
     let mut words = match economy.state {
-        EconomyState::Asked => "its replies are being fetched".to_owned(),
-        EconomyState::Collected => "its replies are here".to_owned(),
+        ProviderBatchState::Asked => "its replies are being fetched".to_owned(),
+        ProviderBatchState::Collected => "its replies are here".to_owned(),
     };
     if economy.replied + economy.failed > 0 {
         words = format!(
@@ -217,19 +220,19 @@ fn economy_words(economy: &Economy) -> String {
 }
 
 /// One of the provider's batches.
-fn part_words(part: &EconomyPart) -> String {
-    let id = part.provider_id.as_ref();
+fn chunk_words(chunk: &ProviderChunk) -> String {
+    let id = chunk.provider_id.as_ref();
     let mut words = format!(
         "{}: {}, {} of {} answered",
-        id.map_or("a part".to_owned(), |id| format!("part {id}")),
-        part.state,
-        part.done,
-        part.requests
+        id.map_or("a chunk".to_owned(), |id| format!("chunk {id}")),
+        chunk.state,
+        chunk.done,
+        chunk.requests
     );
-    if let Some(at) = part.submitted_at {
+    if let Some(at) = chunk.submitted_at {
         words = format!("{words}, handed over {}", time(at));
     }
-    match &part.error {
+    match &chunk.error {
         None => words,
         Some(why) => format!("{words}: {why}"),
     }
@@ -347,15 +350,15 @@ pub(super) mod tests {
         let economy = json!({"state": "asked", "replied": 3, "failed": 1, "waits_for": "the queue is stopped (paused)", "parts": parts});
         let economy = batch(&json!({"economy": economy})).economy.unwrap();
         assert_eq!(
-            economy_words(&economy),
+            provider_batch_words(&economy),
             "its replies are being fetched: 3 fetched, 1 to be asked at the full price; it waits: the queue is stopped (paused)"
         );
-        let parts: Vec<String> = economy.parts.iter().map(part_words).collect();
+        let parts: Vec<String> = economy.parts.iter().map(chunk_words).collect();
         assert_eq!(
             parts,
             [
-                "part batch_7: submitted, 4 of 9 answered, handed over 2026-01-01T00:00:00Z",
-                "a part: failed, 0 of 2 answered: no"
+                "chunk batch_7: submitted, 4 of 9 answered, handed over 2026-01-01T00:00:00Z",
+                "a chunk: failed, 0 of 2 answered: no"
             ]
         );
     }

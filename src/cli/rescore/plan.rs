@@ -2,7 +2,7 @@
 
 use crate::cli::batches::duration;
 use crate::cli::output::clean;
-use crate::wire::{CostRange, PlannedJudge, RescorePlan, SkippedPlan, TokenRange};
+use crate::wire::RescorePlan;
 
 /// The plan, line by line.
 pub(super) fn lines(plan: &RescorePlan) -> Vec<String> {
@@ -10,82 +10,66 @@ pub(super) fn lines(plan: &RescorePlan) -> Vec<String> {
         "{} sessions match, {} to score{}",
         plan.matching,
         plan.to_score,
-        skipped(&plan.skipped)
+        skipped(plan)
     )];
     if plan.to_score > 0 {
-        let judges: Vec<String> = plan.judges.iter().map(judge).collect();
-        lines.push(format!("criteria  {}", plan.criteria_hash));
-        lines.push(format!(
-            "jobs      {}, by {}",
-            plan.items,
-            judges.join(", ")
-        ));
-        lines.push(format!(
-            "tokens    {} in, {} out",
-            tokens(&plan.tokens_in),
-            tokens(&plan.tokens_out)
-        ));
-        lines.push(match &plan.cost_usd {
-            Some(CostRange {
-                expected,
-                low,
-                high,
-            }) => format!(
-                "cost      about {} ({} to {}) USD",
-                usd(*expected),
-                usd(*low),
-                usd(*high)
-            ),
-            None => "cost      unknown: a judge has no price (`prices` in llm_providers.yaml)"
-                .to_owned(),
-        });
-        let pace = plan.pace.as_ref().map_or_else(String::new, |pace| {
-            format!(" at {:.2} jobs/s ({})", pace.jobs_per_s, pace.of)
-        });
-        lines.push(match plan.duration_s {
-            Some(seconds) => format!("time      about {}{pace}", duration(seconds)),
-            None => "time      unknown".to_owned(),
-        });
-        let from = &plan.estimate;
-        lines.push(format!(
-            "          estimated from {} sessions and {} earlier jobs: tokens of prompts {}, of replies {}",
-            from.sampled_sessions, from.history_jobs, from.tokens_in, from.tokens_out
-        ));
+        lines.extend(figures(plan));
     }
     let warnings = plan.warnings.iter();
     lines.extend(warnings.map(|warning| format!("warning: {warning}")));
     lines.iter().map(|line| clean(line)).collect()
 }
 
-/// What would be passed over; empty for nothing.
-fn skipped(skipped: &SkippedPlan) -> String {
-    let found = &skipped.found;
-    let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let reasons = [
-        (found.already_current, "scored by these criteria already"),
-        (found.in_progress, "being scored"),
-        (found.not_scorable, "can't be scored"),
-        (found.unknown, "unknown"),
-        (whole(skipped.not_sampled), "not in the sample"),
-        (whole(skipped.beyond_max), "beyond --max"),
-    ];
-    let parts = reasons.iter().filter(|(n, _)| *n > 0);
-    let parts: Vec<String> = parts.map(|(n, words)| format!("{n} {words}")).collect();
+fn figures(plan: &RescorePlan) -> [String; 6] {
+    let judges = plan.judges.iter().map(|judge| match judge.priced {
+        true => judge.judge.clone(),
+        false => format!("{} (no price)", judge.judge),
+    });
+    let judges: Vec<String> = judges.collect();
+    let tokens = |range: crate::wire::TokenRange| {
+        let [about, low, high] = [range.expected, range.low, range.high].map(count);
+        format!("about {about} ({low} to {high})")
+    };
+    let cost = plan.cost_usd.map(|range| {
+        let [about, low, high] = [range.expected, range.low, range.high].map(usd);
+        format!("about {about} ({low} to {high}) USD")
+    });
+    let pace = plan.pace.map_or_else(String::new, |pace| {
+        format!(" at {:.2} jobs/s ({})", pace.jobs_per_s, pace.of)
+    });
+    let time = plan
+        .duration_s
+        .map(|seconds| format!("about {}{pace}", duration(seconds)));
+    [
+        format!("criteria  {}", plan.criteria_hash),
+        format!("jobs      {}, by {}", plan.items, judges.join(", ")),
+        format!(
+            "tokens    {} in, {} out",
+            tokens(plan.tokens_in),
+            tokens(plan.tokens_out)
+        ),
+        format!(
+            "cost      {}",
+            cost.as_deref()
+                .unwrap_or("unknown: a judge has no price (`prices` in llm_providers.yaml)")
+        ),
+        format!("time      {}", time.as_deref().unwrap_or("unknown")),
+        format!(
+            "          estimated from {} sessions and {} earlier jobs",
+            plan.estimate.sampled_sessions, plan.estimate.history_jobs
+        ),
+    ]
+}
+
+/// What would be skipped.
+fn skipped(plan: &RescorePlan) -> String {
+    let reasons = plan.skipped.reasons();
+    let some = reasons.iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = some.map(|(n, words)| format!("{n} {words}")).collect();
     match parts.is_empty() {
         true => String::new(),
         false => format!("; skipped: {}", parts.join(", ")),
     }
-}
-
-fn judge(judge: &PlannedJudge) -> String {
-    let price = if judge.priced { "" } else { " (no price)" };
-    format!("{}{price}", judge.judge)
-}
-
-/// What is expected, and between what it lies.
-fn tokens(range: &TokenRange) -> String {
-    let [expected, low, high] = [range.expected, range.low, range.high].map(count);
-    format!("about {expected} ({low} to {high})")
 }
 
 fn usd(amount: f64) -> String {
@@ -95,48 +79,50 @@ fn usd(amount: f64) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "it is rounded for people")]
 fn count(tokens: u64) -> String {
-    match tokens as f64 {
-        t if t >= 1e6 => format!("{:.1}M", t / 1e6),
-        t if t >= 1e4 => format!("{:.0}k", t / 1e3),
-        t => format!("{t:.0}"),
+    match tokens {
+        t if t >= 1_000_000 => format!("{}.{}M", t / 1_000_000, t % 1_000_000 / 100_000),
+        t if t >= 10_000 => format!("{}k", t / 1_000),
+        t => t.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn plan(to_score: u64) -> RescorePlan {
-        let plan = json!({
-            "matching": 1200, "to_score": to_score, "items": 1000, "criteria_hash": "9f2c",
+    fn plan(changes: &Value) -> RescorePlan {
+        let mut plan = json!({
+            "matching": 1200, "to_score": 1000, "items": 1000, "criteria_hash": "9f2c",
             "skipped": {"already_current": 196, "in_progress": 4, "not_scorable": 0, "unknown": 0, "not_sampled": 0, "beyond_max": 0},
             "judges": [{"judge": "a", "priced": true}],
-            "tokens_in": {"expected": 12_300_000, "low": 11_900_000, "high": 12_700_000},
-            "tokens_out": {"expected": 900, "low": 450, "high": 1800},
+            "tokens_in": {"expected": 12_300_000, "low": 9_225_000, "high": 15_375_000},
+            "tokens_out": {"expected": 900, "low": 675, "high": 1125},
             "cost_usd": {"expected": 41.2, "low": 0.5, "high": 52.8},
             "duration_s": 2100.0, "pace": {"jobs_per_s": 0.5, "of": "last 10 minutes"},
-            "estimate": {"sampled_sessions": 200, "history_jobs": 0, "tokens_in": "counted", "tokens_out": "assumed"},
+            "estimate": {"sampled_sessions": 200, "history_jobs": 0},
             "warnings": ["old\u{1b}"],
         });
+        for (name, value) in changes.as_object().unwrap() {
+            plan[name] = value.clone();
+        }
         serde_json::from_value(plan).unwrap()
     }
 
     #[test]
     fn a_plan_reads_as_counts_cost_and_time() {
         assert_eq!(
-            lines(&plan(1000)),
+            lines(&plan(&json!({}))),
             [
                 "1200 sessions match, 1000 to score; skipped: 196 scored by these criteria already, 4 being scored",
                 "criteria  9f2c",
                 "jobs      1000, by a",
-                "tokens    about 12.3M (11.9M to 12.7M) in, about 900 (450 to 1800) out",
+                "tokens    about 12.3M (9.2M to 15.3M) in, about 900 (675 to 1125) out",
                 "cost      about 41.20 (0.5000 to 52.80) USD",
                 "time      about 35 min at 0.50 jobs/s (last 10 minutes)",
-                "          estimated from 200 sessions and 0 earlier jobs: tokens of prompts counted, of replies assumed",
+                "          estimated from 200 sessions and 0 earlier jobs",
                 "warning: old ",
             ]
         );
@@ -144,10 +130,8 @@ mod tests {
 
     #[test]
     fn a_cost_that_nobody_knows_is_not_nothing() {
-        let mut plan = plan(1);
-        plan.cost_usd = None;
-        plan.judges[0].priced = false;
-        let lines = lines(&plan).join("\n");
+        let unpriced = json!({"cost_usd": null, "judges": [{"judge": "a", "priced": false}]});
+        let lines = lines(&plan(&unpriced)).join("\n");
         assert!(lines.contains("by a (no price)"), "{lines}");
         assert!(
             lines.contains("cost      unknown: a judge has no price"),
@@ -157,13 +141,7 @@ mod tests {
 
     #[test]
     fn nothing_to_score_needs_no_estimate() {
-        let mut plan = plan(0);
-        plan.warnings.clear();
-        assert_eq!(
-            lines(&plan),
-            [
-                "1200 sessions match, 0 to score; skipped: 196 scored by these criteria already, 4 being scored"
-            ]
-        );
+        let nothing = plan(&json!({"to_score": 0, "warnings": []}));
+        assert_eq!(lines(&nothing).len(), 1);
     }
 }

@@ -9,7 +9,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
@@ -20,7 +19,7 @@ use super::page::{Page, go, html, with_status};
 use super::site::Site;
 use super::visitor::Visitor;
 use crate::api::Problem;
-use crate::wire::RescorePlan;
+use crate::wire::{Batch, RescorePlan};
 use plan::PlanPage;
 use request::{FieldFault, body, faults, is_filter};
 
@@ -172,11 +171,6 @@ async fn planned(site: &Site, form: &Form) -> Result<RescorePlan, Box<Problem>> 
     let caller = &form.visitor.caller;
     let done = site.door.post(caller, "/api/v1/rescore", None, &body);
     done.await?.json()
-}
-
-#[derive(Debug, Deserialize)]
-struct Batch {
-    batch_id: Uuid,
 }
 
 async fn start(State(site): State<Site>, form: Form) -> Page {

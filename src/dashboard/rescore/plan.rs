@@ -1,11 +1,10 @@
 //! What a request would come to, as the API plans it: counts, tokens, money, time, and what each option does to them.
 
-use askama::Template;
-
 use super::super::form::Form;
 use super::super::frame::Frame;
 use super::super::words;
-use crate::wire::{CostRange, RescorePlan, SkippedPlan};
+use crate::wire::{CostRange, RescorePlan};
+use askama::Template;
 
 /// A plan, to be confirmed.
 #[derive(Template)]
@@ -17,7 +16,7 @@ pub(super) struct PlanPage {
     matching: String,
     to_score: u64,
     items: String,
-    skipped: Vec<(&'static str, String)>,
+    skipped: Vec<(String, &'static str)>,
     judges: String,
     tokens: String,
     cost: String,
@@ -30,6 +29,8 @@ pub(super) struct PlanPage {
 impl PlanPage {
     /// The page of what a form would come to.
     pub(super) fn of(frame: Frame, form: &Form, plan: RescorePlan, key: String) -> Self {
+        let skipped = plan.skipped.reasons().into_iter();
+        let skipped = skipped.filter(|(n, _)| *n > 0);
         let judges: Vec<&str> = plan.judges.iter().map(|j| j.judge.as_str()).collect();
         let fields = pinned(form, &plan);
         Self {
@@ -37,7 +38,7 @@ impl PlanPage {
             matching: words::grouped(plan.matching),
             to_score: plan.to_score,
             items: words::grouped(plan.items),
-            skipped: skipped(&plan.skipped),
+            skipped: skipped.map(|(n, why)| (words::grouped(n), why)).collect(),
             effects: effects(form, plan.to_score, judges.len()),
             judges: judges.join(", "),
             tokens: format!(
@@ -65,21 +66,6 @@ fn pinned(form: &Form, plan: &RescorePlan) -> Vec<(String, String)> {
     fields.push(("with".to_owned(), plan.criteria_hash.clone()));
     fields.push(("max".to_owned(), plan.to_score.to_string()));
     fields
-}
-
-/// How many sessions would be passed over, by reason.
-fn skipped(skipped: &SkippedPlan) -> Vec<(&'static str, String)> {
-    let found = &skipped.found;
-    let reasons: [(_, i128); 6] = [
-        ("already current", found.already_current.into()),
-        ("in progress", found.in_progress.into()),
-        ("not scorable", found.not_scorable.into()),
-        ("unknown", found.unknown.into()),
-        ("not sampled", skipped.not_sampled.into()),
-        ("more than were asked for", skipped.beyond_max.into()),
-    ];
-    let reasons = reasons.into_iter().filter(|(_, n)| *n > 0);
-    reasons.map(|(name, n)| (name, words::grouped(n))).collect()
 }
 
 fn says(cost: &CostRange) -> String {

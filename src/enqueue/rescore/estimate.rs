@@ -1,99 +1,91 @@
-//! What a backlog would use and cost: the questions of a few of its sessions, counted, and what earlier jobs used.
+//! What a backlog would use and cost: the prompts of a sample of its sessions, counted, times their number and the price.
 //!
-//! Counts of prompts are wide of the mark; where the judge has a history its own counts set them right. Replies from the cache cost
-//! nothing, and no estimate counts on them.
+//! Replies are as long as the judge's last ones. Cached replies and retries are not counted.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
 
-use super::figures::{Range, Seen, float};
-use super::holds::{HEARD, slowed, stopped};
-use super::{BacklogPlan, Enqueue, EnqueueError, PromptTokens, Terms};
+use super::{BacklogPlan, Enqueue, EnqueueError, Terms};
 use crate::score::Criteria;
-use crate::store::{BrakeTarget, PastRun, StoreError};
-use crate::wire::{Estimate, Pace, PaceOf, PlannedJudge, TokensFrom};
+use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
+use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
 
-/// Earlier jobs whose questions are built again, to hold our count against the judge's.
-const HELD_AGAINST: usize = 30;
-/// Fewer earlier jobs than this say nothing.
-const ENOUGH: usize = 3;
-/// What a count is off by that was set right.
-const SET_RIGHT: (f64, f64) = (0.95, 1.05);
+/// How far the figures of a plan may be off, to either side.
+const OFF: f64 = 0.25;
 /// Fewer ends than this are no pace.
 const ENDS: i64 = 5;
+/// How long what a worker said of its judges holds.
+const HEARD: TimeDelta = TimeDelta::seconds(60);
 
-/// An estimate.
+/// An estimate: expected figures, and what to know of them.
 pub(super) struct Estimated {
     pub(super) judges: Vec<PlannedJudge>,
-    pub(super) tokens_in: Range,
-    pub(super) tokens_out: Range,
-    pub(super) cost_usd: Option<Range>,
+    pub(super) tokens_in: f64,
+    pub(super) tokens_out: f64,
+    pub(super) cost_usd: Option<f64>,
     pub(super) how: Estimate,
     pub(super) duration_s: Option<f64>,
     pub(super) pace: Option<Pace>,
     pub(super) warnings: Vec<String>,
 }
 
-/// What one judge would use.
-struct Part {
-    tokens_in: Range,
-    tokens_out: Range,
-    cost_usd: Option<Range>,
+/// What one judge would use for one session, on the mean of the sample.
+struct Each {
+    tokens_in: f64,
+    tokens_out: f64,
+    /// `None`: it has no price, or none of the sample's prompts fits.
+    cost_usd: Option<f64>,
+    /// Earlier jobs whose replies were counted.
     history: u64,
-    tokens_in_from: TokensFrom,
-    tokens_out_from: TokensFrom,
-    pace: Option<Pace>,
 }
 
-/// The sessions that are to be judged by one judge.
-struct Load<'a> {
-    judge: &'a str,
-    terms: Terms,
-    criteria: Arc<Criteria>,
-    /// Some of them.
-    sessions: &'a [Uuid],
-    /// How many there are.
-    all: f64,
-    /// How often each.
-    times: f64,
+/// The range around an expected count.
+pub(super) fn tokens(expected: f64) -> TokenRange {
+    TokenRange {
+        expected: whole(expected),
+        low: whole(expected * (1.0 - OFF)),
+        high: whole(expected * (1.0 + OFF)),
+    }
+}
+
+/// The range around an expected cost.
+pub(super) fn cost(expected: f64) -> CostRange {
+    CostRange {
+        expected,
+        low: expected * (1.0 - OFF),
+        high: expected * (1.0 + OFF),
+    }
 }
 
 impl Enqueue {
-    /// Estimates what `to_score` sessions would use, by looking at some of them.
+    /// Estimates what `to_score` sessions would use, by a sample of them.
     pub(super) async fn estimate(
         &self,
         plan: &BacklogPlan,
         to_score: u64,
-        sessions: Vec<Uuid>,
+        sample: Vec<Uuid>,
         now: DateTime<Utc>,
     ) -> Result<Estimated, EnqueueError> {
         let criteria = self.stored_criteria(&plan.rules.criteria_hash).await?;
-        let mut all = Estimated::nothing(sessions.len() as u64);
+        let jobs = float(to_score) * f64::from(plan.repeats);
         let brakes = self.store.brakes(now).await?;
         let gates = self.store.judges(now - HEARD).await?;
+        let mut all = Estimated::nothing(sample.len() as u64);
         all.warnings.extend(stopped(&brakes, &BrakeTarget::Queue));
         for judge in &plan.judges {
             let Some(terms) = self.terms.terms(judge) else {
                 continue;
             };
-            let load = Load {
-                judge,
-                terms,
-                criteria: criteria.clone(),
-                sessions: &sessions,
-                all: float(to_score),
-                times: f64::from(plan.repeats),
-            };
-            let mut part = self.part(&load, now).await?;
+            let mut each = self.each(judge, terms, &criteria, &sample).await?;
+            let mut pace = self.pace(judge, terms, &each, now).await?;
             if let (true, Some(factor)) = (plan.economy, terms.batch_price_factor) {
-                part.cost_usd = part.cost_usd.map(|cost| cost.times(factor));
-                // Nobody but the provider knows when it answers.
-                part.pace = None;
+                each.cost_usd = each.cost_usd.map(|cost| cost * factor);
+                // Only the provider knows when it answers.
+                pace = None;
             }
-            all.add(judge, terms, part, load.all * load.times);
+            all.add(judge, terms, &each, pace, jobs);
             let target = BrakeTarget::Judge(judge.clone());
             all.warnings.extend(stopped(&brakes, &target));
             all.warnings.extend(slowed(&gates, judge, now));
@@ -106,95 +98,43 @@ impl Enqueue {
         Ok(all)
     }
 
-    async fn part(&self, load: &Load<'_>, now: DateTime<Utc>) -> Result<Part, EnqueueError> {
-        let past = self.store.past_runs(load.judge).await?;
-        let mut counted = Vec::with_capacity(load.sessions.len());
-        for session in load.sessions {
-            let tokens = self
-                .prompt_tokens(load.judge, *session, &load.criteria)
-                .await?;
-            counted.extend(tokens);
-        }
-        let right = self.set_right(load.judge, &past).await?;
-        let (counted, tokens_in) = prompts(&counted, right, load.all, load.times);
-        let jobs = load.all * load.times;
-        let (tokens_out, tokens_out_from) = replies(&past, &load.criteria.hash.0, load.terms, jobs);
-        Ok(Part {
-            cost_usd: self.cost(load, &counted, tokens_in, tokens_out),
-            pace: self
-                .pace(
-                    load,
-                    (tokens_in.expected + tokens_out.expected) / jobs.max(1.0),
-                    now,
-                )
-                .await?,
-            tokens_in,
-            tokens_out,
-            history: past.len() as u64,
-            tokens_in_from: right.map_or(TokensFrom::Counted, |_| TokensFrom::History),
-            tokens_out_from,
-        })
-    }
-
-    /// Each session's price for itself: long prompts may have another one.
-    fn cost(
+    async fn each(
         &self,
-        load: &Load<'_>,
-        counted: &[f64],
-        tokens_in: Range,
-        tokens_out: Range,
-    ) -> Option<Range> {
-        let jobs = load.all * load.times;
-        if jobs <= 0.0 {
-            return load.terms.priced.then(Range::default);
+        judge: &str,
+        terms: Terms,
+        criteria: &Arc<Criteria>,
+        sample: &[Uuid],
+    ) -> Result<Each, EnqueueError> {
+        let replies = self.store.past_replies(judge).await?;
+        let tokens_out = replies.mean_tokens.unwrap_or(terms.reply_tokens);
+        let (mut counted, mut tokens_in, mut cost) = (0.0, 0.0, Some(0.0));
+        for session in sample {
+            let Some(tokens) = self.prompt_tokens(judge, *session, criteria).await? else {
+                continue;
+            };
+            counted += 1.0;
+            tokens_in += tokens;
+            // Long prompts may have another price.
+            let call = self.terms.cost_usd(judge, tokens, tokens_out);
+            cost = cost.zip(call).map(|(sum, call)| sum + call);
         }
-        // None of the prompts that were looked at fits, which says nothing of the others.
-        if counted.is_empty() {
-            return None;
-        }
-        let sum = |tokens: f64, replies: f64| -> Option<f64> {
-            let factor = tokens / tokens_in.expected.max(1.0);
-            let each = counted.iter().map(|prompt| {
-                self.terms
-                    .cost_usd(load.judge, prompt * factor, replies / jobs)
-            });
-            let sum: f64 = each.sum::<Option<f64>>()?;
-            Some(sum / float(counted.len() as u64) * jobs)
-        };
-        Some(Range {
-            expected: sum(tokens_in.expected, tokens_out.expected)?,
-            low: sum(tokens_in.low, tokens_out.low)?,
-            high: sum(tokens_in.high, tokens_out.high)?,
+        let mean = |sum: f64| if counted > 0.0 { sum / counted } else { 0.0 };
+        let known = terms.priced && (counted > 0.0 || sample.is_empty());
+        Ok(Each {
+            tokens_in: mean(tokens_in),
+            tokens_out,
+            cost_usd: cost.filter(|_| known).map(mean),
+            history: replies.jobs,
         })
     }
 
-    /// How many times our count the judge itself counted in its last jobs; `None`: too few to tell.
-    async fn set_right(&self, judge: &str, past: &[PastRun]) -> Result<Option<f64>, EnqueueError> {
-        let (mut ours, mut theirs, mut runs) = (0.0, 0.0, 0);
-        let mut known: HashMap<&str, Arc<Criteria>> = HashMap::new();
-        for run in past.iter().filter(|run| run.at_once).take(HELD_AGAINST) {
-            let hash = run.criteria_hash.as_str();
-            let criteria = match known.get(hash) {
-                Some(criteria) => criteria.clone(),
-                None => self.stored_criteria(hash).await?,
-            };
-            known.insert(hash, criteria.clone());
-            if let Some(tokens) = self.prompt_tokens(judge, run.session_id, &criteria).await? {
-                ours += tokens.about;
-                theirs += float(run.tokens_in.unsigned_abs());
-                runs += 1;
-            }
-        }
-        Ok((runs >= ENOUGH && ours > 0.0).then(|| theirs / ours))
-    }
-
-    /// How many tokens a judge is sent about a session. `None`: it is gone, or doesn't fit.
+    /// About how many tokens a judge is sent about a session. `None`: it is gone, or doesn't fit.
     async fn prompt_tokens(
         &self,
         judge: &str,
         session_id: Uuid,
         criteria: &Arc<Criteria>,
-    ) -> Result<Option<PromptTokens>, EnqueueError> {
+    ) -> Result<Option<f64>, EnqueueError> {
         let Some(session) = self.store.session(session_id).await? else {
             return Ok(None);
         };
@@ -220,23 +160,26 @@ impl Enqueue {
         Ok(Arc::new(criteria))
     }
 
-    /// How fast the judge's jobs end, or may by its limits, of so many tokens each.
+    /// How fast the judge's jobs end, or may by its limits.
     async fn pace(
         &self,
-        load: &Load<'_>,
-        tokens_each: f64,
+        judge: &str,
+        terms: Terms,
+        each: &Each,
         now: DateTime<Utc>,
     ) -> Result<Option<Pace>, EnqueueError> {
-        let lately = self.store.recent_pace(load.judge, now).await?;
+        let lately = self.store.recent_pace(judge, now).await?;
         if let (true, Some(jobs_per_s)) = (lately.jobs >= ENDS, lately.per_s) {
             return Ok(Some(Pace {
                 jobs_per_s,
                 of: PaceOf::Lately,
             }));
         }
-        let requests = load.terms.requests_per_minute.map(float);
-        let tokens = load.terms.tokens_per_minute.map(float);
-        let by_tokens = tokens.map(|tokens| tokens / tokens_each.max(1.0));
+        let tokens_each = (each.tokens_in + each.tokens_out).max(1.0);
+        let requests = terms.requests_per_minute.map(float);
+        let by_tokens = terms
+            .tokens_per_minute
+            .map(|tokens| float(tokens) / tokens_each);
         let slowest = requests.into_iter().chain(by_tokens).reduce(f64::min);
         Ok(slowest.map(|per_minute| Pace {
             jobs_per_s: per_minute / 60.0,
@@ -245,68 +188,16 @@ impl Enqueue {
     }
 }
 
-/// The tokens of prompts, each and of `all` sessions, each of them asked about `times` times: with what the judge itself counted as many
-/// times as we did, or by our count alone, which may be further off.
-fn prompts(
-    counted: &[PromptTokens],
-    right: Option<f64>,
-    all: f64,
-    times: f64,
-) -> (Vec<f64>, Range) {
-    let each = |which: fn(&PromptTokens) -> f64| -> Vec<f64> {
-        let tokens = counted.iter().map(which);
-        tokens.map(|tokens| tokens * right.unwrap_or(1.0)).collect()
-    };
-    let sum = |each: &[f64]| Seen::of(each).sum_over(all, times);
-    let about = each(|tokens| tokens.about);
-    let range = sum(&about);
-    let range = match right {
-        Some(_) => range.widened(SET_RIGHT),
-        None => Range {
-            expected: range.expected,
-            low: sum(&each(|tokens| tokens.least)).low,
-            high: sum(&each(|tokens| tokens.most)).high,
-        },
-    };
-    (about, range)
-}
-
-/// The tokens of replies: as earlier ones of the same criteria, else of any, else as assumed.
-fn replies(past: &[PastRun], hash: &str, terms: Terms, jobs: f64) -> (Range, TokensFrom) {
-    let tokens = |run: &PastRun| float(run.tokens_out.unsigned_abs());
-    let same: Vec<f64> = past
-        .iter()
-        .filter(|run| run.criteria_hash == hash)
-        .map(tokens)
-        .collect();
-    if same.len() >= ENOUGH {
-        return (Seen::of(&same).sum_of_others(jobs), TokensFrom::History);
-    }
-    let any: Vec<f64> = past.iter().map(tokens).collect();
-    if any.len() >= ENOUGH {
-        return (Seen::of(&any).sum_of_others(jobs), TokensFrom::History);
-    }
-    let (about, least, most) = terms.reply_tokens;
-    let range = Range {
-        expected: about * jobs,
-        low: least * jobs,
-        high: most * jobs,
-    };
-    (range, TokensFrom::Assumed)
-}
-
 impl Estimated {
     fn nothing(sampled_sessions: u64) -> Self {
         Self {
             judges: Vec::new(),
-            tokens_in: Range::default(),
-            tokens_out: Range::default(),
-            cost_usd: Some(Range::default()),
+            tokens_in: 0.0,
+            tokens_out: 0.0,
+            cost_usd: Some(0.0),
             how: Estimate {
                 sampled_sessions,
                 history_jobs: 0,
-                tokens_in: TokensFrom::History,
-                tokens_out: TokensFrom::History,
             },
             duration_s: Some(0.0),
             pace: None,
@@ -314,53 +205,82 @@ impl Estimated {
         }
     }
 
-    fn add(&mut self, judge: &str, terms: Terms, part: Part, jobs: f64) {
+    fn add(&mut self, judge: &str, terms: Terms, each: &Each, pace: Option<Pace>, jobs: f64) {
         self.judges.push(PlannedJudge {
             judge: judge.to_owned(),
             priced: terms.priced,
         });
-        self.tokens_in = self.tokens_in.add(part.tokens_in);
-        self.tokens_out = self.tokens_out.add(part.tokens_out);
-        let costs = self.cost_usd.zip(part.cost_usd);
-        self.cost_usd = costs.map(|(sum, part)| sum.add(part));
-        self.how.history_jobs += part.history;
-        self.how.tokens_in = weaker(self.how.tokens_in, part.tokens_in_from);
-        self.how.tokens_out = weaker(self.how.tokens_out, part.tokens_out_from);
-        let duration = part.pace.map(|pace| jobs / pace.jobs_per_s);
-        let slower = self.pace.zip(part.pace);
+        self.tokens_in += each.tokens_in * jobs;
+        self.tokens_out += each.tokens_out * jobs;
+        let costs = self.cost_usd.zip(each.cost_usd);
+        self.cost_usd = costs.map(|(sum, each)| sum + each * jobs);
+        self.how.history_jobs += each.history;
+        let duration = pace.map(|pace| jobs / pace.jobs_per_s);
+        let slower = self.pace.zip(pace);
         if slower.is_none_or(|(slowest, pace)| pace.jobs_per_s < slowest.jobs_per_s) {
-            self.pace = part.pace;
+            self.pace = pace;
         }
         // Judges work beside each other: the slowest is the last.
         self.duration_s = self.duration_s.zip(duration).map(|(a, b)| a.max(b));
-        if !terms.priced {
-            self.warnings.push(format!(
-                "judge {judge:?} has no price: what it costs isn't known, and no budget holds it (prices in llm_providers.yaml)"
-            ));
-        }
-        if terms.priced && part.cost_usd.is_none() {
-            self.warnings.push(format!(
-                "none of the sessions that were looked at fits judge {judge:?}: what the others cost isn't known"
-            ));
-        }
-        if terms.simulated {
-            let warning =
-                format!("judge {judge:?} is simulated: its scores say nothing of the work");
-            self.warnings.push(warning);
-        }
-        if part.tokens_out_from == TokensFrom::Assumed && jobs > 0.0 {
-            self.warnings.push(format!(
-                "no session that judge {judge:?} scored before was found: how long its replies are is assumed"
-            ));
-        }
+        let warnings = [
+            (
+                !terms.priced,
+                "has no price: what it costs isn't known, and no budget holds it (prices in llm_providers.yaml)",
+            ),
+            (
+                terms.priced && each.cost_usd.is_none(),
+                "takes none of the prompts that were counted (no session of the sample fits): what the others cost isn't known",
+            ),
+            (
+                terms.simulated,
+                "is simulated: its scores say nothing of the work",
+            ),
+            (
+                each.history == 0 && jobs > 0.0,
+                "scored no session before: how long its replies are is assumed",
+            ),
+        ];
+        let holding = warnings.into_iter().filter(|(holds, _)| *holds);
+        self.warnings
+            .extend(holding.map(|(_, says)| format!("judge {judge:?} {says}")));
     }
 }
 
-/// The one that says less.
-fn weaker(one: TokensFrom, other: TokensFrom) -> TokensFrom {
-    match (one, other) {
-        (TokensFrom::Assumed, _) | (_, TokensFrom::Assumed) => TokensFrom::Assumed,
-        (TokensFrom::Counted, _) | (_, TokensFrom::Counted) => TokensFrom::Counted,
-        (TokensFrom::History, TokensFrom::History) => TokensFrom::History,
-    }
+/// What a plan says of a pause or a closure: its time begins once that is gone.
+fn stopped(brakes: &[Brake], target: &BrakeTarget) -> Option<String> {
+    let brake = brakes.iter().find(|brake| brake.target == *target)?;
+    Some(format!(
+        "{}; nothing starts before that ends, and the time begins then",
+        brake.in_words()
+    ))
+}
+
+/// What a plan says of a judge that is asked less often for the moment.
+fn slowed(gates: &[JudgeRow], judge: &str, now: DateTime<Utc>) -> Option<String> {
+    let is_slowed = |gate: &JudgeRow| {
+        let shrunk = gate.pace.as_ref().and_then(|pace| pace.shrunk_until);
+        matches!(gate.breaker.as_str(), "open" | "half_open")
+            || shrunk.is_some_and(|until| until > now)
+    };
+    let mut own = gates.iter().filter(|gate| gate.name == judge);
+    own.any(is_slowed).then(|| {
+        format!("judge {judge:?} fails or asks to wait (429), and is asked less often for now: it may take longer than this plan says")
+    })
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of sessions and tokens, far below 2^53"
+)]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "never negative, and far below 2^53"
+)]
+fn whole(figure: f64) -> u64 {
+    figure.max(0.0).round() as u64
 }

@@ -2,15 +2,15 @@
 
 use chrono::{DateTime, Utc};
 
-use super::draw::Draw;
-use super::estimate::Estimated;
+use super::estimate::{Estimated, cost, tokens};
+use super::sample::Drawing;
 use super::{BacklogPlan, Enqueue, EnqueueError, Rescore, count};
 use crate::job::Purpose;
 use crate::store::{Found, Sample, SessionFilter, SortRules, Standing};
 use crate::wire::{RescorePlan, Skipped, SkippedPlan};
 
-/// How many sessions an estimate looks at.
-const LOOKED_AT: Sample = Sample { size: 200, seed: 0 };
+/// The sessions whose prompts an estimate counts.
+const COUNTED: Sample = Sample { size: 200, seed: 0 };
 
 /// What a walk has counted so far.
 struct Tally {
@@ -19,7 +19,7 @@ struct Tally {
     to_score: u64,
     beyond_max: u64,
     skipped: Skipped,
-    looked_at: Draw,
+    counted: Drawing,
 }
 
 impl Tally {
@@ -33,7 +33,7 @@ impl Tally {
         self.skipped.count(found.standing);
         if found.standing == Standing::ToScore {
             self.to_score += 1;
-            self.looked_at.offer(found.session_id);
+            self.counted.offer(found.session_id);
         }
     }
 }
@@ -62,7 +62,7 @@ impl Enqueue {
                 unknown: count(unknown),
                 ..Skipped::default()
             },
-            looked_at: Draw::new(LOOKED_AT),
+            counted: Drawing::new(COUNTED),
         };
         let (not_sampled, drawn) = match request.sample {
             Some(sample) => {
@@ -85,7 +85,7 @@ impl Enqueue {
                 .await?;
         }
         let mut estimated = self
-            .estimate(&plan, tally.to_score, tally.looked_at.into_ids(), now)
+            .estimate(&plan, tally.to_score, tally.counted.into_ids(), now)
             .await?;
         if request.purpose == Purpose::Preview {
             let warning = self.nothing_to_compare(drawn.as_ref(), &plan, tally.max, now);
@@ -153,13 +153,13 @@ fn told(
     estimated: Estimated,
 ) -> RescorePlan {
     let mut warnings = estimated.warnings;
-    let cost = estimated.cost_usd;
-    if let (Some(budget), Some(cost)) = (request.budget_usd, cost)
-        && cost.high > budget
+    let cost_usd = estimated.cost_usd.map(cost);
+    if let (Some(budget), Some(range)) = (request.budget_usd, cost_usd)
+        && range.high > budget
     {
         warnings.push(format!(
             "it may cost up to {:.2} USD, and is paused at {budget} USD: raise budget_usd, or narrow the filter",
-            cost.high
+            range.high
         ));
     }
     RescorePlan {
@@ -168,9 +168,9 @@ fn told(
         skipped,
         items: to_score * plan.jobs_each(),
         judges: estimated.judges,
-        tokens_in: estimated.tokens_in.tokens(),
-        tokens_out: estimated.tokens_out.tokens(),
-        cost_usd: cost.map(super::figures::Range::cost),
+        tokens_in: tokens(estimated.tokens_in),
+        tokens_out: tokens(estimated.tokens_out),
+        cost_usd,
         estimate: estimated.how,
         duration_s: estimated.duration_s,
         pace: estimated.pace,

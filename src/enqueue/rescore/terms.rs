@@ -15,19 +15,8 @@ pub struct Terms {
     pub requests_per_minute: Option<u64>,
     /// Tokens a minute, by configuration.
     pub tokens_per_minute: Option<u64>,
-    /// Tokens of a reply about a session, as far as nothing is known: about, at least, at most.
-    pub reply_tokens: (f64, f64, f64),
-}
-
-/// How many tokens a prompt may be.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PromptTokens {
-    /// Hardly fewer.
-    pub least: f64,
-    /// About.
-    pub about: f64,
-    /// Hardly more.
-    pub most: f64,
+    /// Tokens of a reply about a session while none of this judge is known.
+    pub reply_tokens: f64,
 }
 
 /// Knows the judges' terms.
@@ -41,13 +30,9 @@ pub trait JudgeTerms: Send + Sync {
     /// Who is asked what this judge declines; `None`: nobody.
     fn fallback(&self, judge: &str) -> Option<String>;
 
-    /// How many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
-    fn prompt_tokens(
-        &self,
-        judge: &str,
-        request: &dyn Request,
-        criteria: &Criteria,
-    ) -> Option<PromptTokens>;
+    /// About how many tokens the judge is sent about this; `None`: it can't be asked, or it doesn't fit.
+    fn prompt_tokens(&self, judge: &str, request: &dyn Request, criteria: &Criteria)
+    -> Option<f64>;
 
     /// USD of one call; `None`: unpriced.
     fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64>;

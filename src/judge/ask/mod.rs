@@ -1,8 +1,8 @@
 //! `Judge::ask`: cache -> turn -> gate -> provider -> parse -> repair, patiently, and equal questions in flight once. Where the
 //! judge declines, its fallback is asked in the same way.
 
+mod batch_endpoint;
 mod call;
-mod economy;
 mod fallback;
 mod flights;
 mod kept;
@@ -24,7 +24,7 @@ use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
 use super::{CacheKey, CallLog, CallTurns, JudgeSpec, NotConfigured, Providers, Reply, ReplyCache};
 use crate::clock::{Clock, SystemClock};
-pub use economy::{Accepted, Answers, CollectedAnswer, Economy, HandedOver};
+pub use batch_endpoint::{Accepted, Answers, BatchEndpoint, CollectedAnswer, HandedOver};
 use fallback::Fallback;
 use flights::{Flights, Seat};
 

@@ -8,46 +8,46 @@ use uuid::Uuid;
 use super::{CallRequest, ProviderReply, Results};
 use crate::judge::JudgeError;
 
-/// A provider's batch endpoint: many calls handed over in one part, answered within a day, at a part of the price.
+/// A provider's batch endpoint: many calls handed over in one chunk, answered within a day, at a fraction of the price.
 ///
-/// Like a call, each method asks once. An error is about the part, never about one of its calls.
+/// Like a call, each method asks once. An error is about the chunk, never about one of its calls.
 #[async_trait]
 pub(in crate::judge) trait Batches: Send + Sync {
-    /// An empty part. `tag` is its name among ours.
-    fn part(&self, tag: Uuid, most: PartSize) -> Part;
+    /// An empty chunk. `tag` is its name among ours.
+    fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk;
 
-    /// Adds a call under an id of its own; `Full` leaves the part as it was.
-    fn add(&self, part: &mut Part, id: Uuid, request: &CallRequest) -> Result<Added, JudgeError>;
+    /// Adds a call under an id of its own; `Full` leaves the chunk as it was.
+    fn add(&self, chunk: &mut Chunk, id: Uuid, request: &CallRequest) -> Result<Added, JudgeError>;
 
-    /// Brings the part's calls to the provider, as far as it takes them beforehand; nothing is answered or billed yet.
-    async fn upload(&self, part: Part) -> Result<Uploaded, JudgeError>;
+    /// Brings the chunk's calls to the provider, as far as it takes them beforehand; nothing is answered or billed yet.
+    async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError>;
 
-    /// Hands the part over; the provider's own name for it.
-    async fn submit(&self, part: Uploaded) -> Result<String, JudgeError>;
+    /// Hands the chunk over; the provider's own name for it.
+    async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError>;
 
-    /// Looks for a part that may have been handed over.
+    /// Looks for a chunk that may have been handed over.
     async fn find(&self, tag: Uuid) -> Result<Found, JudgeError>;
 
-    /// How far a part is.
+    /// How far a chunk is.
     async fn look(&self, batch: &str) -> Result<Progress, JudgeError>;
 
-    /// The answers of a part that has ended, in any order.
+    /// The answers of a chunk that has ended, in any order.
     async fn collect(&self, batch: &str) -> Result<Results<'_>, JudgeError>;
 
     /// Asks the provider to answer no more of it. What was answered can be collected once it has ended.
     async fn cancel(&self, batch: &str) -> Result<(), JudgeError>;
 }
 
-/// How large a part may become.
+/// How large a chunk may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartSize {
+pub struct ChunkSize {
     /// Calls.
     pub calls: usize,
     /// Bytes over the wire.
     pub bytes: usize,
 }
 
-/// Whether a call found room in a part.
+/// Whether a call found room in a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     /// It is in.
@@ -57,14 +57,14 @@ pub enum Added {
 }
 
 /// Calls on their way into a provider's batch: their text as it is sent, held once.
-pub struct Part {
+pub struct Chunk {
     pub(super) tag: Uuid,
     pub(super) body: Vec<u8>,
     pub(super) calls: usize,
-    pub(super) most: PartSize,
+    pub(super) most: ChunkSize,
 }
 
-impl Part {
+impl Chunk {
     /// Its name among ours.
     pub fn tag(&self) -> Uuid {
         self.tag
@@ -76,13 +76,13 @@ impl Part {
     }
 }
 
-/// A part that only needs to be handed over.
+/// A chunk that only needs to be handed over.
 pub struct Uploaded {
     pub(super) tag: Uuid,
     pub(super) content: Sent,
 }
 
-/// What the provider has of a part by then.
+/// What the provider has of a chunk by then.
 pub(super) enum Sent {
     /// All of it, under this name.
     Whole(String),
@@ -90,7 +90,7 @@ pub(super) enum Sent {
     Nothing(Vec<u8>),
 }
 
-/// What a provider knows of a part that may have been handed over.
+/// What a provider knows of a chunk that may have been handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// It has it, under this name.
@@ -101,7 +101,7 @@ pub enum Found {
     CantTell,
 }
 
-/// How far a part is.
+/// How far a chunk is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// So many of its calls have ended.

@@ -18,7 +18,7 @@ mod schema;
 mod shape;
 pub mod simulated;
 
-pub use batch::{Added, Found, Part, PartSize, Progress, Uploaded};
+pub use batch::{Added, Chunk, ChunkSize, Found, Progress, Uploaded};
 pub(in crate::judge) use batch::{Batches, Collected};
 pub(in crate::judge) use endpoint::results::Results;
 

@@ -15,9 +15,6 @@ use crate::score::criteria::Trim;
 use crate::score::fence;
 use crate::score::{BadRequest, Criteria};
 
-/// The lines of both fences, each with its nonce, are fewer tokens than this.
-const FENCES: u64 = 256;
-
 /// A prompt that fits.
 pub(super) struct Fitted {
     pub(super) prompt: String,
@@ -35,42 +32,35 @@ pub(super) fn fit(
     limits: &Limits,
     nonce: &Nonce,
 ) -> Result<Fitted, BadRequest> {
-    let mut evidence = prompt::Evidence::of(session);
-    let fill =
-        |evidence: &prompt::Evidence| prompt::fill(&criteria.prompt.text, evidence, schema, nonce);
-    let fitted = |evidence: &prompt::Evidence, prompt, trimmed_tokens| Fitted {
-        prompt,
-        evidence_hash: evidence.hash(),
-        trimmed_tokens,
-    };
-    let room = limits.for_the_question();
-    let family = limits.family;
-    let whole = fill(&evidence);
-    // The schema goes along a second time, as the reply's format; it stands in the prompt, so it is the shorter.
-    if family.most_tokens(whole.len() * 2) <= room {
-        return Ok(fitted(&evidence, whole, 0));
-    }
-    // Nothing below looks at the nonce, whose digits make more tokens or fewer: the same session is always cut alike.
-    let fixed = family.tokens(&criteria.prompt.text)
-        + family.tokens(&evidence.alert)
-        + family.tokens(&format!("{schema:#}"))
-        + family.tokens(&schema.to_string())
-        + FENCES;
-    let asked = fixed + family.tokens(&evidence.conversation);
+    let evidence = prompt::Evidence::of(session);
+    let whole = prompt::fill(&criteria.prompt.text, &evidence, schema, nonce);
+    let (room, family) = (limits.for_the_question(), limits.family);
+    // The schema goes along a second time, as the reply's format.
+    let format = family.tokens(&schema.to_string());
+    let asked = family.tokens(&whole) + format;
     if asked <= room {
-        return Ok(fitted(&evidence, whole, 0));
+        return Ok(Fitted {
+            prompt: whole,
+            evidence_hash: evidence.hash(),
+            trimmed_tokens: 0,
+        });
     }
-    drop(whole);
     match criteria.trim {
         Trim::Never => return Err(too_large(asked, limits, NEVER)),
         Trim::Auto => {}
     }
-    let trimmed = Transcript::of(&evidence.conversation, family)
+    let Some(part) = Part::of(&whole, family, nonce) else {
+        return Err(too_large(asked, limits, AUTO));
+    };
+    let fixed = part.fixed + format;
+    let trimmed = Transcript::of(part.conversation, family)
         .fit(room.saturating_sub(fixed))
         .map_err(|smallest| too_large(fixed + smallest, limits, AUTO))?;
-    evidence.conversation = trimmed.text;
-    let prompt = fill(&evidence);
-    Ok(fitted(&evidence, prompt, trimmed.gone))
+    Ok(Fitted {
+        prompt: part.around(&trimmed.text),
+        evidence_hash: crate::score::prompt::digest(&[&trimmed.text, &evidence.alert]),
+        trimmed_tokens: trimmed.gone,
+    })
 }
 
 /// How a question under these criteria is made smaller.
@@ -91,7 +81,7 @@ pub(super) fn shrink(trim: Trim, family: ModelFamily, nonce: &Nonce) -> Option<S
 }
 
 fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Question> {
-    let part = Part::of(question, family, nonce)?;
+    let part = Part::of(&question.prompt, family, nonce)?;
     let transcript = Transcript::of(part.conversation, family);
     let asked = family.tokens(part.conversation) + part.fixed;
     let room = (asked / 2)
@@ -107,7 +97,7 @@ fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Quest
 
 fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Question> {
     let family = limits.family;
-    let part = Part::of(question, family, nonce)?;
+    let part = Part::of(&question.prompt, family, nonce)?;
     let schema = family.tokens(&question.schema.to_string());
     let room = limits.for_the_question().checked_sub(part.fixed + schema)?;
     let trimmed = Transcript::of(part.conversation, family).fit(room).ok()?;
@@ -126,25 +116,28 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(question: &'a Question, family: ModelFamily, nonce: &Nonce) -> Option<Self> {
-        let prompt = &question.prompt;
+    fn of(prompt: &'a str, family: ModelFamily, nonce: &Nonce) -> Option<Self> {
         let (from, to) = fence::find(prompt, "conversation", &nonce.0)?;
         let (before, after) = (&prompt[..from], &prompt[to..]);
-        // Without the nonce: the same session is cut alike, whichever nonce was drawn.
-        let around = [before, after].concat().replace(&nonce.0, "");
         Some(Self {
             before,
             conversation: &prompt[from..to],
             after,
-            fixed: family.tokens(&around) + FENCES,
+            fixed: family.tokens(before) + family.tokens(after),
         })
     }
 
-    /// The question about the trimmed conversation. What was defused stays so: cutting makes no new shape of a fence.
+    /// The prompt with another text in the place of the conversation. What was defused stays so: cutting makes no new shape
+    /// of a fence.
+    fn around(&self, conversation: &str) -> String {
+        [self.before, conversation, self.after].concat()
+    }
+
+    /// The question about the trimmed conversation.
     fn with(&self, question: &Question, trimmed: Trimmed, shrink: Option<Shrink>) -> Question {
         Question {
             evidence_hash: crate::score::prompt::digest(&[&question.evidence_hash, &trimmed.text]),
-            prompt: [self.before, &trimmed.text, self.after].concat().into(),
+            prompt: self.around(&trimmed.text).into(),
             trimmed_tokens: trimmed.gone,
             shrink,
             ..question.clone()

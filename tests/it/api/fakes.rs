@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::api::Health;
-use gavel::enqueue::{JudgeTerms, PromptTokens, Terms};
+use gavel::enqueue::{JudgeTerms, Terms};
 use gavel::job::{JobId, Lane};
 use gavel::queue::{Claim, Claimed, Depth, Push, Queue, QueueError};
 use gavel::score::{Criteria, Request};
@@ -37,7 +37,7 @@ impl JudgeTerms for Priced {
             priced: known || judge == NARROW,
             requests_per_minute: known.then_some(120),
             tokens_per_minute: None,
-            reply_tokens: (100.0, 50.0, 200.0),
+            reply_tokens: 100.0,
         })
     }
 
@@ -48,12 +48,8 @@ impl JudgeTerms for Priced {
         }
     }
 
-    fn prompt_tokens(&self, judge: &str, _: &dyn Request, _: &Criteria) -> Option<PromptTokens> {
-        (judge != NARROW).then_some(PromptTokens {
-            least: 500.0,
-            about: 1_000.0,
-            most: 1_000.0,
-        })
+    fn prompt_tokens(&self, judge: &str, _: &dyn Request, _: &Criteria) -> Option<f64> {
+        (judge != NARROW).then_some(1_000.0)
     }
 
     fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64> {

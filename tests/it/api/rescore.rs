@@ -109,20 +109,23 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
             plan["judges"],
             json!([{"judge": "judge-a", "priced": true}])
         );
-        // 1,000 tokens in, by our count or half of it; one job's 300 out are too few to go by.
+        // 1,000 tokens in by our count; 300 out, as in the one job that ended.
         assert_eq!(
             plan["tokens_in"],
-            json!({"expected": 4_000, "low": 2_000, "high": 4_000})
+            json!({"expected": 4_000, "low": 3_000, "high": 5_000})
         );
         assert_eq!(
             plan["tokens_out"],
-            json!({"expected": 400, "low": 200, "high": 800})
+            json!({"expected": 1_200, "low": 900, "high": 1_500})
         );
         assert_eq!(
             plan["cost_usd"],
-            json!({"expected": 0.008, "low": 0.004, "high": 0.012})
+            json!({"expected": 0.016, "low": 0.012, "high": 0.02})
         );
-        assert_eq!(plan["estimate"]["sampled_sessions"], 4);
+        assert_eq!(
+            plan["estimate"],
+            json!({"sampled_sessions": 4, "history_jobs": 1})
+        );
         assert_eq!(
             plan["pace"],
             json!({"jobs_per_s": 2.0, "of": "the judge's limits"})
@@ -201,7 +204,10 @@ async fn a_plan_of_prompts_of_which_none_fits_knows_no_cost() {
     assert_eq!(plan["to_score"], 1, "{plan:#}");
     assert_eq!(plan["cost_usd"], Value::Null, "{plan:#}");
     let warnings = plan["warnings"].to_string();
-    assert!(warnings.contains("fits judge"), "{warnings}");
+    assert!(
+        warnings.contains("no session of the sample fits"),
+        "{warnings}"
+    );
 }
 
 #[tokio::test]

@@ -71,19 +71,22 @@ async fn plan(world: &World) -> Value {
 async fn a_plan_says_what_is_stopped(home: Home) {
     let world = World::idle(home, Say::Score(70)).await;
     put(&world, 2).await;
-    assert!(!warned(&plan(&world).await, "is stopped now"));
+    assert!(!warned(&plan(&world).await, "is stopped"));
     for (what, says) in [
-        ("queue".to_owned(), "the queue is stopped now (paused"),
-        (format!("judges/{JUDGE}"), "is stopped now (paused"),
+        ("queue".to_owned(), "the queue is stopped (paused"),
+        (format!("judges/{JUDGE}"), "is stopped (paused"),
     ] {
         let what = format!("/api/v1/{what}");
         world.api.post(&format!("{what}/pause")).await.expect(200);
         let stopped = plan(&world).await;
         assert!(warned(&stopped, says), "{stopped:#}");
-        assert!(warned(&stopped, "until somebody resumes it"), "{stopped:#}");
+        assert!(
+            warned(&stopped, "nothing starts before that ends"),
+            "{stopped:#}"
+        );
         world.api.post(&format!("{what}/resume")).await.expect(200);
     }
-    assert!(!warned(&plan(&world).await, "is stopped now"));
+    assert!(!warned(&plan(&world).await, "is stopped"));
     world.end().await;
 }
 

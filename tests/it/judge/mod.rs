@@ -1,7 +1,7 @@
 //! The judge against real HTTP: a server that answers as told, and the simulator.
 
+mod batch_endpoint;
 mod calls;
-mod economy;
 mod examples;
 mod gates;
 mod memory;

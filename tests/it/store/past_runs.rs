@@ -67,11 +67,9 @@ async fn what_a_judge_used_is_found_behind_all_that_ended_without_asking_it() {
              from scoring_jobs, n"
         };
         support::execute(&test.url, cancelled).await.unwrap();
-        let runs = store.past_runs("main").await.unwrap();
-        let found: Vec<_> = runs
-            .iter()
-            .map(|run| (run.session_id, run.tokens_out))
-            .collect();
-        assert_eq!(found, [(session, 10)]);
+        let replies = store.past_replies("main").await.unwrap();
+        assert_eq!((replies.jobs, replies.mean_tokens), (1, Some(10.0)));
+        let none = store.past_replies("other").await.unwrap();
+        assert_eq!((none.jobs, none.mean_tokens), (0, None));
     }
 }

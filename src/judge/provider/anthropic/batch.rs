@@ -12,7 +12,7 @@ use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::batch::Sent;
 use crate::judge::provider::endpoint::{BatchDialect, Content, Line, LineSays, Wire};
-use crate::judge::provider::{Found, Part, PartSize, Progress, Uploaded};
+use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
 
 /// What a batch's text begins with.
 const OPENING: &[u8] = b"{\"requests\":[";
@@ -53,34 +53,34 @@ struct Outcome {
 
 #[async_trait]
 impl BatchDialect for Batches {
-    fn most(&self) -> PartSize {
-        PartSize {
+    fn most(&self) -> ChunkSize {
+        ChunkSize {
             calls: 100_000,
             bytes: 256_000_000,
         }
     }
 
-    fn open(&self, part: &mut Part) {
-        part.body.extend_from_slice(OPENING);
+    fn open(&self, chunk: &mut Chunk) {
+        chunk.body.extend_from_slice(OPENING);
     }
 
-    fn add(&self, part: &mut Part, id: Uuid, body: &[u8]) {
-        let comma = if part.calls == 0 { "" } else { "," };
+    fn add(&self, chunk: &mut Chunk, id: Uuid, body: &[u8]) {
+        let comma = if chunk.calls == 0 { "" } else { "," };
         let head = format!("{comma}{{\"custom_id\":\"{id}\",\"params\":");
-        part.body.extend_from_slice(head.as_bytes());
-        part.body.extend_from_slice(body);
-        part.body.push(b'}');
+        chunk.body.extend_from_slice(head.as_bytes());
+        chunk.body.extend_from_slice(body);
+        chunk.body.push(b'}');
     }
 
-    async fn upload(&self, _wire: &Wire<'_>, part: Part) -> Result<Uploaded, JudgeError> {
-        let Part { tag, mut body, .. } = part;
+    async fn upload(&self, _wire: &Wire<'_>, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+        let Chunk { tag, mut body, .. } = chunk;
         body.extend_from_slice(b"]}");
         let content = Sent::Nothing(body);
         Ok(Uploaded { tag, content })
     }
 
-    async fn submit(&self, wire: &Wire<'_>, part: Uploaded) -> Result<String, JudgeError> {
-        let Sent::Nothing(body) = part.content else {
+    async fn submit(&self, wire: &Wire<'_>, chunk: Uploaded) -> Result<String, JudgeError> {
+        let Sent::Nothing(body) = chunk.content else {
             return Err(wire.error(ErrorClass::Rejected, "takes no files"));
         };
         let content = Content {

@@ -1,6 +1,6 @@
 //! The batch endpoint of one entry and model: what the families have in common, and what a family words itself.
 //!
-//! It asks once, waits for no gate and keeps nothing: a part's text, which may be many MB, goes out as it was built.
+//! It asks once, waits for no gate and keeps nothing: a chunk's text, which may be many MB, goes out as it was built.
 
 use std::time::Duration;
 
@@ -15,38 +15,38 @@ use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::http::{Exchange, read_whole};
 use crate::judge::provider::{
-    Added, Batches, CallRequest, Found, Part, PartSize, Progress, ProviderReply, Uploaded,
+    Added, Batches, CallRequest, Chunk, ChunkSize, Found, Progress, ProviderReply, Uploaded,
 };
 use crate::judge::providers::JudgeSpec;
 use crate::outbound::percent_encoded;
 
 /// How long a look may take.
 const LOOK: Duration = Duration::from_secs(60);
-/// How long it may take until a part of many MB is there and taken.
+/// How long it may take until a chunk of many MB is there and taken.
 const HAND_OVER: Duration = Duration::from_secs(15 * 60);
 
 /// How one family words its batch endpoint.
 #[async_trait]
 pub(in crate::judge::provider) trait BatchDialect: Send + Sync {
-    /// The most that one part may hold.
-    fn most(&self) -> PartSize;
+    /// The most that one chunk may hold.
+    fn most(&self) -> ChunkSize;
 
-    /// Begins a part's text.
-    fn open(&self, part: &mut Part);
+    /// Begins a chunk's text.
+    fn open(&self, chunk: &mut Chunk);
 
     /// Adds one call, whose body is JSON without line breaks.
-    fn add(&self, part: &mut Part, id: Uuid, body: &[u8]);
+    fn add(&self, chunk: &mut Chunk, id: Uuid, body: &[u8]);
 
     /// Ends the text, and sends it where the family takes it beforehand.
-    async fn upload(&self, wire: &Wire<'_>, part: Part) -> Result<Uploaded, JudgeError>;
+    async fn upload(&self, wire: &Wire<'_>, chunk: Chunk) -> Result<Uploaded, JudgeError>;
 
-    /// Hands the part over; the provider's name for it.
-    async fn submit(&self, wire: &Wire<'_>, part: Uploaded) -> Result<String, JudgeError>;
+    /// Hands the chunk over; the provider's name for it.
+    async fn submit(&self, wire: &Wire<'_>, chunk: Uploaded) -> Result<String, JudgeError>;
 
-    /// Looks for a part by its tag.
+    /// Looks for a chunk by its tag.
     async fn find(&self, wire: &Wire<'_>, tag: Uuid) -> Result<Found, JudgeError>;
 
-    /// How far a part is.
+    /// How far a chunk is.
     async fn look(&self, wire: &Wire<'_>, batch: &str) -> Result<Progress, JudgeError>;
 
     /// The addresses of the answers, each JSON by lines.
@@ -89,7 +89,7 @@ impl<'a> Wire<'a> {
         format!("{}/{path}", self.spec().entry().base_url)
     }
 
-    /// A provider's name for something, as one part of a path.
+    /// A provider's name for something, as one segment of a path.
     pub(in crate::judge::provider) fn segment(name: &str) -> String {
         percent_encoded(name)
     }
@@ -185,7 +185,7 @@ impl<'a> Wire<'a> {
             return Err(self.0.refused_as_it_is(&exchange));
         }
         serde_json::from_slice(&exchange.body).map_err(|_| {
-            // A gateway's page in the place of an answer: nothing is known of the part, so that it is asked for again.
+            // A gateway's page in the place of an answer: nothing is known of the chunk, so that it is asked for again.
             self.error(
                 ErrorClass::Transient,
                 "answered with something that no batch endpoint says",
@@ -203,7 +203,7 @@ impl Endpoint {
             .and_then(|_| self.dialect.batches())
     }
 
-    /// A refusal from which nothing is learned: a part of thousands of calls would narrow what is sent with each of them.
+    /// A refusal from which nothing is learned: a chunk of thousands of calls would narrow what is sent with each of them.
     fn refused_as_it_is(&self, exchange: &Exchange) -> JudgeError {
         let shape = self.learned.shape(&self.spec, self.clock.now());
         self.refusal(exchange, shape, |_| ErrorClass::Rejected)
@@ -219,8 +219,8 @@ impl Endpoint {
 
 #[async_trait]
 impl Batches for Endpoint {
-    fn part(&self, tag: Uuid, most: PartSize) -> Part {
-        let mut part = Part {
+    fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk {
+        let mut chunk = Chunk {
             tag,
             body: Vec::new(),
             calls: 0,
@@ -228,14 +228,14 @@ impl Batches for Endpoint {
         };
         if let Some(words) = self.batch_words() {
             let theirs = words.most();
-            part.most.calls = most.calls.min(theirs.calls);
-            part.most.bytes = most.bytes.min(theirs.bytes);
-            words.open(&mut part);
+            chunk.most.calls = most.calls.min(theirs.calls);
+            chunk.most.bytes = most.bytes.min(theirs.bytes);
+            words.open(&mut chunk);
         }
-        part
+        chunk
     }
 
-    fn add(&self, part: &mut Part, id: Uuid, request: &CallRequest) -> Result<Added, JudgeError> {
+    fn add(&self, chunk: &mut Chunk, id: Uuid, request: &CallRequest) -> Result<Added, JudgeError> {
         let words = self.words()?;
         let shape = self.learned.shape(&self.spec, self.clock.now());
         let body = self
@@ -245,24 +245,24 @@ impl Batches for Endpoint {
                 let words = unusable(&error.to_string()).message;
                 self.error(ErrorClass::Misconfigured, None, &words, None)
             })?;
-        let before = part.body.len();
-        words.add(part, id, &body);
+        let before = chunk.body.len();
+        words.add(chunk, id, &body);
         // One that is too large by itself goes alone: the provider says what it thinks of it.
-        let full = part.calls >= part.most.calls || part.body.len() > part.most.bytes;
-        if full && part.calls > 0 {
-            part.body.truncate(before);
+        let full = chunk.calls >= chunk.most.calls || chunk.body.len() > chunk.most.bytes;
+        if full && chunk.calls > 0 {
+            chunk.body.truncate(before);
             return Ok(Added::Full);
         }
-        part.calls += 1;
+        chunk.calls += 1;
         Ok(Added::In)
     }
 
-    async fn upload(&self, part: Part) -> Result<Uploaded, JudgeError> {
-        self.words()?.upload(&Wire(self), part).await
+    async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+        self.words()?.upload(&Wire(self), chunk).await
     }
 
-    async fn submit(&self, part: Uploaded) -> Result<String, JudgeError> {
-        self.words()?.submit(&Wire(self), part).await
+    async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
+        self.words()?.submit(&Wire(self), chunk).await
     }
 
     async fn find(&self, tag: Uuid) -> Result<Found, JudgeError> {

@@ -10,7 +10,7 @@ use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::batch::Sent;
 use crate::judge::provider::endpoint::{BatchDialect, Content, Line, LineSays, Wire};
-use crate::judge::provider::{Found, Part, PartSize, Progress, Uploaded};
+use crate::judge::provider::{Chunk, ChunkSize, Found, Progress, Uploaded};
 
 /// Where a batch's calls go, whatever the server's own address is.
 const ENDPOINT: &str = "/v1/chat/completions";
@@ -103,35 +103,35 @@ impl Batch {
 
 #[async_trait]
 impl BatchDialect for Batches {
-    fn most(&self) -> PartSize {
-        PartSize {
+    fn most(&self) -> ChunkSize {
+        ChunkSize {
             calls: 50_000,
             bytes: 200_000_000,
         }
     }
 
-    fn open(&self, part: &mut Part) {
-        let boundary = boundary(part.tag);
+    fn open(&self, chunk: &mut Chunk) {
+        let boundary = boundary(chunk.tag);
         let head = format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
              --{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"gavel-{}.jsonl\"\r\n\
              Content-Type: application/jsonl\r\n\r\n",
-            part.tag
+            chunk.tag
         );
-        part.body.extend_from_slice(head.as_bytes());
+        chunk.body.extend_from_slice(head.as_bytes());
     }
 
-    fn add(&self, part: &mut Part, id: Uuid, body: &[u8]) {
+    fn add(&self, chunk: &mut Chunk, id: Uuid, body: &[u8]) {
         let head = format!(
             "{{\"custom_id\":\"{id}\",\"method\":\"POST\",\"url\":\"{ENDPOINT}\",\"body\":"
         );
-        part.body.extend_from_slice(head.as_bytes());
-        part.body.extend_from_slice(body);
-        part.body.extend_from_slice(b"}\n");
+        chunk.body.extend_from_slice(head.as_bytes());
+        chunk.body.extend_from_slice(body);
+        chunk.body.extend_from_slice(b"}\n");
     }
 
-    async fn upload(&self, wire: &Wire<'_>, part: Part) -> Result<Uploaded, JudgeError> {
-        let Part { tag, mut body, .. } = part;
+    async fn upload(&self, wire: &Wire<'_>, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+        let Chunk { tag, mut body, .. } = chunk;
         let boundary = boundary(tag);
         body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
         let kind = format!("multipart/form-data; boundary={boundary}");
@@ -142,15 +142,15 @@ impl BatchDialect for Batches {
         Ok(Uploaded { tag, content })
     }
 
-    async fn submit(&self, wire: &Wire<'_>, part: Uploaded) -> Result<String, JudgeError> {
-        let Sent::Whole(file) = part.content else {
+    async fn submit(&self, wire: &Wire<'_>, chunk: Uploaded) -> Result<String, JudgeError> {
+        let Sent::Whole(file) = chunk.content else {
             return Err(wire.error(ErrorClass::Rejected, "takes calls as files alone"));
         };
         let wanted = json!({
             "input_file_id": file,
             "endpoint": ENDPOINT,
             "completion_window": WINDOW,
-            "metadata": { TAG: part.tag.to_string() },
+            "metadata": { TAG: chunk.tag.to_string() },
         });
         let batch: Batch = wire
             .post(&wire.address("batches"), Content::json(&wanted))
@@ -242,7 +242,7 @@ fn refused(wire: &Wire<'_>, errors: Option<Errors>) -> Progress {
     }
 }
 
-/// No prompt holds it: the tag is drawn when the part is begun.
+/// No prompt holds it: the tag is drawn when the chunk is begun.
 fn boundary(tag: Uuid) -> String {
     format!("gavel-{}", tag.simple())
 }

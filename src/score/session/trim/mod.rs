@@ -105,8 +105,8 @@ impl<'a> Transcript<'a> {
         Self {
             parts,
             family,
-            // And the two tokens that a cut may begin.
-            mark: mark::most_tokens(family) + 2,
+            // And the newline behind a body that has none.
+            mark: mark::most_tokens(family) + 1,
         }
     }
 

@@ -1,12 +1,12 @@
-//! The economy lane of a judge: parts in both wire formats, their answers, and what goes wrong with either.
+//! The endpoint lane of a judge: chunks in both wire formats, their answers, and what goes wrong with either.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use gavel::judge::gate::memory::{GateOptions, MemoryGate};
 use gavel::judge::{
-    Accepted, Added, Ahead, AskContext, CallUsage, Economy, ErrorClass, Found, HandedOver, Judge,
-    JudgeError, PartSize, Progress, Question, ReplyCache as _,
+    Accepted, Added, Ahead, AskContext, BatchEndpoint, CallUsage, ChunkSize, ErrorClass, Found,
+    HandedOver, Judge, JudgeError, Progress, Question, ReplyCache as _,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,12 +16,12 @@ use crate::support::batch_server::{BatchServer, Fate};
 
 const GOOD: &str = r#"{"why": "because", "total": 61}"#;
 const FAMILIES: [&str; 2] = ["openai", "anthropic"];
-const ROOM: PartSize = PartSize {
+const ROOM: ChunkSize = ChunkSize {
     calls: 100,
     bytes: 1_000_000,
 };
 
-/// A judge with an economy lane, and the provider that it asks.
+/// A judge with an endpoint lane, and the provider that it asks.
 struct Lane {
     server: BatchServer,
     judge: Arc<Judge>,
@@ -51,35 +51,37 @@ impl Lane {
         }
     }
 
-    fn economy(&self) -> Economy {
-        self.judge.economy().unwrap()
+    fn batch_endpoint(&self) -> BatchEndpoint {
+        self.judge.batch_endpoint().unwrap()
     }
 
     /// Hands over a question for each of these askers.
     async fn hand_over(&self, askers: &[u128]) -> Result<String, JudgeError> {
-        let economy = self.economy();
-        let mut part = economy.part(Uuid::from_u128(7), ROOM).unwrap();
+        let endpoint = self.batch_endpoint();
+        let mut chunk = endpoint.chunk(Uuid::from_u128(7), ROOM).unwrap();
         for asker in askers {
-            let added = economy.add(&mut part, id(*asker), &about(*asker)).unwrap();
+            let added = endpoint
+                .add(&mut chunk, id(*asker), &about(*asker))
+                .unwrap();
             assert_eq!(added, Added::In);
         }
-        assert_eq!(part.calls(), askers.len());
-        let uploaded = economy.upload(part).await?;
-        economy.submit(uploaded).await
+        assert_eq!(chunk.calls(), askers.len());
+        let uploaded = endpoint.upload(chunk).await?;
+        endpoint.submit(uploaded).await
     }
 
     /// Collects and accepts everything, by asker.
     async fn collect(&self, batch: &str) -> Result<Vec<(u128, Accepted)>, JudgeError> {
-        let economy = self.economy();
-        let mut answers = economy.collect(batch).await?;
+        let endpoint = self.batch_endpoint();
+        let mut answers = endpoint.collect(batch).await?;
         let mut accepted = Vec::new();
         while let Some(answer) = answers.next().await? {
             let asker = answer.asked_for.as_u128();
-            let part = HandedOver {
+            let chunk = HandedOver {
                 batch,
                 at: DateTime::<Utc>::UNIX_EPOCH,
             };
-            accepted.push((asker, economy.accept(part, &about(asker), answer)));
+            accepted.push((asker, endpoint.accept(chunk, &about(asker), answer)));
         }
         accepted.sort_by_key(|(asker, _)| *asker);
         Ok(accepted)
@@ -123,16 +125,19 @@ async fn a_part_holds_the_calls_bodies_and_its_answers_cost_half() {
         let batch = lane.hand_over(&[1, 2, 3]).await.unwrap();
         let held = &lane.server.batches()[0];
         assert_eq!((&held.id, held.calls.len()), (&batch, 3), "{family}");
-        // What stands in the part is what a single call sends.
+        // What stands in the chunk is what a single call sends.
         assert_eq!(
             held.calls[0],
             (id(1).to_string(), lane.server.asked()[0].clone())
         );
 
-        let running = lane.economy().look(&batch).await.unwrap();
+        let running = lane.batch_endpoint().look(&batch).await.unwrap();
         assert_eq!(running, Progress::Running { done: 0, total: 3 }, "{family}");
         lane.server.finish();
-        assert_eq!(lane.economy().look(&batch).await.unwrap(), Progress::Ended);
+        assert_eq!(
+            lane.batch_endpoint().look(&batch).await.unwrap(),
+            Progress::Ended
+        );
 
         let accepted = lane.collect(&batch).await.unwrap();
         let askers: Vec<u128> = accepted.iter().map(|(asker, _)| *asker).collect();
@@ -306,49 +311,65 @@ async fn answers_that_break_off_are_an_error_and_are_collected_anew() {
 async fn a_part_is_found_by_its_tag_where_the_family_has_room_for_one() {
     let lane = Lane::of("openai").await;
     let tag = Uuid::from_u128(7);
-    assert_eq!(lane.economy().find(tag).await.unwrap(), Found::Nowhere);
+    assert_eq!(
+        lane.batch_endpoint().find(tag).await.unwrap(),
+        Found::Nowhere
+    );
     let batch = lane.hand_over(&[1]).await.unwrap();
     // It stands on the third page by then.
     for _ in 0..4 {
         lane.server.adds_a_strangers_batch();
     }
-    assert_eq!(lane.economy().find(tag).await.unwrap(), Found::As(batch));
-    let other = lane.economy().find(Uuid::from_u128(8)).await.unwrap();
+    assert_eq!(
+        lane.batch_endpoint().find(tag).await.unwrap(),
+        Found::As(batch)
+    );
+    let other = lane
+        .batch_endpoint()
+        .find(Uuid::from_u128(8))
+        .await
+        .unwrap();
     assert_eq!(other, Found::Nowhere);
 
     let lane = Lane::of("anthropic").await;
     lane.hand_over(&[1]).await.unwrap();
-    assert_eq!(lane.economy().find(tag).await.unwrap(), Found::CantTell);
+    assert_eq!(
+        lane.batch_endpoint().find(tag).await.unwrap(),
+        Found::CantTell
+    );
 }
 
 #[tokio::test]
 async fn a_part_that_is_full_stays_as_it_is_and_goes_out() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
-        let economy = lane.economy();
+        let endpoint = lane.batch_endpoint();
         for most in [
-            PartSize { calls: 2, ..ROOM },
+            ChunkSize { calls: 2, ..ROOM },
             // Room for two, and for what stands around them.
-            PartSize {
+            ChunkSize {
                 bytes: 1_000,
                 ..ROOM
             },
         ] {
-            let mut part = economy.part(Uuid::from_u128(9), most).unwrap();
-            let added = [1, 2, 3, 4].map(|n| economy.add(&mut part, id(n), &about(n)).unwrap());
+            let mut chunk = endpoint.chunk(Uuid::from_u128(9), most).unwrap();
+            let added = [1, 2, 3, 4].map(|n| endpoint.add(&mut chunk, id(n), &about(n)).unwrap());
             assert_eq!(added.last(), Some(&Added::Full), "{family}");
-            let calls = part.calls();
-            let uploaded = economy.upload(part).await.unwrap();
-            economy.submit(uploaded).await.unwrap();
+            let calls = chunk.calls();
+            let uploaded = endpoint.upload(chunk).await.unwrap();
+            endpoint.submit(uploaded).await.unwrap();
             let held = lane.server.batches();
             assert_eq!(held.last().unwrap().calls.len(), calls, "{family}");
         }
         // One that is too large by itself isn't left for ever.
-        let most = PartSize { bytes: 10, ..ROOM };
-        let mut part = economy.part(Uuid::from_u128(9), most).unwrap();
-        assert_eq!(economy.add(&mut part, id(1), &about(1)).unwrap(), Added::In);
+        let most = ChunkSize { bytes: 10, ..ROOM };
+        let mut chunk = endpoint.chunk(Uuid::from_u128(9), most).unwrap();
         assert_eq!(
-            economy.add(&mut part, id(2), &about(2)).unwrap(),
+            endpoint.add(&mut chunk, id(1), &about(1)).unwrap(),
+            Added::In
+        );
+        assert_eq!(
+            endpoint.add(&mut chunk, id(2), &about(2)).unwrap(),
             Added::Full
         );
     }
@@ -372,11 +393,11 @@ async fn trouble_has_the_class_that_a_calls_would_have_and_shows_no_key() {
         let batch = lane.hand_over(&[1]).await.unwrap();
         for (status, class) in table {
             lane.server.troubles("", status);
-            let economy = lane.economy();
+            let endpoint = lane.batch_endpoint();
             let errors = [
                 lane.hand_over(&[1]).await.unwrap_err(),
-                economy.look(&batch).await.unwrap_err(),
-                economy.cancel(&batch).await.unwrap_err(),
+                endpoint.look(&batch).await.unwrap_err(),
+                endpoint.cancel(&batch).await.unwrap_err(),
                 lane.collect(&batch).await.unwrap_err(),
             ];
             for error in errors {
@@ -428,7 +449,7 @@ async fn a_part_that_is_refused_says_why_and_whether_it_may_be_taken_later() {
     let lane = Lane::of("openai").await;
     let batch = lane.hand_over(&[1]).await.unwrap();
     lane.server.refuse("bad_line");
-    let Progress::Refused(why) = lane.economy().look(&batch).await.unwrap() else {
+    let Progress::Refused(why) = lane.batch_endpoint().look(&batch).await.unwrap() else {
         panic!("expected a refusal");
     };
     assert!(why.contains("line 1 is odd"), "{why}");
@@ -436,7 +457,7 @@ async fn a_part_that_is_refused_says_why_and_whether_it_may_be_taken_later() {
 
     let batch = lane.hand_over(&[1]).await.unwrap();
     lane.server.refuse("token_limit_exceeded");
-    let looked = lane.economy().look(&batch).await.unwrap();
+    let looked = lane.batch_endpoint().look(&batch).await.unwrap();
     assert!(matches!(looked, Progress::NoRoom(_)), "{looked:?}");
 }
 
@@ -445,9 +466,12 @@ async fn a_part_that_is_cancelled_ends_and_its_calls_are_unanswered() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1, 2]).await.unwrap();
-        lane.economy().cancel(&batch).await.unwrap();
+        lane.batch_endpoint().cancel(&batch).await.unwrap();
         assert!(lane.server.batches()[0].is_cancelled(), "{family}");
-        assert_eq!(lane.economy().look(&batch).await.unwrap(), Progress::Ended);
+        assert_eq!(
+            lane.batch_endpoint().look(&batch).await.unwrap(),
+            Progress::Ended
+        );
         for (_, one) in lane.collect(&batch).await.unwrap() {
             assert_eq!(one.reply.unwrap_err().class, ErrorClass::Transient);
             assert_eq!(one.usage.cost_usd, Some(0.0), "{family}");
@@ -485,11 +509,11 @@ async fn results_are_fetched_from_where_the_provider_says_unless_the_key_would_l
 #[tokio::test]
 async fn a_judge_has_an_economy_lane_only_where_its_entry_says_what_a_batch_costs() {
     let without = Lane::with("openai", json!({ "batch_price_factor": null })).await;
-    assert!(without.judge.economy().is_none());
+    assert!(without.judge.batch_endpoint().is_none());
     // A server of one's own sells no batches.
     let own = json!({ "custom_base_url": "http://127.0.0.1:1/v1" });
     let own = Lane::with("openai", own).await;
-    assert!(own.judge.economy().is_none());
+    assert!(own.judge.batch_endpoint().is_none());
     let factor = Lane::with("openai", json!({ "batch_price_factor": "0.25" })).await;
-    assert!((factor.economy().price_factor() - 0.25).abs() < f64::EPSILON);
+    assert!((factor.batch_endpoint().price_factor() - 0.25).abs() < f64::EPSILON);
 }

@@ -16,17 +16,17 @@ use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::judge::call_log::{CallRecord, CallUsage};
 use crate::judge::provider::{
-    Added, Batches, Collected, Found, Part, PartSize, Progress, ProviderReply, Results, Uploaded,
+    Added, Batches, Chunk, ChunkSize, Collected, Found, Progress, ProviderReply, Results, Uploaded,
 };
 use crate::judge::{CacheKey, CachedReply, JudgeError, Question, Reply};
 
-/// A judge whose provider answers batches at a part of the price.
-pub struct Economy {
+/// A judge whose provider answers batches at a fraction of the price.
+pub struct BatchEndpoint {
     inner: Arc<Inner>,
     factor: f64,
 }
 
-/// The answers of a part that has ended, one by one.
+/// The answers of a chunk that has ended, one by one.
 pub struct Answers<'a>(Results<'a>);
 
 /// One question's answer as it came, not checked yet.
@@ -46,7 +46,7 @@ pub struct Accepted {
     pub usage: CallUsage,
 }
 
-/// A part as the provider knows it.
+/// A chunk as the provider knows it.
 #[derive(Debug, Clone, Copy)]
 pub struct HandedOver<'a> {
     /// The provider's name for it.
@@ -56,62 +56,62 @@ pub struct HandedOver<'a> {
 }
 
 impl Judge {
-    /// Its economy lane; `None` where its entry names no `batch_price_factor`, or is asked at `custom_base_url`.
-    pub fn economy(&self) -> Option<Economy> {
+    /// Its endpoint lane; `None` where its entry names no `batch_price_factor`, or is asked at `custom_base_url`.
+    pub fn batch_endpoint(&self) -> Option<BatchEndpoint> {
         let factor = self.inner.spec.entry().batch_price_factor?;
         self.inner.provider.batches()?;
-        Some(Economy {
+        Some(BatchEndpoint {
             inner: Arc::clone(&self.inner),
             factor,
         })
     }
 }
 
-impl Economy {
+impl BatchEndpoint {
     /// What a call costs of an ordinary one.
     pub fn price_factor(&self) -> f64 {
         self.factor
     }
 
-    /// An empty part, no larger than `most` and than the provider takes. `tag` is its name among ours.
+    /// An empty chunk, no larger than `most` and than the provider takes. `tag` is its name among ours.
     ///
     /// # Errors
     /// As all below: of one try, in the class that a call's error would have.
-    pub fn part(&self, tag: Uuid, most: PartSize) -> Result<Part, JudgeError> {
-        Ok(self.batches()?.part(tag, most))
+    pub fn chunk(&self, tag: Uuid, most: ChunkSize) -> Result<Chunk, JudgeError> {
+        Ok(self.batches()?.chunk(tag, most))
     }
 
-    /// Adds a question of `asked_for`. A part that is full stays as it is.
+    /// Adds a question of `asked_for`. A chunk that is full stays as it is.
     ///
     /// # Errors
     /// `Misconfigured` where no request can be made of it.
     pub fn add(
         &self,
-        part: &mut Part,
+        chunk: &mut Chunk,
         asked_for: Uuid,
         question: &Question,
     ) -> Result<Added, JudgeError> {
         let call = first_call(&self.inner, question);
-        self.batches()?.add(part, asked_for, &call)
+        self.batches()?.add(chunk, asked_for, &call)
     }
 
-    /// Brings a part's calls to the provider, where it takes them beforehand. Nothing of it is answered or billed yet.
+    /// Brings a chunk's calls to the provider, where it takes them beforehand. Nothing of it is answered or billed yet.
     ///
     /// # Errors
     /// Of one try.
-    pub async fn upload(&self, part: Part) -> Result<Uploaded, JudgeError> {
-        self.batches()?.upload(part).await
+    pub async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+        self.batches()?.upload(chunk).await
     }
 
-    /// Hands a part over; the provider's name for it. After an error it may have arrived all the same: [`Self::find`] tells.
+    /// Hands a chunk over; the provider's name for it. After an error it may have arrived all the same: [`Self::find`] tells.
     ///
     /// # Errors
     /// Of one try.
-    pub async fn submit(&self, part: Uploaded) -> Result<String, JudgeError> {
-        self.batches()?.submit(part).await
+    pub async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
+        self.batches()?.submit(chunk).await
     }
 
-    /// Looks for a part that may have been handed over.
+    /// Looks for a chunk that may have been handed over.
     ///
     /// # Errors
     /// Of one try.
@@ -119,7 +119,7 @@ impl Economy {
         self.batches()?.find(tag).await
     }
 
-    /// How far a part is.
+    /// How far a chunk is.
     ///
     /// # Errors
     /// Of one try.
@@ -127,7 +127,7 @@ impl Economy {
         self.batches()?.look(batch).await
     }
 
-    /// The answers of a part that has ended.
+    /// The answers of a chunk that has ended.
     ///
     /// # Errors
     /// Of one try; those met while reading come from [`Answers::next`].
@@ -135,7 +135,7 @@ impl Economy {
         self.batches()?.collect(batch).await.map(Answers)
     }
 
-    /// Asks the provider to answer no more of a part; what it did answer is billed, and can be collected.
+    /// Asks the provider to answer no more of a chunk; what it did answer is billed, and can be collected.
     ///
     /// # Errors
     /// Of one try.
@@ -149,8 +149,8 @@ impl Economy {
     }
 
     /// Logs the call of an answer that nobody has a use for any more, and says what it used.
-    pub fn bill(&self, part: HandedOver<'_>, answer: CollectedAnswer) -> CallUsage {
-        let mut record = self.record(part, &answer);
+    pub fn bill(&self, chunk: HandedOver<'_>, answer: CollectedAnswer) -> CallUsage {
+        let mut record = self.record(chunk, &answer);
         if let Err(error) = &answer.ended {
             record.failed(error);
         }
@@ -163,13 +163,13 @@ impl Economy {
     /// collected.
     pub fn accept(
         &self,
-        part: HandedOver<'_>,
+        chunk: HandedOver<'_>,
         question: &Question,
         answer: CollectedAnswer,
     ) -> Accepted {
         let judge = &*self.inner;
         let spec = &judge.spec;
-        let mut record = self.record(part, &answer);
+        let mut record = self.record(chunk, &answer);
         let usage = record.usage;
         let read = answer.ended.map_err(Failed::from).and_then(|reply| {
             let cap = spec.limits().max_output_tokens;
@@ -187,14 +187,14 @@ impl Economy {
         }
     }
 
-    fn record(&self, part: HandedOver<'_>, answer: &CollectedAnswer) -> CallRecord {
+    fn record(&self, chunk: HandedOver<'_>, answer: &CollectedAnswer) -> CallRecord {
         let spec = &self.inner.spec;
         let mut record = CallRecord {
-            call_id: call_id(part.batch, answer.asked_for),
+            call_id: call_id(chunk.batch, answer.asked_for),
             asked_for: answer.asked_for,
             judge: spec.name().to_owned(),
             model: spec.model().to_owned(),
-            at: part.at,
+            at: chunk.at,
             // Nobody waited for it, and nobody knows how long it took.
             latency: Duration::ZERO,
             error: None,

@@ -8,13 +8,13 @@ use uuid::Uuid;
 use crate::store::Sample;
 
 /// A sample in the making; holds no more than its size.
-pub(super) struct Draw {
+pub(super) struct Drawing {
     size: usize,
     seed: u64,
     kept: BTreeSet<(u128, Uuid)>,
 }
 
-impl Draw {
+impl Drawing {
     pub(super) fn new(sample: Sample) -> Self {
         Self {
             size: usize::try_from(sample.size).unwrap_or(usize::MAX),
@@ -52,11 +52,11 @@ mod tests {
     use super::*;
 
     fn drawn(ids: &[Uuid], size: u64, seed: u64) -> Vec<Uuid> {
-        let mut draw = Draw::new(Sample { size, seed });
+        let mut drawing = Drawing::new(Sample { size, seed });
         for id in ids {
-            draw.offer(*id);
+            drawing.offer(*id);
         }
-        draw.into_ids()
+        drawing.into_ids()
     }
 
     proptest! {

@@ -6,8 +6,8 @@ use chrono::{SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::economy::{completed, full, handed_over, provider, put, rescore, spent, until};
 use super::on_every_setup;
+use super::provider_batches::{completed, full, handed_over, provider, put, rescore, spent, until};
 use crate::support::client::PATIENCE;
 use crate::support::execute;
 use crate::support::home::{Home, JUDGE};

@@ -1,53 +1,53 @@
-//! The answers of a part that has ended: each is paid for, and kept if its item still asks that question.
+//! The answers of a chunk that has ended: each is paid for, and kept if its item still asks that question.
 
 use uuid::Uuid;
 
-use super::{EconomyLane, Trouble, trouble};
+use super::{ChunkLoop, Trouble, trouble};
 use crate::job::{Job, JobId, JobState, Usage};
 use crate::judge::{
-    Accepted, CacheKey, CallUsage, CollectedAnswer, Economy, ErrorClass, HandedOver, Question,
+    Accepted, BatchEndpoint, CacheKey, CallUsage, CollectedAnswer, ErrorClass, HandedOver, Question,
 };
-use crate::store::{ItemAnswer, ProviderPart};
-use crate::wire::PartState;
+use crate::store::{ChunkRow, ItemAnswer};
+use crate::wire::ChunkState;
 
 /// Answers kept at once.
 const KEPT_AT_ONCE: usize = 100;
 
-impl EconomyLane {
-    /// Keeps every answer of a part that has ended; what has none is asked as ever.
+impl ChunkLoop {
+    /// Keeps every answer of a chunk that has ended; what has none is asked as ever.
     pub(super) async fn collect(
         &self,
-        economy: &Economy,
-        part: &ProviderPart,
+        endpoint: &BatchEndpoint,
+        chunk: &ChunkRow,
         theirs: &str,
     ) -> Result<(), Trouble> {
-        let mut answers = economy.collect(theirs).await?;
+        let mut answers = endpoint.collect(theirs).await?;
         let mut waiting = Vec::with_capacity(KEPT_AT_ONCE);
         while let Some(answer) = answers.next().await? {
             waiting.push(answer);
             if waiting.len() >= KEPT_AT_ONCE {
-                self.keep(economy, part, theirs, std::mem::take(&mut waiting))
+                self.keep(endpoint, chunk, theirs, std::mem::take(&mut waiting))
                     .await?;
             }
         }
-        self.keep(economy, part, theirs, waiting).await?;
-        let ended = self.store.end_part(part.tag, PartState::Collected, None);
+        self.keep(endpoint, chunk, theirs, waiting).await?;
+        let ended = self.store.end_chunk(chunk.tag, ChunkState::Collected, None);
         Ok(ended.await?)
     }
 
     async fn keep(
         &self,
-        economy: &Economy,
-        part: &ProviderPart,
+        endpoint: &BatchEndpoint,
+        chunk: &ChunkRow,
         theirs: &str,
         answers: Vec<CollectedAnswer>,
     ) -> Result<(), Trouble> {
         let handed_over = HandedOver {
             batch: theirs,
-            at: part.submitted_at.unwrap_or_else(|| self.clock.now()),
+            at: chunk.submitted_at.unwrap_or_else(|| self.clock.now()),
         };
         let ids: Vec<Uuid> = answers.iter().map(|answer| answer.asked_for).collect();
-        let jobs = self.store.unanswered_of_part(part.tag, &ids).await?;
+        let jobs = self.store.unanswered_of_chunk(chunk.tag, &ids).await?;
         let mut kept: Vec<ItemAnswer> = Vec::with_capacity(jobs.len());
         for answer in answers {
             let id = JobId(answer.asked_for);
@@ -55,11 +55,11 @@ impl EconomyLane {
             let item = jobs.iter().find(|(job, _)| job.job_id == id && !known);
             // Somebody else's line, or one that was kept before.
             let Some((job, asked)) = item else { continue };
-            let accepted = match self.asked_of(economy, job, asked.as_ref()).await? {
-                Ok(question) => economy.accept(handed_over, &question, answer),
+            let accepted = match self.asked_of(endpoint, job, asked.as_ref()).await? {
+                Ok(question) => endpoint.accept(handed_over, &question, answer),
                 // It is paid all the same.
                 Err(why) => Accepted {
-                    usage: economy.bill(handed_over, answer),
+                    usage: endpoint.bill(handed_over, answer),
                     reply: Err(trouble(ErrorClass::Rejected, why.to_owned())),
                 },
             };
@@ -70,14 +70,14 @@ impl EconomyLane {
             });
         }
         let now = self.clock.now();
-        let kept = self.store.keep_answers(part, &kept, now);
+        let kept = self.store.keep_answers(chunk, &kept, now);
         Ok(kept.await?)
     }
 
     /// The question that an answer answers, if its item still asks it; else why not.
     async fn asked_of(
         &self,
-        economy: &Economy,
+        endpoint: &BatchEndpoint,
         job: &Job,
         asked: Option<&CacheKey>,
     ) -> Result<Result<Question, &'static str>, Trouble> {
@@ -87,7 +87,7 @@ impl EconomyLane {
         let Some(question) = self.question(job).await? else {
             return Ok(Err("no question can be made of it any more"));
         };
-        let same = asked.is_none_or(|key| *key == economy.key(job.job_id.0, &question));
+        let same = asked.is_none_or(|key| *key == endpoint.key(job.job_id.0, &question));
         Ok(match same {
             true => Ok(question),
             false => Err("its session was changed after it was handed over"),

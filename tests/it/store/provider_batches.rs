@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use gavel::job::{JobId, Usage};
 use gavel::judge::{CacheKey, CachedReply, ReplyCache as _};
-use gavel::store::{
-    BacklogPlan, Force, ItemAnswer, Moved, NewBacklog, NewPart, ProviderPart, Store,
-};
+use gavel::store::{BacklogPlan, ChunkRow, Force, ItemAnswer, Moved, NewBacklog, NewChunk, Store};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::backlogs::{begun, new_backlog, stored, whole};
 use super::fixtures::{claim, job, minutes, now};
 use crate::support;
-use gavel::wire::{EconomyState, PartState};
+use gavel::wire::{ChunkState, ProviderBatchState};
 
 const SILENT: Duration = Duration::from_secs(60);
 const OWNER: Uuid = Uuid::from_u128(77);
@@ -34,9 +32,9 @@ async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
     (id, store.item_ids(id, 0).await.unwrap())
 }
 
-fn new_part(batch_id: Uuid, items: &[JobId]) -> NewPart {
+fn new_chunk(batch_id: Uuid, items: &[JobId]) -> NewChunk {
     let keyed = |id: &JobId| (*id, CacheKey(format!("asked-{id}")));
-    NewPart {
+    NewChunk {
         tag: Uuid::now_v7(),
         batch_id,
         judge: "main".to_owned(),
@@ -47,13 +45,21 @@ fn new_part(batch_id: Uuid, items: &[JobId]) -> NewPart {
     }
 }
 
-/// A part, made by who looks after the batch.
-async fn part_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ProviderPart {
-    let new = new_part(batch_id, items);
-    assert!(store.hold_economy(batch_id, OWNER, SILENT).await.unwrap());
-    assert!(store.make_part(&new).await.unwrap());
-    let parts = store.provider_parts(batch_id).await.unwrap();
-    parts.into_iter().find(|part| part.tag == new.tag).unwrap()
+/// A chunk, made by who looks after the batch.
+async fn chunk_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ChunkRow {
+    let new = new_chunk(batch_id, items);
+    assert!(
+        store
+            .hold_provider_batch(batch_id, OWNER, SILENT)
+            .await
+            .unwrap()
+    );
+    assert!(store.make_chunk(&new).await.unwrap());
+    let chunks = store.chunks(batch_id).await.unwrap();
+    chunks
+        .into_iter()
+        .find(|chunk| chunk.tag == new.tag)
+        .unwrap()
 }
 
 fn answer(job_id: JobId, key: &str, cost_usd: Option<f64>) -> ItemAnswer {
@@ -94,9 +100,9 @@ async fn nothing_runs_while_replies_are_fetched_whatever_moves_the_batch() {
         let resumed = store.resume_batch(id, now()).await.unwrap();
         assert!(matches!(resumed, Moved::Now(_)));
         assert_eq!(claimable(store, &items).await, 0);
-        store.end_economy(id).await.unwrap();
-        let economy = store.economy(id).await.unwrap().unwrap();
-        assert_eq!(economy.state, EconomyState::Collected);
+        store.end_provider_batch(id).await.unwrap();
+        let economy = store.provider_batch(id).await.unwrap().unwrap();
+        assert_eq!(economy.state, ProviderBatchState::Collected);
         claim(store, items[0], Uuid::now_v7()).await;
     }
 }
@@ -107,73 +113,80 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
         let store = &test.store;
         let (id, _) = asked(store, 1).await;
         let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
-        assert!(store.hold_economy(id, one, SILENT).await.unwrap());
-        assert!(!store.hold_economy(id, other, SILENT).await.unwrap());
+        assert!(store.hold_provider_batch(id, one, SILENT).await.unwrap());
+        assert!(!store.hold_provider_batch(id, other, SILENT).await.unwrap());
         assert!(
             store
-                .economy_batches(other, SILENT)
+                .provider_batches_due(other, SILENT)
                 .await
                 .unwrap()
                 .is_empty()
         );
-        assert_eq!(store.economy_batches(one, SILENT).await.unwrap(), [id]);
+        assert_eq!(store.provider_batches_due(one, SILENT).await.unwrap(), [id]);
         // The first one was silent for too long.
-        while !store.hold_economy(id, other, Duration::ZERO).await.unwrap() {
+        while !store
+            .hold_provider_batch(id, other, Duration::ZERO)
+            .await
+            .unwrap()
+        {
             // The database's clock hasn't moved on yet.
         }
-        assert!(!store.hold_economy(id, one, SILENT).await.unwrap());
+        assert!(!store.hold_provider_batch(id, one, SILENT).await.unwrap());
         // What the first one says doesn't count any more.
-        store.leave_economy(id, one, Some("no")).await.unwrap();
-        assert!(!store.hold_economy(id, one, SILENT).await.unwrap());
         store
-            .leave_economy(id, other, Some("it waits"))
+            .leave_provider_batch(id, one, Some("no"))
             .await
             .unwrap();
-        let economy = store.economy(id).await.unwrap().unwrap();
+        assert!(!store.hold_provider_batch(id, one, SILENT).await.unwrap());
+        store
+            .leave_provider_batch(id, other, Some("it waits"))
+            .await
+            .unwrap();
+        let economy = store.provider_batch(id).await.unwrap().unwrap();
         assert_eq!(economy.note.as_deref(), Some("it waits"));
-        assert!(store.hold_economy(id, one, SILENT).await.unwrap());
-        store.end_economy(id).await.unwrap();
-        assert!(!store.hold_economy(id, one, SILENT).await.unwrap());
+        assert!(store.hold_provider_batch(id, one, SILENT).await.unwrap());
+        store.end_provider_batch(id).await.unwrap();
+        assert!(!store.hold_provider_batch(id, one, SILENT).await.unwrap());
     }
 }
 
 #[tokio::test]
-async fn an_item_is_in_one_part_until_that_is_known_not_to_have_arrived() {
+async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = asked(store, 3).await;
-        let part = part_of(store, id, &items[..2]).await;
-        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        let chunk = chunk_of(store, id, &items[..2]).await;
+        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
         assert_eq!(
             left.iter().map(|job| job.job_id).collect::<Vec<_>>(),
             items[2..]
         );
-        let again = new_part(id, &items[1..]);
-        store.make_part(&again).await.unwrap_err();
-        assert_eq!(store.provider_parts(id).await.unwrap().len(), 1);
+        let again = new_chunk(id, &items[1..]);
+        store.make_chunk(&again).await.unwrap_err();
+        assert_eq!(store.chunks(id).await.unwrap().len(), 1);
 
         store
-            .unmake_part(part.tag, "it never arrived")
+            .turn_chunk_away(chunk.tag, "it never arrived")
             .await
             .unwrap();
-        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
         assert_eq!(left.len(), 3);
-        store.make_part(&again).await.unwrap();
-        let left_out = NewPart {
+        store.make_chunk(&again).await.unwrap();
+        let left_out = NewChunk {
             tag: Uuid::now_v7(),
             items: Vec::new(),
             left_out: vec![(items[0], "no question".to_owned())],
             ..again
         };
-        store.make_part(&left_out).await.unwrap();
-        let parts = store.provider_parts(id).await.unwrap();
-        let states: Vec<PartState> = parts.iter().map(|part| part.state).collect();
+        store.make_chunk(&left_out).await.unwrap();
+        let chunks = store.chunks(id).await.unwrap();
+        let states: Vec<ChunkState> = chunks.iter().map(|chunk| chunk.state).collect();
         assert_eq!(
             states,
-            [PartState::Failed, PartState::Making, PartState::Failed]
+            [ChunkState::Failed, ChunkState::Making, ChunkState::Failed]
         );
-        assert!(parts.iter().all(|part| !part.was_turned_away()));
-        assert_eq!(store.economy(id).await.unwrap().unwrap().failed, 1);
+        assert!(chunks.iter().all(|chunk| !chunk.was_turned_away()));
+        assert_eq!(store.provider_batch(id).await.unwrap().unwrap().failed, 1);
     }
 }
 
@@ -182,13 +195,13 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = asked(store, 3).await;
-        let part = part_of(store, id, &items).await;
+        let chunk = chunk_of(store, id, &items).await;
         store
-            .part_submitted(part.tag, "batch_1", now())
+            .chunk_submitted(chunk.tag, "batch_1", now())
             .await
             .unwrap();
         let ids: Vec<Uuid> = items.iter().map(|item| item.0).collect();
-        let waiting = store.unanswered_of_part(part.tag, &ids).await.unwrap();
+        let waiting = store.unanswered_of_chunk(chunk.tag, &ids).await.unwrap();
         assert_eq!(waiting.len(), 3);
         for (job, asked) in &waiting {
             let noted = CacheKey(format!("asked-{}", job.job_id));
@@ -201,7 +214,7 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         };
         let answers = [answer(items[0], &key, Some(0.5)), unusable];
         for _ in 0..2 {
-            store.keep_answers(&part, &answers, now()).await.unwrap();
+            store.keep_answers(&chunk, &answers, now()).await.unwrap();
         }
         let first = job(store, items[0]).await;
         assert_eq!((first.usage.tokens_in, first.usage.tokens_out), (100, 10));
@@ -209,56 +222,56 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         // What it cost isn't known, and so it stays.
         assert_eq!(job(store, items[1]).await.usage.cost_usd, None);
         assert_eq!(store.get(&CacheKey(key)).await, Some(reply()));
-        let waiting = store.unanswered_of_part(part.tag, &ids).await.unwrap();
+        let waiting = store.unanswered_of_chunk(chunk.tag, &ids).await.unwrap();
         assert_eq!(waiting.len(), 1);
 
         store
-            .end_part(part.tag, PartState::Collected, None)
+            .end_chunk(chunk.tag, ChunkState::Collected, None)
             .await
             .unwrap();
-        let economy = store.economy(id).await.unwrap().unwrap();
+        let economy = store.provider_batch(id).await.unwrap().unwrap();
         assert_eq!((economy.replied, economy.failed), (1, 2));
-        let part = &economy.parts[0];
-        assert_eq!((part.state, part.done), (PartState::Collected, 3));
-        assert_eq!(part.provider_id.as_deref(), Some("batch_1"));
+        let chunk = &economy.chunks[0];
+        assert_eq!((chunk.state, chunk.done), (ChunkState::Collected, 3));
+        assert_eq!(chunk.provider_id.as_deref(), Some("batch_1"));
     }
 }
 
 #[tokio::test]
-async fn a_part_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() {
+async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
-        let new = new_part(id, &items);
-        assert!(!store.make_part(&new).await.unwrap(), "nobody holds it");
-        assert!(store.hold_economy(id, OWNER, SILENT).await.unwrap());
+        let new = new_chunk(id, &items);
+        assert!(!store.make_chunk(&new).await.unwrap(), "nobody holds it");
+        assert!(store.hold_provider_batch(id, OWNER, SILENT).await.unwrap());
         store.pause_batch(id).await.unwrap();
-        assert!(!store.make_part(&new).await.unwrap(), "it is paused");
-        assert!(store.provider_parts(id).await.unwrap().is_empty());
+        assert!(!store.make_chunk(&new).await.unwrap(), "it is paused");
+        assert!(store.chunks(id).await.unwrap().is_empty());
         store.resume_batch(id, now()).await.unwrap();
-        assert!(store.make_part(&new).await.unwrap());
+        assert!(store.make_chunk(&new).await.unwrap());
         assert!(store.may_hand_over(new.tag, OWNER).await.unwrap());
         let other = Uuid::now_v7();
         assert!(!store.may_hand_over(new.tag, other).await.unwrap());
         store.pause_batch(id).await.unwrap();
         assert!(!store.may_hand_over(new.tag, OWNER).await.unwrap());
-        store.forget_part(new.tag, other).await.unwrap();
-        assert_eq!(store.provider_parts(id).await.unwrap().len(), 1);
-        store.forget_part(new.tag, OWNER).await.unwrap();
-        assert!(store.provider_parts(id).await.unwrap().is_empty());
-        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        store.forget_chunk(new.tag, other).await.unwrap();
+        assert_eq!(store.chunks(id).await.unwrap().len(), 1);
+        store.forget_chunk(new.tag, OWNER).await.unwrap();
+        assert!(store.chunks(id).await.unwrap().is_empty());
+        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
         assert_eq!(left.len(), 2, "its items go into another one");
     }
 }
 
 #[tokio::test]
-async fn a_part_that_was_given_up_has_not_arrived_whoever_says_so() {
+async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
-        let part = part_of(store, id, &items[..1]).await;
+        let chunk = chunk_of(store, id, &items[..1]).await;
         for _ in 0..2 {
-            let arrived = store.part_submitted(part.tag, "batch_1", now());
+            let arrived = store.chunk_submitted(chunk.tag, "batch_1", now());
             assert!(
                 arrived.await.unwrap(),
                 "by the same name as often as you like"
@@ -266,18 +279,18 @@ async fn a_part_that_was_given_up_has_not_arrived_whoever_says_so() {
         }
         assert!(
             !store
-                .part_submitted(part.tag, "batch_2", now())
+                .chunk_submitted(chunk.tag, "batch_2", now())
                 .await
                 .unwrap()
         );
-        let lost = part_of(store, id, &items[1..]).await;
+        let lost = chunk_of(store, id, &items[1..]).await;
         store
-            .unmake_part(lost.tag, "it never arrived")
+            .turn_chunk_away(lost.tag, "it never arrived")
             .await
             .unwrap();
         assert!(
             !store
-                .part_submitted(lost.tag, "batch_3", now())
+                .chunk_submitted(lost.tag, "batch_3", now())
                 .await
                 .unwrap()
         );
@@ -290,7 +303,7 @@ async fn an_item_that_somebody_waits_for_runs_while_the_others_replies_are_fetch
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
         store.raise(items[0], Force::AsIs).await.unwrap().unwrap();
-        let left = store.items_in_no_part(id, -1, 10).await.unwrap();
+        let left = store.items_in_no_chunk(id, -1, 10).await.unwrap();
         assert_eq!(left.len(), 1, "it isn't handed over any more");
         // Nor does a pause of the batch hold up what somebody waits for.
         store.pause_batch(id).await.unwrap();

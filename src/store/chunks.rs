@@ -1,6 +1,6 @@
-//! The parts in which a batch is handed over to a provider, from their making to their end.
+//! The chunks in which a batch is handed over to a provider, from their making to their end.
 //!
-//! An item is in one part. What came of it is in `provider_answers`.
+//! An item is in one chunk. What came of it is in `provider_answers`.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -11,11 +11,11 @@ use super::sql::{Arg, Row, Sql, sql};
 use super::{Store, StoreError};
 use crate::job::{Job, JobId};
 use crate::judge::CacheKey;
-use crate::wire::PartState;
+use crate::wire::ChunkState;
 
-/// A part of a batch, as it is handed over to a provider.
+/// A chunk of a batch, as it is handed over to a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProviderPart {
+pub struct ChunkRow {
     /// Our name for it.
     pub tag: Uuid,
     /// The batch.
@@ -25,7 +25,7 @@ pub struct ProviderPart {
     /// The provider's name for it, once it is known.
     pub provider_id: Option<String>,
     /// Where it stands.
-    pub state: PartState,
+    pub state: ChunkState,
     /// How many items it holds.
     pub requests: i64,
     /// How many of them have ended, as the provider says.
@@ -38,9 +38,9 @@ pub struct ProviderPart {
     pub error: Option<String>,
 }
 
-/// A part to be made.
+/// A chunk to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewPart {
+pub struct NewChunk {
     /// Our name for it.
     pub tag: Uuid,
     /// The batch.
@@ -57,13 +57,13 @@ pub struct NewPart {
     pub at: DateTime<Utc>,
 }
 
-macro_rules! part_columns {
+macro_rules! chunk_columns {
     () => {
         "tag, batch_id, judge, provider_id, state, requests, done, made_at, submitted_at, error"
     };
 }
 
-/// What a statement says of a batch of which parts may go out now, by this owner.
+/// What a statement says of a batch of which chunks may go out now, by this owner.
 macro_rules! handing_over {
     ($owner:literal) => {
         concat!(
@@ -73,59 +73,54 @@ macro_rules! handing_over {
     };
 }
 
-impl ProviderPart {
+impl ChunkRow {
     /// Whether something may still come of it.
     pub fn is_open(&self) -> bool {
         match self.state {
-            PartState::Making | PartState::Submitted => true,
-            PartState::Collected | PartState::Failed => false,
+            ChunkState::Making | ChunkState::Submitted => true,
+            ChunkState::Collected | ChunkState::Failed => false,
         }
     }
 
     /// Whether its provider had no room for it, so that its items went into others.
     pub fn was_turned_away(&self) -> bool {
-        self.state == PartState::Failed && self.requests == 0 && self.provider_id.is_some()
-    }
-
-    /// Whether it may have gone out without anybody hearing of it, so that its items went into others.
-    pub fn is_lost(&self) -> bool {
-        self.state == PartState::Failed && self.requests == 0 && self.provider_id.is_none()
+        self.state == ChunkState::Failed && self.requests == 0 && self.provider_id.is_some()
     }
 }
 
 impl Store {
-    /// The parts of a batch, in the order in which they were made.
+    /// The chunks of a batch, in the order in which they were made.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn provider_parts(&self, id: Uuid) -> Result<Vec<ProviderPart>, StoreError> {
-        const ATTEMPTED: &str = "reading the parts of a batch";
+    pub async fn chunks(&self, id: Uuid) -> Result<Vec<ChunkRow>, StoreError> {
+        const ATTEMPTED: &str = "reading the chunks of a batch";
         let statement = sql!(
             concat!(
                 "select ",
-                part_columns!(),
+                chunk_columns!(),
                 " from provider_batches where batch_id = $1 order by tag"
             ),
             id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()
-            .map(part)
+            .map(chunk)
             .collect::<sqlx::Result<_>>()
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Items of a batch that haven't ended, are in no part and wait for one, behind the place `after`, in their order. `limit` 1-500.
+    /// Items of a batch that haven't ended, are in no chunk and wait for one, behind the place `after`, in their order. `limit` 1-500.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn items_in_no_part(
+    pub async fn items_in_no_chunk(
         &self,
         id: Uuid,
         after: i64,
         limit: u32,
     ) -> Result<Vec<Job>, StoreError> {
-        const ATTEMPTED: &str = "reading items that are in no part";
+        const ATTEMPTED: &str = "reading items that are in no chunk";
         let statement = sql!(
             concat!(
                 "select ",
@@ -141,22 +136,22 @@ impl Store {
         jobs(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Notes a part before it is handed over; false: its batch doesn't run now, or somebody else looks after it, and nothing is
-    /// noted. An item that is in another part already makes all of it fail.
+    /// Notes a chunk before it is handed over; false: its batch doesn't run now, or somebody else looks after it, and nothing is
+    /// noted. An item that is in another chunk already makes all of it fail.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn make_part(&self, new: &NewPart) -> Result<bool, StoreError> {
-        const ATTEMPTED: &str = "noting a part of a batch";
+    pub async fn make_chunk(&self, new: &NewChunk) -> Result<bool, StoreError> {
+        const ATTEMPTED: &str = "noting a chunk of a batch";
         let (state, error) = match new.items.is_empty() {
             true => (
-                PartState::Failed,
+                ChunkState::Failed,
                 Some("no question could be made of its items"),
             ),
-            false => (PartState::Making, None),
+            false => (ChunkState::Making, None),
         };
         let requests = i64::try_from(new.items.len()).unwrap_or(i64::MAX);
-        let part = sql!(
+        let chunk = sql!(
             "insert into provider_batches (tag, batch_id, judge, state, requests, made_at, error)
              values ($1, $2, $3, $4, $5, $6, $7)",
             new.tag,
@@ -167,7 +162,7 @@ impl Store {
             new.at,
             error
         );
-        // Held by this, the batch can't be paused before the part is noted.
+        // Held by this, the batch can't be paused before the chunk is noted.
         let hold = sql!(
             concat!(
                 "update scoring_batches set halted = halted where batch_id = $1 and ",
@@ -194,7 +189,7 @@ impl Store {
             if tx.fetch(&hold).await?.is_empty() {
                 return Ok(false);
             }
-            tx.execute(&part).await?;
+            tx.execute(&chunk).await?;
             for items in items.chunks(1_000) {
                 tx.execute(&items_statement(new.tag, items)).await?;
             }
@@ -203,12 +198,12 @@ impl Store {
         })
     }
 
-    /// Whether a part that is being handed over may go to its provider now: its batch runs, and `owner` looks after it.
+    /// Whether a chunk that is being handed over may go to its provider now: its batch runs, and `owner` looks after it.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
     pub async fn may_hand_over(&self, tag: Uuid, owner: Uuid) -> Result<bool, StoreError> {
-        const ATTEMPTED: &str = "looking whether a part may go";
+        const ATTEMPTED: &str = "looking whether a chunk may go";
         let statement = sql!(
             concat!(
                 "select p.tag from provider_batches p where p.tag = $1 and p.state = 'making' and p.batch_id in (
@@ -223,13 +218,13 @@ impl Store {
         Ok(!rows.is_empty())
     }
 
-    /// A part that `owner` was about to hand over never went out: there is none, and its items are in no part.
+    /// A chunk that `owner` was about to hand over never went out: there is none, and its items are in no chunk.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn forget_part(&self, tag: Uuid, owner: Uuid) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "forgetting a part that never went out";
-        let part = sql!(
+    pub async fn forget_chunk(&self, tag: Uuid, owner: Uuid) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "forgetting a chunk that never went out";
+        let chunk = sql!(
             "delete from provider_batches where tag = $1 and state = 'making'
                and batch_id in (select batch_id from scoring_batches where economy_owner = $2)",
             tag,
@@ -239,24 +234,24 @@ impl Store {
         twice!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
-            if tx.execute(&part).await? > 0 {
+            if tx.execute(&chunk).await? > 0 {
                 tx.execute(&items).await?;
             }
             tx.commit().await
         })
     }
 
-    /// A part has arrived under this name; false: it isn't being handed over any more, and has no such name.
+    /// A chunk has arrived under this name; false: it isn't being handed over any more, and has no such name.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn part_submitted(
+    pub async fn chunk_submitted(
         &self,
         tag: Uuid,
         provider_id: &str,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        const ATTEMPTED: &str = "noting that a part has arrived";
+        const ATTEMPTED: &str = "noting that a chunk has arrived";
         let statement = sql!(
             "update provider_batches set state = 'submitted', provider_id = $2, submitted_at = $3
              where tag = $1 and state = 'making'",
@@ -276,17 +271,17 @@ impl Store {
         Ok(!self.db.read_long(ATTEMPTED, &known).await?.is_empty())
     }
 
-    /// A part never arrived, as far as can be known, or was turned away: its items go into another one.
+    /// A chunk never arrived, as far as can be known, or was turned away: its items go into another one.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn unmake_part(&self, tag: Uuid, why: &str) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "taking a part back that never arrived";
+    pub async fn turn_chunk_away(&self, tag: Uuid, why: &str) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "taking a chunk back that never arrived";
         let items = sql!(
             "delete from provider_batch_items where tag = $1 and outcome is null",
             tag
         );
-        let part = sql!(
+        let chunk = sql!(
             "update provider_batches set state = 'failed', requests = 0, error = $2
              where tag = $1 and state in ('making', 'submitted')",
             tag,
@@ -295,47 +290,47 @@ impl Store {
         twice!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
-            if tx.execute(&part).await? > 0 {
+            if tx.execute(&chunk).await? > 0 {
                 tx.execute(&items).await?;
             }
             tx.commit().await
         })
     }
 
-    /// How many calls of a part have ended, as the provider says.
+    /// How many calls of a chunk have ended, as the provider says.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn part_progress(&self, tag: Uuid, done: u64) -> Result<(), StoreError> {
+    pub async fn chunk_progress(&self, tag: Uuid, done: u64) -> Result<(), StoreError> {
         let statement = sql!(
             "update provider_batches set done = $2 where tag = $1 and state = 'submitted'",
             tag,
             i64::try_from(done).unwrap_or(i64::MAX)
         );
         self.db
-            .execute_long("noting how far a part is", &statement)
+            .execute_long("noting how far a chunk is", &statement)
             .await
             .map(drop)
     }
 
-    /// Nothing more comes of a part. Items that have no outcome by then are asked as ever.
+    /// Nothing more comes of a chunk. Items that have no outcome by then are asked as ever.
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn end_part(
+    pub async fn end_chunk(
         &self,
         tag: Uuid,
-        state: PartState,
+        state: ChunkState,
         error: Option<&str>,
     ) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "ending a part";
+        const ATTEMPTED: &str = "ending a chunk";
         let items = sql!(
             "update provider_batch_items set outcome = 'failed', error = coalesce(cast($2 as text), 'left unanswered')
              where tag = $1 and outcome is null",
             tag,
             error
         );
-        let part = sql!(
+        let chunk = sql!(
             "update provider_batches set state = $2, error = $3,
                 done = case when $2 = 'collected' then requests else done end
              where tag = $1 and state in ('making', 'submitted')",
@@ -346,7 +341,7 @@ impl Store {
         twice!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
-            if tx.execute(&part).await? > 0 {
+            if tx.execute(&chunk).await? > 0 {
                 tx.execute(&items).await?;
             }
             tx.commit().await
@@ -354,7 +349,7 @@ impl Store {
     }
 }
 
-/// An item as it is put into a part, or left out.
+/// An item as it is put into a chunk, or left out.
 struct Placed<'a> {
     id: JobId,
     key: Option<&'a str>,
@@ -389,8 +384,8 @@ fn jobs(attempted: &'static str, rows: &[Row]) -> Result<Vec<Job>, StoreError> {
         .map_err(|e| StoreError::of(attempted, &e))
 }
 
-fn part(row: &Row) -> sqlx::Result<ProviderPart> {
-    Ok(ProviderPart {
+fn chunk(row: &Row) -> sqlx::Result<ChunkRow> {
+    Ok(ChunkRow {
         tag: row.get("tag")?,
         batch_id: row.get("batch_id")?,
         judge: row.get("judge")?,

@@ -1,6 +1,6 @@
 //! Batches whose replies are fetched ahead by a provider's batches: who looks after them, and how they stand.
 //!
-//! While a batch is `asked` none of its items is claimed, whatever else moves it. Its parts are in `provider_parts`.
+//! While a batch is `asked` none of its items is claimed, whatever else moves it. Its chunks are in `chunks`.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use uuid::Uuid;
 
 use super::batches::ids_of;
 use super::sql::{Row, sql};
-use super::{ProviderPart, Store, StoreError};
-use crate::wire::EconomyState;
+use super::{ChunkRow, Store, StoreError};
+use crate::wire::ProviderBatchState;
 
 /// How a batch's replies are fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EconomyRow {
+pub struct ProviderBatchRow {
     /// Whether they are.
-    pub state: EconomyState,
+    pub state: ProviderBatchState,
     /// What it waits for, in words.
     pub note: Option<String>,
     /// Items whose replies are here.
     pub replied: i64,
     /// Items that are asked as ever.
     pub failed: i64,
-    /// Its parts, in the order in which they were made.
-    pub parts: Vec<ProviderPart>,
+    /// Its chunks, in the order in which they were made.
+    pub chunks: Vec<ChunkRow>,
 }
 
 impl Store {
@@ -31,7 +31,7 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn economy_batches(
+    pub async fn provider_batches_due(
         &self,
         owner: Uuid,
         silent: Duration,
@@ -52,7 +52,7 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn hold_economy(
+    pub async fn hold_provider_batch(
         &self,
         id: Uuid,
         owner: Uuid,
@@ -80,7 +80,7 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable` when the database is away; others come to it once this one was silent for long enough.
-    pub async fn leave_economy(
+    pub async fn leave_provider_batch(
         &self,
         id: Uuid,
         owner: Uuid,
@@ -103,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn end_economy(&self, id: Uuid) -> Result<(), StoreError> {
+    pub async fn end_provider_batch(&self, id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "update scoring_batches set economy = 'collected', economy_owner = null, economy_note = null
              where batch_id = $1 and economy = 'asked'",
@@ -119,7 +119,7 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable` when the database is away.
-    pub async fn economy(&self, id: Uuid) -> Result<Option<EconomyRow>, StoreError> {
+    pub async fn provider_batch(&self, id: Uuid) -> Result<Option<ProviderBatchRow>, StoreError> {
         const ATTEMPTED: &str = "reading how a batch's replies are fetched";
         let statement = sql!(
             "select b.economy, b.economy_note,
@@ -131,23 +131,23 @@ impl Store {
             id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &Row| -> sqlx::Result<Option<EconomyRow>> {
+        let read = |row: &Row| -> sqlx::Result<Option<ProviderBatchRow>> {
             let Some(state) = row.text_enum_or_null("economy")? else {
                 return Ok(None);
             };
-            Ok(Some(EconomyRow {
+            Ok(Some(ProviderBatchRow {
                 state,
                 note: row.get("economy_note")?,
                 replied: row.get("replied")?,
                 failed: row.get("failed")?,
-                parts: Vec::new(),
+                chunks: Vec::new(),
             }))
         };
         let row = rows.first().map(read).transpose();
         let Some(mut row) = row.map_err(|e| StoreError::of(ATTEMPTED, &e))?.flatten() else {
             return Ok(None);
         };
-        row.parts = self.provider_parts(id).await?;
+        row.chunks = self.chunks(id).await?;
         Ok(Some(row))
     }
 }

@@ -1,0 +1,66 @@
+//! How often in a row something led nowhere, by batch or chunk. Kept by the worker that looks after them; another one counts anew.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+/// What led nowhere, in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tried {
+    pub(super) count: u32,
+    pub(super) since: DateTime<Utc>,
+}
+
+/// The counts.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct Tries(Mutex<HashMap<Uuid, Tried>>);
+
+impl Tries {
+    /// How often so far; `None`: not at all.
+    pub(super) fn of(&self, id: Uuid) -> Option<Tried> {
+        self.counts().get(&id).copied()
+    }
+
+    /// Once more.
+    pub(super) fn failed(&self, id: Uuid, now: DateTime<Utc>) -> Tried {
+        let mut counts = self.counts();
+        let tried = counts.entry(id).or_insert(Tried {
+            count: 0,
+            since: now,
+        });
+        tried.count = tried.count.saturating_add(1);
+        *tried
+    }
+
+    /// It led somewhere, or nobody tries any more.
+    pub(super) fn succeeded(&self, id: Uuid) {
+        self.counts().remove(&id);
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<Uuid, Tried>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tries_in_a_row_count() {
+        let (tries, one, other) = (Tries::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+        let at = |minute: u32| format!("2026-11-22T12:{minute:02}:00Z").parse().unwrap();
+        let failed = |id, minute| tries.failed(id, at(minute));
+        let tried = |count, minute| Tried {
+            count,
+            since: at(minute),
+        };
+        assert_eq!((failed(one, 1), failed(one, 2)), (tried(1, 1), tried(2, 1)));
+        assert_eq!(failed(other, 3), tried(1, 3));
+        tries.succeeded(one);
+        assert_eq!((tries.of(one), tries.of(other)), (None, Some(tried(1, 3))));
+        assert_eq!(failed(one, 4), tried(1, 4));
+    }
+}
