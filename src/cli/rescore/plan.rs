@@ -1,7 +1,7 @@
 //! A rescore's plan as people read it: how many sessions, what it will cost, how long it takes.
 
-use crate::cli::batches::duration;
 use crate::cli::output::clean;
+use crate::wire::words::duration;
 use crate::wire::{CostRange, PlannedJudge, RescorePlan, SkippedPlan, TokenRange};
 
 /// The plan, line by line.
