@@ -323,14 +323,10 @@ impl Client {
         let mut cursor: Option<String> = None;
         while items.len() < limit {
             let wanted = (limit - items.len()).min(PAGE as usize);
-            let mut query = format!("{path}?limit={wanted}");
-            for (name, value) in filter {
-                query.push_str(&format!("&{name}={}", percent_encoded(value)));
-            }
-            if let Some(cursor) = &cursor {
-                query.push_str(&format!("&cursor={}", percent_encoded(cursor)));
-            }
-            let page: Listed<T> = self.get(&query).await?;
+            let mut query = vec![("limit", wanted.to_string())];
+            query.extend_from_slice(filter);
+            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+            let page: Listed<T> = self.get(&with_query(path, &query)).await?;
             items.extend(page.items);
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -436,6 +432,16 @@ fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
             what: format!("{status} with {length} bytes that are not of this API"),
         },
     }
+}
+
+/// A path and its query.
+fn with_query(path: &str, query: &[(&str, String)]) -> String {
+    let mut text = path.to_owned();
+    for (n, (name, value)) in query.iter().enumerate() {
+        text.push(if n == 0 { '?' } else { '&' });
+        text.push_str(&format!("{name}={}", percent_encoded(value)));
+    }
+    text
 }
 
 #[cfg(test)]

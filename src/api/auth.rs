@@ -340,19 +340,11 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 
 /// A token as the value of its cookie: hex, since a token may hold what a cookie can't.
 pub(crate) fn hex(token: &str) -> String {
-    token.bytes().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(token)
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let digit = |at: u8| char::from(at).to_digit(16);
-    if digits.is_empty() || !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    digits
-        .chunks_exact(2)
-        .map(|pair| u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok())
-        .collect()
+    hex::decode(text).ok().filter(|token| !token.is_empty())
 }
 
 fn lines_of_file(path: &Path) -> Result<Vec<(String, String)>, String> {

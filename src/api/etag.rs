@@ -24,11 +24,7 @@ pub(super) fn json_or_unchanged<T: Serialize>(
 /// The same for JSON that is written already.
 pub(super) fn text_or_unchanged(headers: &HeaderMap, text: String) -> Response {
     let digest = Sha256::digest(text.as_bytes());
-    let hex: String = digest
-        .iter()
-        .take(TAG_BYTES)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hex = hex::encode(digest.get(..TAG_BYTES).unwrap_or_default());
     // Weak, since the answer may be compressed.
     let etag = format!("W/\"{hex}\"");
     let json = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::{Client, ClientError, Download};
-use crate::outbound::percent_encoded;
+use super::{Client, ClientError, Download, with_query};
 
 /// How long an export may take, from the question to its last byte.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
@@ -38,14 +37,4 @@ impl Client {
         )
         .await
     }
-}
-
-/// A path and its query.
-pub(super) fn with_query(path: &str, query: &[(&str, String)]) -> String {
-    let mut text = path.to_owned();
-    for (n, (name, value)) in query.iter().enumerate() {
-        text.push(if n == 0 { '?' } else { '&' });
-        text.push_str(&format!("{name}={}", percent_encoded(value)));
-    }
-    text
 }

@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::analytics::with_query;
-use super::{Client, ClientError, Problem, foreign};
+use super::{Client, ClientError, Problem, foreign, with_query};
 use crate::outbound::{self, percent_encoded};
 use crate::wire::{Batch, BatchRetried, RescorePlan, Spread};
 

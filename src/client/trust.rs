@@ -5,8 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::analytics::with_query;
-use super::{Client, ClientError};
+use super::{Client, ClientError, with_query};
 use crate::outbound::percent_encoded;
 use crate::wire::AgreementReport;
 
@@ -46,8 +45,8 @@ impl Client {
     ) -> Result<T, ClientError> {
         let mut pairs = vec![("a", a.to_owned()), ("b", b.to_owned())];
         pairs.extend_from_slice(query);
-        let path = "/api/v1/scoring/criteria/compare";
-        self.get(&with_query(path, &pairs)).await
+        let path = with_query("/api/v1/scoring/criteria/compare", &pairs);
+        self.get(&path).await
     }
 
     /// How the texts of two versions of the criteria differ.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::words;
+
 /// How many rows a side shows.
 const ROWS: usize = 50;
 /// How many columns.
@@ -101,10 +103,7 @@ fn cell(value: &Value) -> String {
             value.to_string()
         }
     };
-    match text.char_indices().nth(CELL) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    words::clip(&text, CELL)
 }
 
 #[cfg(test)]

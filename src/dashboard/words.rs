@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
 
 use crate::job::Kind;
-pub(super) use crate::wire::words::{counted, grouped, percent};
+pub(super) use crate::wire::words::{counted, duration, grouped, percent};
 
 /// Counts stop here in the API.
 const MANY: i64 = 10_000;
@@ -87,16 +87,6 @@ fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     }
 }
 
-/// How long something lasts: `2 min`.
-pub(super) fn span(seconds: f64) -> String {
-    match seconds {
-        s if s < 60.0 => format!("{s:.0} s"),
-        s if s < 3_600.0 => format!("{:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
-        s => format!("{:.1} d", s / 86_400.0),
-    }
-}
-
 /// A difference with its sign, in points of a hundred: `+2.5`.
 pub(super) fn points(difference: f64) -> String {
     let points = (difference * 10.0).round() / 10.0;
@@ -163,12 +153,9 @@ pub(super) fn heading(name: &str) -> String {
     heading.replace('_', " ")
 }
 
-/// A text of at most so many characters; what is left out is said by `…`.
+/// A text of at most so many characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    crate::wire::words::clip(text, most).into_owned()
 }
 
 /// A count of what is in memory.
@@ -250,15 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_differences_are_short() {
-        for (seconds, text) in [
-            (12.4, "12 s"),
-            (600.0, "10 min"),
-            (5_400.0, "1.5 h"),
-            (259_200.0, "3.0 d"),
-        ] {
-            assert_eq!(span(seconds), text);
-        }
+    fn differences_are_short() {
         for (difference, text) in [(2.54, "+2.5"), (-2.0, "−2"), (0.01, "0")] {
             assert_eq!(points(difference), text);
         }
@@ -273,8 +252,6 @@ mod tests {
         );
         let (head, rest) = id_parts(&id("01983c57-c9aa-7d11-a0f3-55b1c2d3e403"));
         assert_eq!((head.as_str(), rest.as_str()), ("01983c57", "-c9aa"));
-        assert_eq!(clip("größer", 3), "grö…");
-        assert_eq!(clip("größer", 6), "größer");
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The reply cache: the same question to the same judge under the same criteria is asked once in 24 h.
 
-use std::fmt::Write as _;
-
 use async_trait::async_trait;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -49,7 +47,7 @@ impl CacheKey {
         for part in fixed {
             measured(&mut hash, part);
         }
-        Self(hex(hash))
+        Self(hex::encode(hash.finalize()))
     }
 
     /// The key under which it is remembered that the judge declined a question of one asker. No reply is kept under it, and
@@ -59,7 +57,7 @@ impl CacheKey {
         hash.update(b"declined");
         hash.update(asked_for.as_bytes());
         hash.update(Self::of(spec, question).0);
-        Self(hex(hash))
+        Self(hex::encode(hash.finalize()))
     }
 
     /// The key under which a reply lies that was collected for one asker; nobody else looks there.
@@ -68,7 +66,7 @@ impl CacheKey {
         hash.update(b"collected");
         hash.update(asked_for.as_bytes());
         hash.update(Self::of(spec, question).0);
-        Self(hex(hash))
+        Self(hex::encode(hash.finalize()))
     }
 }
 
@@ -80,23 +78,13 @@ fn headers(entry: &Entry) -> String {
         measured(&mut hash, &name.to_ascii_lowercase());
         measured(&mut hash, value.expose_secret());
     }
-    hex(hash)
+    hex::encode(hash.finalize())
 }
 
 /// Adds a text with its length first, so that no two lists of texts read alike.
 fn measured(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_be_bytes());
     hash.update(text.as_bytes());
-}
-
-fn hex(hash: Sha256) -> String {
-    let digest: [u8; 32] = hash.finalize().into();
-    let mut hex = String::with_capacity(2 * digest.len());
-    for byte in digest {
-        // Writing to a string can't fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
 }
 
 /// What is kept of a reply that passed every check.

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::columns::Cell;
+pub(super) use crate::wire::words::clip as cut;
 
 /// The most that a cell of Excel holds, UTF-16 units.
 const CELL: usize = 32_767;
@@ -148,14 +149,6 @@ pub(super) fn markdown_block(text: &str, longest: usize) -> String {
     format!("{fence}text\n{}\n{fence}\n", shown.trim_end())
 }
 
-/// At most so many characters, with a sign that there were more.
-pub(super) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(longest) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-        None => Cow::Borrowed(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,8 +218,6 @@ mod tests {
             markdown_block("a ```` b", 100),
             "`````text\na ```` b\n`````\n"
         );
-        assert_eq!(cut("äöü", 2), "äö…");
-        assert_eq!(cut("äö", 2), "äö");
     }
 
     proptest! {

@@ -111,18 +111,18 @@ pub(crate) fn part_of<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Op
     whole.next().filter(|_| whole.next().is_none())
 }
 
-fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
-    let near = known
-        .clone()
-        // Nobody mistypes a name into a page of text, and comparing one takes its length in time and memory.
+/// The one name that was probably meant; none for a page of text, which would take its length in time and memory to compare.
+pub(crate) fn near<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    known
         .filter(|_| key.len() <= LONGEST_KEY)
         .map(|name| (strsim::normalized_damerau_levenshtein(key, name), name))
         .filter(|(likeness, _)| *likeness >= LIKENESS)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    let near = near
+        .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
-        .or_else(|| part_of(key, known.clone()));
-    match near {
+}
+
+fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+    match near(key, known.clone()).or_else(|| part_of(key, known.clone())) {
         Some(near) => format!("is unknown; did you mean {near}?"),
         None => {
             let known: Vec<&str> = known.collect();

@@ -28,7 +28,7 @@ pub use about::{About, Column, Component, Origin, STATUS, Sides, about};
 pub use case::{Case, Field, FieldForm, field, fields};
 pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
 pub use evaluation::{Evaluation, JudgedBy};
-pub(crate) use faults::part_of;
+pub(crate) use faults::{near, part_of};
 pub use unasked::score_unasked;
 
 /// A subject that can't be judged as it is stored.

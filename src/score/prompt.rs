@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::criteria::{Prompt, SCHEMA, hex};
+use super::criteria::{Prompt, SCHEMA};
 use super::template::{Segment, segments};
 use super::{BadRequest, Criteria, fence};
 use crate::judge::{Check, Limits, Nonce, Question};
@@ -64,7 +64,7 @@ pub(super) fn digest(parts: &[&str]) -> String {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part);
     }
-    hex(&digest.finalize())
+    hex::encode(digest.finalize())
 }
 
 /// What a question is beside its evidence.

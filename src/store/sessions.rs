@@ -253,10 +253,7 @@ fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -
             part(Some(text));
         }
     }
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(hash.finalize())
 }
 
 /// JSON for a text column, NUL characters replaced as in every other value.

@@ -1,4 +1,6 @@
-//! Counts and shares in sentences that people read, the same in bodies, on pages and on the command line.
+//! Counts, shares, durations and long texts as people read them, the same in bodies, on pages and on the command line.
+
+use std::borrow::Cow;
 
 /// A number with its thousands apart.
 pub fn grouped(n: impl TryInto<i128>) -> String {
@@ -27,6 +29,24 @@ pub fn percent(share: f64) -> String {
     format!("{}%", (share * 1000.0).round() / 10.0)
 }
 
+/// How long something lasts: `12 s`, `10 min`, `2.5 h`, `3.0 days`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{:.0} s", s.max(1.0)),
+        s if s < 5_400.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
+}
+
+/// A text of at most so many characters; what is left out is said by `…`.
+pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +61,26 @@ mod tests {
         ] {
             assert_eq!(counted(n, "score"), said);
         }
+    }
+
+    #[test]
+    fn durations_are_told_in_the_unit_that_fits() {
+        for (seconds, words) in [
+            (0.0, "1 s"),
+            (0.4, "1 s"),
+            (89.0, "89 s"),
+            (600.0, "10 min"),
+            (9_000.0, "2.5 h"),
+            (259_200.0, "3.0 days"),
+        ] {
+            assert_eq!(duration(seconds), words);
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(clip("größer", 3), "grö…");
+        assert_eq!(clip("größer", 6), "größer");
     }
 
     #[test]

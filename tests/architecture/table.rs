@@ -55,8 +55,8 @@ const JUDGE_ROWS: May = Only(
 /// What is scored, by name.
 const KIND: May = Only("job", &["Kind", "UnknownText"]);
 
-/// What history builds a stored session of.
-const SESSION: May = Only("score", &["session"]);
+/// What history builds a stored session of, and what a misspelled key meant.
+const SESSION: May = Only("score", &["near", "session"]);
 
 /// Each top-level module in flow order, and what it may import besides [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[

@@ -16,7 +16,7 @@ use crate::job::Kind;
 use crate::wire::words;
 use crate::wire::{Batch, BatchState};
 
-pub(super) use show::{dollars, duration, print_batch};
+pub(super) use show::{dollars, print_batch};
 pub(super) use spread::print_spread;
 pub(super) use watch::{exit_of, watch};
 

@@ -3,6 +3,7 @@
 use crate::cli::costs::without_price;
 use crate::cli::outcome::CliError;
 use crate::cli::output::{self, time};
+use crate::wire::words::duration;
 use crate::wire::{
     Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchState, BatchVerdict, PausedBy,
     ProviderBatch, ProviderBatchState, ProviderChunk, Skipped,
@@ -238,16 +239,6 @@ fn chunk_words(chunk: &ProviderChunk) -> String {
     }
 }
 
-/// Seconds as people say them.
-pub(in crate::cli) fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 90.0 => format!("{:.0} s", s.max(1.0)),
-        s if s < 5_400.0 => format!("{:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
-        s => format!("{:.1} days", s / 86_400.0),
-    }
-}
-
 /// An amount of money on the command line.
 pub(in crate::cli) fn dollars(text: &str) -> Result<f64, String> {
     let usd = text.trim().parse::<f64>().ok();
@@ -361,19 +352,5 @@ pub(super) mod tests {
                 "a chunk: failed, 0 of 2 answered: no"
             ]
         );
-    }
-
-    #[test]
-    fn durations_are_told_in_the_unit_that_fits() {
-        for (seconds, words) in [
-            (0.0, "1 s"),
-            (0.4, "1 s"),
-            (89.0, "89 s"),
-            (600.0, "10 min"),
-            (9_000.0, "2.5 h"),
-            (259_200.0, "3.0 days"),
-        ] {
-            assert_eq!(duration(seconds), words);
-        }
     }
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::show::{done, duration, money, standing};
+use super::show::{done, money, standing};
 use crate::cli::outcome::{CliError, Exit};
 use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
 use crate::client::Client;
+use crate::wire::words::duration;
 use crate::wire::{Batch, BatchState};
 
 /// How often a batch is looked at.

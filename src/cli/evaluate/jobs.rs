@@ -297,11 +297,7 @@ fn judge_of(case: &CaseToScore) -> String {
 /// The request's key: the run, the item, its try, and what is asked, so that no key ever stands for two requests.
 fn key(run: &str, case: &CaseToScore, body: &Value) -> String {
     let digest = Sha256::digest(body.to_string());
-    let digest: String = digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = hex::encode(digest.get(..8).unwrap_or_default());
     format!("{run}-{}-{}-{digest}", case.item_no, case.attempt)
 }
 

@@ -1,8 +1,8 @@
 //! A rescore's plan as people read it: how many sessions, what it will cost, how long it takes.
 
-use crate::cli::batches::duration;
 use crate::cli::output::clean;
 use crate::wire::RescorePlan;
+use crate::wire::words::duration;
 
 /// The plan, line by line.
 pub(super) fn lines(plan: &RescorePlan) -> Vec<String> {

@@ -187,7 +187,7 @@ fn pace(batch: &Batch, workers: usize) -> String {
         format!("{:.1} items a minute", rate * 60.0)
     };
     match batch.progress.eta_s {
-        Some(eta) => format!("{rate}, about {} left", words::span(eta)),
+        Some(eta) => format!("{rate}, about {} left", words::duration(eta)),
         None => rate,
     }
 }

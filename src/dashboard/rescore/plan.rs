@@ -111,10 +111,7 @@ fn took(form: &Form, seconds: Option<f64>) -> String {
 fn lasting(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => "less than a second".to_owned(),
-        s if s < 90.0 => format!("about {s:.0} s"),
-        s if s < 5_400.0 => format!("about {:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("about {:.1} h", s / 3_600.0),
-        s => format!("about {:.1} days", s / 86_400.0),
+        s => format!("about {}", words::duration(s)),
     }
 }
 

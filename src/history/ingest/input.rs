@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::limits;
 use crate::clock::read_time;
+use crate::score::near;
 use crate::score::session::Message;
 use crate::store::SessionRecord;
 use crate::wire::SessionStatus;
@@ -346,9 +347,6 @@ impl Faults {
     }
 }
 
-/// The longest unknown key that is compared with the known ones.
-const LONGEST_KEY: usize = 64;
-
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -416,17 +414,12 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 fn explain(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
-        Some((unknown, known)) if message.starts_with("unknown field") => known
-            .iter()
-            // Nobody mistypes a name into a page of text, and comparing one takes its length in time and memory.
-            .filter(|_| unknown.len() <= LONGEST_KEY)
-            .map(|name| (strsim::normalized_damerau_levenshtein(unknown, name), name))
-            .filter(|(likeness, _)| *likeness >= 0.6)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map_or_else(
+        Some((unknown, known)) if message.starts_with("unknown field") => {
+            near(unknown, known.iter().copied()).map_or_else(
                 || format!("unknown key {unknown}; known: {}", known.join(", ")),
-                |(_, near)| format!("unknown key {unknown}; did you mean {near}?"),
-            ),
+                |near| format!("unknown key {unknown}; did you mean {near}?"),
+            )
+        }
         _ => message.to_owned(),
     }
 }

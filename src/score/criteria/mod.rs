@@ -242,19 +242,7 @@ fn hash(content: &Value) -> Result<CriteriaHash, CriteriaError> {
     let unwritable =
         |error| read::fault(".", format!("can't be written as canonical JSON: {error}"));
     let canonical = serde_json_canonicalizer::to_vec(content).map_err(unwritable)?;
-    Ok(CriteriaHash(hex(&Sha256::digest(canonical))))
-}
-
-/// Lower-case hex digits of a digest.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a String can't fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    Ok(CriteriaHash(hex::encode(Sha256::digest(canonical))))
 }
 
 #[cfg(test)]

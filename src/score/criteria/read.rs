@@ -6,6 +6,7 @@ use super::{
     ANSWER_PLACEHOLDERS, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
 };
 use crate::job::{Kind, UnknownText};
+use crate::score::near;
 use crate::score::template::{Segment, segments};
 
 /// The longest judge prompt, in bytes.
@@ -142,7 +143,7 @@ fn prompt(value: Option<&Value>, path: &str, wanted: &[&str]) -> Result<String, 
         })
         .collect();
     if let Some(unknown) = found.iter().find(|p| !wanted.contains(p)) {
-        let hint = did_you_mean(unknown, wanted).map_or_else(
+        let hint = near(unknown, wanted.iter().copied()).map_or_else(
             || format!("known: {}", braced(wanted)),
             |known| format!("did you mean {{{{{known}}}}}?"),
         );
@@ -325,7 +326,7 @@ fn known_keys(map: &Map<String, Value>, known: &[&str], prefix: &str) -> Result<
     match map.keys().find(|key| !known.contains(&key.as_str())) {
         None => Ok(()),
         Some(unknown) => {
-            let hint = did_you_mean(unknown, known).map_or_else(
+            let hint = near(unknown, known.iter().copied()).map_or_else(
                 || format!("known: {}", known.join(", ")),
                 |near| format!("did you mean {near}?"),
             );
@@ -335,22 +336,6 @@ fn known_keys(map: &Map<String, Value>, known: &[&str], prefix: &str) -> Result<
             ))
         }
     }
-}
-
-/// The known name that is nearest; none for a page of text, which would take its length in time and memory to compare.
-fn did_you_mean<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    known
-        .iter()
-        .filter(|_| name.len() <= 64)
-        .map(|candidate| {
-            (
-                strsim::normalized_damerau_levenshtein(name, candidate),
-                *candidate,
-            )
-        })
-        .filter(|(likeness, _)| *likeness >= 0.6)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
 }
 
 fn braced(names: &[&str]) -> String {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Reading, parse};
-use crate::score::{Field, FieldForm, field, fields, part_of};
+use crate::score::{Field, FieldForm, field, fields, near, part_of};
 use crate::suite::SuiteError;
 
 /// The header of a table.
@@ -141,20 +141,12 @@ fn unknown(name: &str, columns: usize, line: u64, known: &[Field]) -> SuiteError
     let message = if columns == 1 && (name.contains(';') || name.contains('\t')) {
         "is no field: separate the columns by commas".to_owned()
     } else {
-        match nearest(name, &names).or_else(|| part_of(name, names.iter().copied())) {
+        let meant = name.to_lowercase().replace([' ', '-'], "_");
+        let known = names.iter().copied();
+        match near(&meant, known.clone()).or_else(|| part_of(name, known)) {
             Some(near) => format!("is no field; did you mean `{near}`?"),
             None => format!("is no field; there are [{}]", names.join(", ")),
         }
     };
     SuiteError::cell(line, shown, message)
-}
-
-fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let name = name.to_lowercase().replace([' ', '-'], "_");
-    known
-        .iter()
-        .map(|known| (strsim::jaro_winkler(&name, known), *known))
-        .filter(|(likeness, _)| *likeness >= 0.85)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known)
 }

@@ -254,11 +254,7 @@ pub fn digest(path: &Path) -> Result<String, SuiteError> {
         }
         hasher.update(&buffer[..read]);
     }
-    Ok(hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hex::encode(hasher.finalize()))
 }
 
 /// The kind that the first item's fields are of. The columns of every kind are known here, so that a fault of the file is told as
