@@ -39,7 +39,7 @@ use crate::enqueue::{Enqueue, EnqueueParts, ScoreOnly};
 use crate::events::{Announcer, Events, Feed, RedisEvents, announcer, follow};
 use crate::history::imports::{Imports, Whose};
 use crate::history::on_demand::OnDemand;
-use crate::job::Lane;
+use crate::job::{Kind, Lane};
 use crate::judge::gate::Gate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::queue::{Depth, Queue, QueueError};
@@ -430,7 +430,10 @@ impl App {
             .unwrap_or_else(PoisonError::into_inner);
         match read {
             Ok(criteria) => {
-                tracing::info!(criteria_hash = %criteria.of(crate::job::Kind::Session).hash, "criteria loaded");
+                for kind in Kind::ALL {
+                    let hash = &criteria.of(*kind).hash;
+                    tracing::info!(%kind, criteria_hash = %hash, "criteria loaded");
+                }
                 self.enqueue.set_current(criteria);
                 *bad = None;
                 Ok(())

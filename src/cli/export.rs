@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
 
 use super::Global;
 use super::outcome::{CliError, Exit};
@@ -162,14 +161,17 @@ impl Lines {
 
     /// How many lines were handed on, if the service says that these are all.
     fn count(self) -> Result<u64, CliError> {
-        let last: Option<Value> = self
+        /// The last line of an export, as `end=true` asks for it.
+        #[derive(serde::Deserialize)]
+        struct End {
+            end: bool,
+            count: u64,
+        }
+        let last: Option<End> = self
             .held
             .as_ref()
             .and_then(|line| serde_json::from_slice(line).ok());
-        let told = last
-            .filter(|last| last["end"] == true)
-            .and_then(|last| last["count"].as_u64());
-        match told {
+        match last.filter(|last| last.end).map(|last| last.count) {
             Some(count) if count == self.handed_on && self.rest.is_empty() => Ok(count),
             Some(_) | None => Err(self.broke_off("")),
         }

@@ -1,10 +1,13 @@
 //! `/batches/{id}/items/{n}`: one case: what was asked, generated against expected, the rows side by side, the parts of its score, what
 //! the judge said.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::get;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::form::segment;
@@ -36,7 +39,8 @@ struct Bar {
 }
 
 /// Names of columns, told apart.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 struct Columns {
     matched: Vec<String>,
     missing: Vec<String>,
@@ -110,20 +114,20 @@ impl ItemPage {
             )),
         };
         let result = match &item.job.result {
-            Some(JobResult::Kept(result)) => Some(result),
-            Some(JobResult::Session(_)) | None => None,
+            Some(JobResult::Kept(result)) => CaseResult::deserialize(result).unwrap_or_default(),
+            Some(JobResult::Session(_)) | None => CaseResult::default(),
         };
         Self {
             frame,
             sign: item.outcome.sign(),
             total: item.total.map_or_else(String::new, words::percent),
             sides,
-            columns: columns(result),
+            columns: columns(&result),
             rows: Rows::of(
                 payload.get(fields.expected_rows),
                 payload.get(fields.generated_rows),
             ),
-            bars: item.parts.iter().map(|part| bar(part, result)).collect(),
+            bars: item.parts.iter().map(|part| bar(part, &result)).collect(),
             reasoning: item.reasoning.as_deref().map(markdown::render),
             calls,
             payload: serde_json::to_string_pretty(&payload).unwrap_or_default(),
@@ -140,9 +144,23 @@ impl ItemPage {
     }
 }
 
-fn bar(part: &ItemPart, result: Option<&Value>) -> Bar {
-    let at = |name: &str| result?.pointer(&format!("/components/{}/{name}", part.name));
-    let weight = at("weight").and_then(Value::as_f64);
+/// What a case's page reads of its result. Whatever a kind's result lacks is not shown.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CaseResult {
+    components: BTreeMap<String, CaseComponent>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CaseComponent {
+    weight: Option<f64>,
+    details: Option<Value>,
+}
+
+fn bar(part: &ItemPart, result: &CaseResult) -> Bar {
+    let weight = result.components.get(&part.name);
+    let weight = weight.and_then(|component| component.weight);
     Bar {
         title: part.title.clone(),
         score: part
@@ -160,18 +178,11 @@ fn bar(part: &ItemPart, result: Option<&Value>) -> Bar {
     }
 }
 
-fn columns(result: Option<&Value>) -> Columns {
-    let details = result.and_then(|result| result.pointer("/components/schema_match/details"));
-    let names = |list: &str| {
-        let names = details.and_then(|details| details.get(list)?.as_array());
-        let names = names.into_iter().flatten().filter_map(Value::as_str);
-        names.map(str::to_owned).collect()
-    };
-    Columns {
-        matched: names("matched"),
-        missing: names("missing"),
-        extra: names("extra"),
-    }
+fn columns(result: &CaseResult) -> Columns {
+    let schema = result.components.get("schema_match");
+    let details = schema.and_then(|schema| schema.details.as_ref());
+    let columns = details.map(Columns::deserialize).and_then(Result::ok);
+    columns.unwrap_or_default()
 }
 
 impl Columns {

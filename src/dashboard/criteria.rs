@@ -16,7 +16,6 @@ use super::site::Site;
 use super::system;
 use super::visitor::Visitor;
 use super::words::{self, Moment};
-use crate::job::Kind;
 use crate::wire::{CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion};
 
 /// The routes of this file.
@@ -50,14 +49,14 @@ impl Row {
                 .map(|at| words::moment(at, now)),
             scores: words::grouped(version.scores),
             mean: match (version.mean_total, version.scores) {
-                (Some(mean), _) if version.kind == Kind::Session => format!("{mean:.1}"),
+                (Some(mean), _) if !version.kind.is_case() => format!("{mean:.1}"),
                 (Some(mean), _) => words::percent(mean),
                 (None, 0) => "not yet".to_owned(),
                 // Means are made of real scores.
                 (None, _) => "simulated only".to_owned(),
             },
             compare: compared
-                .filter(|_| version.kind == Kind::Session && version.scores > 0)
+                .filter(|_| !version.kind.is_case() && version.scores > 0)
                 .map(|current| {
                     format!(
                         "/compare{}",
@@ -99,9 +98,7 @@ async fn versions(State(site): State<Site>, visitor: Visitor) -> Page {
 }
 
 fn current_of_sessions(versions: &[CriteriaVersion]) -> Option<String> {
-    let current = versions
-        .iter()
-        .find(|v| v.is_current && v.kind == Kind::Session);
+    let current = versions.iter().find(|v| v.is_current && !v.kind.is_case());
     current.map(|version| version.criteria_hash.clone())
 }
 

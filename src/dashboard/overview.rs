@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::routing::{get, post};
 use chrono::{DateTime, Utc};
+use serde::Deserialize as _;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -160,12 +161,15 @@ async fn load_samples(State(site): State<Site>, form: Form) -> Page {
     for (name, text) in SESSIONS {
         let broken =
             |what: &str| Fault::from(Box::new(Problem::internal(&format!("{name}: {what}"))));
+        /// Whose example it is.
+        #[derive(serde::Deserialize)]
+        struct Named {
+            session_id: Uuid,
+        }
         let session: Value =
             serde_json::from_str(text).map_err(|error| broken(&error.to_string()))?;
-        let id = session["session_id"]
-            .as_str()
-            .ok_or_else(|| broken("has no id"))?;
-        let path = format!("/api/v1/sessions/{id}");
+        let named = Named::deserialize(&session).map_err(|error| broken(&error.to_string()))?;
+        let path = format!("/api/v1/sessions/{}", named.session_id);
         site.door.put(&form.visitor.caller, &path, &session).await?;
     }
     go(form.visitor.piece, "/sessions")

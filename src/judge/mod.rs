@@ -19,14 +19,13 @@ mod tokens;
 mod turns;
 
 pub use ask::{
-    Accepted, Ahead, Answers, AskContext, Asked, BatchEndpoint, CollectedAnswer, HandedOver, Judge,
-    JudgeWiring, Judges,
+    Accepted, Ahead, AskContext, Asked, BatchEndpoint, HandedOver, Judge, JudgeWiring, Judges,
 };
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
-pub use provider::{Added, Chunk, ChunkSize, Found, Progress, Uploaded};
+pub use provider::{Added, Answers, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
 pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};

@@ -42,7 +42,7 @@ pub struct About {
     /// Its own columns of a report.
     pub columns: &'static [Column],
     /// JSON pointers to the total and the verdict of a result.
-    pub verdict: (&'static str, &'static str),
+    pub(super) verdict: (&'static str, &'static str),
     /// JSON pointer to who judged; `None`: that stands with the score.
     pub judge: Option<&'static str>,
     /// Whether a result was computed without any judge.
@@ -66,6 +66,21 @@ pub struct Sides {
     pub generated_rows: &'static str,
     /// What the right one gives.
     pub expected_rows: &'static str,
+}
+
+impl About {
+    /// Total and verdict of a result that isn't incomplete.
+    pub fn verdict_of(&self, result: &Value) -> (Option<f64>, Option<bool>) {
+        if result.get("status").and_then(Value::as_str) == Some("incomplete") {
+            return (None, None);
+        }
+        let (total, passed) = self.verdict;
+        let at = |pointer: &str| result.pointer(pointer);
+        (
+            at(total).and_then(Value::as_f64),
+            at(passed).and_then(Value::as_bool),
+        )
+    }
 }
 
 /// The description of a kind.

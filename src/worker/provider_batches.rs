@@ -339,7 +339,7 @@ impl ChunkLoop {
             }));
         }
         Ok(match endpoint.look(theirs(chunk)).await {
-            Ok(Progress::Running { done, .. }) => {
+            Ok(Progress::Running { done }) => {
                 self.store.chunk_progress(chunk.tag, done).await?;
                 Ok(Seen::Running)
             }

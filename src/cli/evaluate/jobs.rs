@@ -344,7 +344,7 @@ fn item(case: CaseToScore, job: &Job) -> Item {
     };
     let (total, passed) = result
         .as_ref()
-        .map_or((None, None), |result| verdict(kind, result));
+        .map_or((None, None), |result| about(kind).verdict_of(result));
     let error = match (job.state, &job.error) {
         (JobState::Cancelled, _) => Some(ItemError {
             class: "cancelled".to_owned(),
@@ -371,18 +371,6 @@ fn item(case: CaseToScore, job: &Job) -> Item {
         job_id: Some(job.job_id),
         ..case.unscored()
     }
-}
-
-/// Total and verdict of what isn't incomplete, where the kind's body has them.
-fn verdict(kind: Kind, result: &Value) -> (Option<f64>, Option<bool>) {
-    if text(result, "/status") == "incomplete" {
-        return (None, None);
-    }
-    let (total, passed) = about(kind).verdict;
-    (
-        result.pointer(total).and_then(Value::as_f64),
-        result.pointer(passed).and_then(Value::as_bool),
-    )
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, Stri
     let mut effects = vec![("What for", purpose)];
     if form.ticked("economy") {
         let says = "the judge's batch endpoint answers within a day; its lower price is in the cost above. It can't be stopped by a budget";
-        effects.push(("Economy", says.to_owned()));
+        effects.push(("Provider batch", says.to_owned()));
     }
     effects
 }

@@ -16,7 +16,8 @@ use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::judge::call_log::{CallRecord, CallUsage};
 use crate::judge::provider::{
-    Added, Batches, Chunk, ChunkSize, Collected, Found, Progress, ProviderReply, Results, Uploaded,
+    Added, Answers, Chunk, ChunkSize, CollectedAnswer, Endpoint, Found, Progress, ProviderReply,
+    Uploaded,
 };
 use crate::judge::{CacheKey, CachedReply, JudgeError, Question, Reply};
 
@@ -24,17 +25,6 @@ use crate::judge::{CacheKey, CachedReply, JudgeError, Question, Reply};
 pub struct BatchEndpoint {
     inner: Arc<Inner>,
     factor: f64,
-}
-
-/// The answers of a chunk that has ended, one by one.
-pub struct Answers<'a>(Results<'a>);
-
-/// One question's answer as it came, not checked yet.
-#[derive(Debug)]
-pub struct CollectedAnswer {
-    /// Who asked: the id under which the question was added.
-    pub asked_for: Uuid,
-    ended: Result<ProviderReply, JudgeError>,
 }
 
 /// What an answer came to.
@@ -132,7 +122,7 @@ impl BatchEndpoint {
     /// # Errors
     /// Of one try; those met while reading come from [`Answers::next`].
     pub async fn collect(&self, batch: &str) -> Result<Answers<'_>, JudgeError> {
-        self.batches()?.collect(batch).await.map(Answers)
+        self.batches()?.collect(batch).await
     }
 
     /// Asks the provider to answer no more of a chunk; what it did answer is billed, and can be collected.
@@ -227,7 +217,7 @@ impl BatchEndpoint {
         }
     }
 
-    fn batches(&self) -> Result<&dyn Batches, JudgeError> {
+    fn batches(&self) -> Result<&Endpoint, JudgeError> {
         self.inner.provider.batches().ok_or_else(|| JudgeError {
             class: crate::judge::ErrorClass::Misconfigured,
             message: format!("judge {:?} has no batch endpoint", self.inner.spec.name()),
@@ -236,20 +226,6 @@ impl BatchEndpoint {
             raw_reply: None,
             unasked: None,
         })
-    }
-}
-
-impl Answers<'_> {
-    /// The next answer, in the provider's order; `None` at the end.
-    ///
-    /// # Errors
-    /// Where the answers break off: collect them again, what was accepted is known.
-    pub async fn next(&mut self) -> Result<Option<CollectedAnswer>, JudgeError> {
-        let next = self.0.next().await?;
-        Ok(next.map(|Collected { id, ended }| CollectedAnswer {
-            asked_for: id,
-            ended,
-        }))
     }
 }
 

@@ -24,7 +24,7 @@ use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
 use super::{CacheKey, CallLog, CallTurns, JudgeSpec, NotConfigured, Providers, Reply, ReplyCache};
 use crate::clock::{Clock, SystemClock};
-pub use batch_endpoint::{Accepted, Answers, BatchEndpoint, CollectedAnswer, HandedOver};
+pub use batch_endpoint::{Accepted, BatchEndpoint, HandedOver};
 use fallback::Fallback;
 use flights::{Flights, Seat};
 

@@ -1,42 +1,10 @@
-//! What a provider's batch endpoint can be asked for, and the nouns of it.
-//!
-//! It says nothing of families: `endpoint` speaks for all of them.
+//! The nouns of a provider's batch endpoint: many calls handed over in one chunk, answered within a day, at a fraction of the
+//! price.
 
-use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{CallRequest, ProviderReply, Results};
+use super::ProviderReply;
 use crate::judge::JudgeError;
-
-/// A provider's batch endpoint: many calls handed over in one chunk, answered within a day, at a fraction of the price.
-///
-/// Like a call, each method asks once. An error is about the chunk, never about one of its calls.
-#[async_trait]
-pub(in crate::judge) trait Batches: Send + Sync {
-    /// An empty chunk. `tag` is its name among ours.
-    fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk;
-
-    /// Adds a call under an id of its own; `Full` leaves the chunk as it was.
-    fn add(&self, chunk: &mut Chunk, id: Uuid, request: &CallRequest) -> Result<Added, JudgeError>;
-
-    /// Brings the chunk's calls to the provider, as far as it takes them beforehand; nothing is answered or billed yet.
-    async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError>;
-
-    /// Hands the chunk over; the provider's own name for it.
-    async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError>;
-
-    /// Looks for a chunk that may have been handed over.
-    async fn find(&self, tag: Uuid) -> Result<Found, JudgeError>;
-
-    /// How far a chunk is.
-    async fn look(&self, batch: &str) -> Result<Progress, JudgeError>;
-
-    /// The answers of a chunk that has ended, in any order.
-    async fn collect(&self, batch: &str) -> Result<Results<'_>, JudgeError>;
-
-    /// Asks the provider to answer no more of it. What was answered can be collected once it has ended.
-    async fn cancel(&self, batch: &str) -> Result<(), JudgeError>;
-}
 
 /// How large a chunk may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,8 +76,6 @@ pub enum Progress {
     Running {
         /// Those that have.
         done: u64,
-        /// All, as far as the provider has counted them.
-        total: u64,
     },
     /// Whatever was answered can be collected.
     Ended,
@@ -119,10 +85,10 @@ pub enum Progress {
     NoRoom(String),
 }
 
-/// One call's end.
+/// One question's answer as it came, not checked yet.
 #[derive(Debug)]
-pub(in crate::judge) struct Collected {
-    /// The id under which it was added.
-    pub(in crate::judge) id: Uuid,
+pub struct CollectedAnswer {
+    /// Who asked: the id under which the question was added.
+    pub asked_for: Uuid,
     pub(in crate::judge) ended: Result<ProviderReply, JudgeError>,
 }

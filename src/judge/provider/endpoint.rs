@@ -20,7 +20,7 @@ use super::http::{Client, Exchange, NoExchange};
 use super::refusal::{self, Said, Verdict};
 use super::reply::Unreadable;
 use super::shape::{Field, Learned, Rung, Shape};
-use super::{Batches, CallRequest, Called, Provider, ProviderReply};
+use super::{CallRequest, Called, Provider, ProviderReply};
 use crate::clock::Clock;
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
@@ -82,7 +82,7 @@ pub(super) trait Dialect: Send + Sync {
 }
 
 /// One entry and model.
-pub(super) struct Endpoint {
+pub(in crate::judge) struct Endpoint {
     dialect: &'static dyn Dialect,
     spec: JudgeSpec,
     /// Read once; or what is wrong with it, told at the first call.
@@ -263,8 +263,8 @@ impl Provider for Endpoint {
         }
     }
 
-    fn batches(&self) -> Option<&dyn Batches> {
-        self.batch_words().map(|_| self as &dyn Batches)
+    fn batches(&self) -> Option<&Endpoint> {
+        self.batch_words().map(|_| self)
     }
 }
 

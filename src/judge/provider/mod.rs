@@ -18,9 +18,9 @@ mod schema;
 mod shape;
 pub mod simulated;
 
-pub use batch::{Added, Chunk, ChunkSize, Found, Progress, Uploaded};
-pub(in crate::judge) use batch::{Batches, Collected};
-pub(in crate::judge) use endpoint::results::Results;
+pub use batch::{Added, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
+pub(in crate::judge) use endpoint::Endpoint;
+pub use endpoint::results::Answers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(in crate::judge) trait Provider: Send + Sync {
     async fn call(&self, request: &CallRequest) -> Called;
 
     /// Its batch endpoint, where the entry gives a price for it and the family has one.
-    fn batches(&self) -> Option<&dyn Batches>;
+    fn batches(&self) -> Option<&Endpoint>;
 }
 
 /// A call's end, and what the server said of its limits on the way.

@@ -141,6 +141,7 @@ impl Run<'_> {
 
     /// The case of a question with its answer, or the item that says why there is none.
     async fn answered(&self, question: &Question) -> Result<Result<Value, Box<Item>>, RunError> {
+        let kind = self.folder.header().kind;
         let answer = match self.folder.answer(question.item_no)? {
             Some(answer) => answer,
             None => match self.agents.ask(question).await {
@@ -151,30 +152,30 @@ impl Run<'_> {
                 Err(AgentFault::Down(stopped)) => return Err(RunError::Stopped(stopped)),
                 Err(AgentFault::Question(message)) => {
                     self.folder.keep_answer(question, Err(&message))?;
-                    return Ok(Err(Box::new(unanswered(question, message))));
+                    return Ok(Err(Box::new(unanswered(kind, question, message))));
                 }
             },
         };
         let payload = question.payload(&answer);
-        match Case::read(Kind::Qas, &payload) {
+        match Case::read(kind, &payload) {
             Ok(_) => Ok(Ok(payload)),
             Err(faults) => {
                 let message = format!("its answer can't be scored: {}", Fault::in_words(&faults));
                 // So that a later try asks it again.
                 self.folder.keep_answer(question, Err(&message))?;
-                Ok(Err(Box::new(unanswered(question, message))))
+                Ok(Err(Box::new(unanswered(kind, question, message))))
             }
         }
     }
 }
 
 /// The item of a question that nobody answered.
-fn unanswered(question: &Question, message: String) -> Item {
+fn unanswered(kind: Kind, question: &Question, message: String) -> Item {
     let payload = question.payload(&super::agents::AgentAnswer::default());
     let case = CaseToScore {
         item_no: question.item_no,
-        kind: Kind::Qas,
-        id: id_of(Kind::Qas, &payload),
+        kind,
+        id: id_of(kind, &payload),
         payload,
         attempt: 0,
     };

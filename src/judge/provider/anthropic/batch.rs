@@ -30,7 +30,6 @@ struct Batch {
 
 #[derive(Deserialize)]
 struct Counts {
-    processing: Option<u64>,
     succeeded: Option<u64>,
     errored: Option<u64>,
     canceled: Option<u64>,
@@ -151,19 +150,17 @@ async fn named(wire: &Wire<'_>, batch: &str) -> Result<Batch, JudgeError> {
 }
 
 fn running(counts: Option<&Counts>) -> Progress {
-    let Some(counts) = counts else {
-        return Progress::Running { done: 0, total: 0 };
-    };
-    let ended = [
-        counts.succeeded,
-        counts.errored,
-        counts.canceled,
-        counts.expired,
-    ];
-    let done = ended.into_iter().flatten().fold(0, u64::saturating_add);
+    let ended = counts.map(|counts| {
+        [
+            counts.succeeded,
+            counts.errored,
+            counts.canceled,
+            counts.expired,
+        ]
+    });
+    let done = ended.into_iter().flatten().flatten();
     Progress::Running {
-        done,
-        total: done.saturating_add(counts.processing.unwrap_or(0)),
+        done: done.fold(0, u64::saturating_add),
     }
 }
 

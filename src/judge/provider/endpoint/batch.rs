@@ -9,13 +9,13 @@ use reqwest::RequestBuilder;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::results::{Line, Results};
+use super::results::{Answers, Line};
 use super::{Endpoint, NoExchange, unusable};
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
 use crate::judge::provider::http::{Exchange, read_whole};
 use crate::judge::provider::{
-    Added, Batches, CallRequest, Chunk, ChunkSize, Found, Progress, ProviderReply, Uploaded,
+    Added, CallRequest, Chunk, ChunkSize, Found, Progress, ProviderReply, Uploaded,
 };
 use crate::judge::providers::JudgeSpec;
 use crate::outbound::percent_encoded;
@@ -217,9 +217,10 @@ impl Endpoint {
     }
 }
 
-#[async_trait]
-impl Batches for Endpoint {
-    fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk {
+/// Like a call, each asks once. An error is about the chunk, never about one of its calls.
+impl Endpoint {
+    /// An empty chunk. `tag` is its name among ours.
+    pub(in crate::judge) fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk {
         let mut chunk = Chunk {
             tag,
             body: Vec::new(),
@@ -235,7 +236,13 @@ impl Batches for Endpoint {
         chunk
     }
 
-    fn add(&self, chunk: &mut Chunk, id: Uuid, request: &CallRequest) -> Result<Added, JudgeError> {
+    /// Adds a call under an id of its own; `Full` leaves the chunk as it was.
+    pub(in crate::judge) fn add(
+        &self,
+        chunk: &mut Chunk,
+        id: Uuid,
+        request: &CallRequest,
+    ) -> Result<Added, JudgeError> {
         let words = self.words()?;
         let shape = self.learned.shape(&self.spec, self.clock.now());
         let body = self
@@ -257,29 +264,35 @@ impl Batches for Endpoint {
         Ok(Added::In)
     }
 
-    async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+    /// Brings the calls to the provider, as far as it takes them beforehand; nothing is answered or billed yet.
+    pub(in crate::judge) async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         self.words()?.upload(&Wire(self), chunk).await
     }
 
-    async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
+    /// Hands the chunk over; the provider's own name for it.
+    pub(in crate::judge) async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
         self.words()?.submit(&Wire(self), chunk).await
     }
 
-    async fn find(&self, tag: Uuid) -> Result<Found, JudgeError> {
+    /// Looks for a chunk that may have been handed over.
+    pub(in crate::judge) async fn find(&self, tag: Uuid) -> Result<Found, JudgeError> {
         self.words()?.find(&Wire(self), tag).await
     }
 
-    async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
+    /// How far a chunk is.
+    pub(in crate::judge) async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
         self.words()?.look(&Wire(self), batch).await
     }
 
-    async fn collect(&self, batch: &str) -> Result<Results<'_>, JudgeError> {
+    /// The answers of a chunk that has ended, in any order.
+    pub(in crate::judge) async fn collect(&self, batch: &str) -> Result<Answers<'_>, JudgeError> {
         let words = self.words()?;
         let addresses = words.results(&Wire(self), batch).await?;
-        Ok(Results::new(Wire(self), words, addresses))
+        Ok(Answers::new(Wire(self), words, addresses))
     }
 
-    async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
+    /// Asks to answer no more. What was answered can be collected once the chunk has ended.
+    pub(in crate::judge) async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
         self.words()?.cancel(&Wire(self), batch).await
     }
 }

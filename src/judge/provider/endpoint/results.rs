@@ -1,4 +1,4 @@
-//! The answers of a part, line by line: a file of 200 MB is never held.
+//! The answers of a chunk, line by line: a file of 200 MB is never held.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::batch::{BatchDialect, Wire};
 use crate::judge::JudgeError;
 use crate::judge::error::ErrorClass;
-use crate::judge::provider::Collected;
+use crate::judge::provider::CollectedAnswer;
 use crate::judge::provider::http::broken;
 
 /// A line that is longer holds no reply.
@@ -33,8 +33,8 @@ pub(in crate::judge::provider) enum LineSays {
     Unanswered(String),
 }
 
-/// The answers of a part, in the provider's order.
-pub(in crate::judge) struct Results<'a> {
+/// The answers of a chunk, in the provider's order.
+pub struct Answers<'a> {
     wire: Wire<'a>,
     words: &'static dyn BatchDialect,
     /// Files that are still to be read.
@@ -42,7 +42,7 @@ pub(in crate::judge) struct Results<'a> {
     open: Option<Lines>,
 }
 
-impl<'a> Results<'a> {
+impl<'a> Answers<'a> {
     pub(super) fn new(
         wire: Wire<'a>,
         words: &'static dyn BatchDialect,
@@ -56,8 +56,11 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// The next answer; `None` at the end. After an error it is begun anew with another `collect`.
-    pub(in crate::judge) async fn next(&mut self) -> Result<Option<Collected>, JudgeError> {
+    /// The next answer, in the provider's order; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the answers break off: collect them again, what was accepted is known.
+    pub async fn next(&mut self) -> Result<Option<CollectedAnswer>, JudgeError> {
         loop {
             let Some(lines) = &mut self.open else {
                 let Some(address) = self.addresses.pop_front() else {
@@ -79,7 +82,7 @@ impl<'a> Results<'a> {
     }
 
     /// What a line says of one of our calls. A line that says nothing leaves its call unanswered.
-    fn read(&self, text: &[u8]) -> Option<Collected> {
+    fn read(&self, text: &[u8]) -> Option<CollectedAnswer> {
         let known = self
             .words
             .line(text)
@@ -99,7 +102,10 @@ impl<'a> Results<'a> {
                 &format!("left a call of a batch unanswered: {why}"),
             )),
         };
-        Some(Collected { id, ended })
+        Some(CollectedAnswer {
+            asked_for: id,
+            ended,
+        })
     }
 
     fn cut_off(&self, what: &str) -> JudgeError {

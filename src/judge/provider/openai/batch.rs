@@ -44,7 +44,6 @@ struct Batch {
 
 #[derive(Deserialize)]
 struct Counts {
-    total: Option<u64>,
     completed: Option<u64>,
     failed: Option<u64>,
 }
@@ -225,7 +224,6 @@ fn running(counts: Option<&Counts>) -> Progress {
     let count = |of: fn(&Counts) -> Option<u64>| counts.and_then(of).unwrap_or(0);
     Progress::Running {
         done: count(|counts| counts.completed).saturating_add(count(|counts| counts.failed)),
-        total: count(|counts| counts.total),
     }
 }
 

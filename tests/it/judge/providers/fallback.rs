@@ -298,14 +298,14 @@ async fn a_simulated_reply_never_stands_in_for_a_real_one() {
     assert!(error.message.contains("simulated"), "{error}");
 }
 
-/// A prompt of about 4,000 tokens that can be made as small as is asked.
+/// A prompt of about 7,000 tokens that can be made as small as is asked.
 fn large() -> Question {
     Question {
         prompt: "word ".repeat(3_500).into(),
         shrink: Some(Arc::new(|question, target| match target {
             Target::Half => None,
             Target::Within(limits) => {
-                let words = usize::try_from(limits.for_the_question()).unwrap() / 2;
+                let words = usize::try_from(limits.for_the_question()).unwrap() / 3;
                 Some(Question {
                     prompt: "word ".repeat(words).into(),
                     evidence_hash: "smaller".to_owned(),
