@@ -106,7 +106,7 @@ mod tests {
             "7 scores of 3 sessions, 2 of which with all of theirs"
         );
         assert!(
-            lines[1].starts_with("standard deviation 8.1 points on average; 14 % of the scores")
+            lines[1].starts_with("standard deviation 8.1 points on average; 14.3% of the scores")
         );
         assert_eq!(summary(0, json!({})).len(), 1);
         let mild = json!({ "judge": "a", "scores": 2, "mean": 71.25, "mean_difference": 2.5 });
