@@ -30,7 +30,7 @@ use self::source::Asked;
 pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
-use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, Purpose, SessionPayload};
+use crate::job::{Job, JobId, JobState, Kind, NewJob, Priority, SessionPayload};
 use crate::queue::{Push, Queue};
 use crate::score::Criteria;
 use crate::store::{Accepted, Force, ScoringView, Store, StoreError};
@@ -351,26 +351,20 @@ impl Enqueue {
     ) -> Result<Option<Job>, EnqueueError> {
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
         debug_assert!(current.enabled);
+        let payload = SessionPayload {
+            session_id: request.session_id,
+            force_rescore: request.force == Force::Yes,
+            is_fetched_ahead: false,
+        };
         let new = NewJob {
             job_id: match request.new_id {
                 NewId::Any => JobId::new(),
                 NewId::Reserved(id) | NewId::Repeated(id) => id,
             },
-            kind: Kind::Session,
-            subject_id: Some(request.session_id),
-            purpose: Purpose::Score,
-            payload: serde_json::json!(SessionPayload {
-                session_id: request.session_id,
-                force_rescore: request.force == Force::Yes,
-                is_fetched_ahead: false,
-            }),
-            judge: Some(judge),
             priority: request.priority,
             criteria_hash: hash.to_owned(),
-            force_rescore: request.force == Force::Yes,
             triggered_by: request.triggered_by.clone(),
-            batch: None,
-            created_at: self.clock.now(),
+            ..NewJob::of_session(&payload, judge, self.clock.now())
         };
         match self.store.accept(new.clone()).await? {
             Accepted::New => {

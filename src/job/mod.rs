@@ -190,6 +190,24 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// A session's job as most are: it makes the session's score, in bulk, by criteria that the caller names.
+    pub fn of_session(payload: &SessionPayload, judge: String, created_at: DateTime<Utc>) -> Self {
+        Self {
+            job_id: JobId::new(),
+            kind: Kind::Session,
+            subject_id: Some(payload.session_id),
+            purpose: Purpose::Score,
+            payload: serde_json::json!(payload),
+            judge: Some(judge),
+            priority: Priority::Bulk,
+            criteria_hash: String::new(),
+            force_rescore: payload.force_rescore,
+            triggered_by: String::new(),
+            batch: None,
+            created_at,
+        }
+    }
+
     /// The lane that the job starts in.
     pub fn lane(&self) -> Lane {
         Lane(self.judge.clone().unwrap_or_else(|| Lane::NONE.to_owned()))

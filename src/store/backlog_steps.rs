@@ -15,7 +15,7 @@ use super::db::{Conn, Tx, twice};
 use super::session_sort::{Among, Look, page};
 use super::sql::{Arg, Row, Sql, decode, sql};
 use super::{BacklogPlan, BatchRow, FoundPage, SessionPlace, Standing, Store, StoreError};
-use crate::job::{BatchPlace, JobId, Kind, NewJob, SessionPayload};
+use crate::job::{BatchPlace, JobId, NewJob, SessionPayload};
 use crate::wire::Skipped;
 
 const ATTEMPTED: &str = "expanding a rescore";
@@ -236,36 +236,27 @@ impl Backlog {
     }
 
     fn make_jobs(&mut self, session_id: Uuid, now: DateTime<Utc>, jobs: &mut Vec<NewJob>) {
+        let payload = SessionPayload {
+            session_id,
+            force_rescore: self.plan.force_rescore,
+            is_fetched_ahead: self.plan.economy,
+        };
         for judge in &self.plan.judges {
             for _ in 0..self.plan.repeats {
                 jobs.push(NewJob {
-                    job_id: JobId::new(),
-                    kind: Kind::Session,
-                    subject_id: Some(session_id),
                     purpose: self.plan.rules.purpose,
-                    payload: self.payload(session_id),
-                    judge: Some(judge.clone()),
                     priority: self.plan.priority,
                     criteria_hash: self.plan.rules.criteria_hash.clone(),
-                    force_rescore: self.plan.force_rescore,
                     triggered_by: self.row.created_by.clone(),
                     batch: Some(BatchPlace {
                         batch_id: self.row.batch_id,
                         item_no: self.place.next_no,
                     }),
-                    created_at: now,
+                    ..NewJob::of_session(&payload, judge.clone(), now)
                 });
                 self.place.next_no += 1;
             }
         }
-    }
-
-    fn payload(&self, session_id: Uuid) -> serde_json::Value {
-        serde_json::json!(SessionPayload {
-            session_id,
-            force_rescore: self.plan.force_rescore,
-            is_fetched_ahead: self.plan.economy,
-        })
     }
 
     /// Inserts the jobs that nothing is in the way of; the sessions of the others are being scored.

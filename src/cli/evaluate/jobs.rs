@@ -15,7 +15,7 @@ use crate::cli::patience::patiently;
 use crate::cli::progress::Progress;
 use crate::cli::scoring::waiting;
 use crate::client::{Client, ClientError, Problem, list, text};
-use crate::job::{FailureClass, JobId, JobState, Kind};
+use crate::job::{FailureClass, JobId, JobState};
 use crate::report::{Item, ItemError, Outcome};
 use crate::score::about;
 use crate::suite::run::folder::RunHeader;

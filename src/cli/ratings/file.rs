@@ -11,9 +11,8 @@ use uuid::Uuid;
 use crate::cli::outcome::CliError;
 use crate::client::{Client, Rated};
 use crate::clock::read_time;
-use crate::job::Kind;
 use crate::score::{Field, FieldForm};
-use crate::suite::{Format, Reading, Row, SuiteError, read};
+use crate::suite::{Format, Limits, Reading, Row, SuiteError, read};
 use crate::wire::{HumanRating, Quality, Rating};
 
 /// Faults that are told at once.
@@ -76,9 +75,10 @@ impl Ratings {
             CliError::usage(format!("{}: can't be read: {error}", path.display()))
         })?;
         let reading = Reading {
+            format,
             kind: None,
             also: &COLUMNS,
-            ..Reading::of(format, Kind::Session)
+            limits: Limits::default(),
         };
         let (mut ratings, mut faults) = (Vec::new(), Vec::new());
         let rows = match read(file, &reading) {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
-use crate::job::{BatchPlace, JobId, Kind, NewJob, Purpose};
+use crate::job::{BatchPlace, NewJob, SessionPayload};
 use crate::score::about;
 use crate::store::{Added, BatchRow, Force, Moved};
 
@@ -238,22 +238,18 @@ impl Plan {
     ) -> Result<NewJob, serde_path_to_error::Error<serde_json::Error>> {
         let item: SessionItem = serde_path_to_error::deserialize(payload)?;
         let force_rescore = item.force_rescore || self.request.force == Force::Yes;
+        let payload = SessionPayload {
+            session_id: item.session_id,
+            force_rescore,
+            is_fetched_ahead: false,
+        };
+        let (judge, now) = (self.pinned.judge.clone(), self.enqueue.clock.now());
         Ok(NewJob {
-            job_id: JobId::new(),
-            kind: Kind::Session,
-            subject_id: Some(item.session_id),
-            purpose: Purpose::Score,
-            payload: serde_json::json!({
-                "session_id": item.session_id,
-                "force_rescore": force_rescore,
-            }),
-            judge: Some(self.pinned.judge.clone()),
             priority: self.request.priority,
             criteria_hash: self.pinned.hash.clone(),
-            force_rescore,
             triggered_by: self.request.triggered_by.clone(),
             batch: Some(place),
-            created_at: self.enqueue.clock.now(),
+            ..NewJob::of_session(&payload, judge, now)
         })
     }
 }

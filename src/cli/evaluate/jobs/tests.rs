@@ -1,6 +1,7 @@
 //! Keys of requests, and what jobs make of cases; nobody is asked.
 
 use super::*;
+use crate::job::Kind;
 use crate::wire;
 
 fn case(kind: Kind) -> CaseToScore {
