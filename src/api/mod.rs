@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ enqueue | store
-//!                                                           pages ─▶ door (scope) ─▶┘
+//!                                                           pages ─▶ in_process (scope) ─▶┘
 //! ```
 //!
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
@@ -26,7 +26,6 @@ mod criteria;
 mod criteria_compare;
 mod criteria_diff;
 mod criteria_named;
-mod door;
 mod etag;
 mod events;
 mod exports;
@@ -34,6 +33,7 @@ mod exposition;
 mod guard;
 mod idempotency;
 mod imports;
+mod in_process;
 mod job_view;
 mod jobs;
 mod judges;
@@ -83,9 +83,9 @@ use cluster_metrics::ClusterMetrics;
 use problem::ApiError;
 
 pub(crate) use auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
-pub(crate) use door::Door;
 pub use events::Streams;
 pub(crate) use guard::Transport;
+pub(crate) use in_process::InProcessClient;
 pub(crate) use layers::{Asked, PaintProblem};
 pub(crate) use problem::Problem;
 pub use serve::{Leaving, ServeError, serve};
@@ -161,10 +161,10 @@ pub struct ApiParts {
     pub bind: std::net::SocketAddr,
 }
 
-/// What people see beside the API: pages that go in by the door, and how a problem looks to them.
+/// What people see beside the API: pages that go through the in-process client, and how a problem looks to them.
 pub struct Pages {
     /// Makes the pages' routes.
-    pub(crate) routes: Box<dyn FnOnce(Door) -> Router + Send>,
+    pub(crate) routes: Box<dyn FnOnce(InProcessClient) -> Router + Send>,
     /// Draws a problem where a person asked.
     pub(crate) problem: PaintProblem,
 }
@@ -202,7 +202,7 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let routes = handlers
         .clone()
         .merge(viewer())
-        .merge((pages.routes)(Door::to(handlers, guard.clone())))
+        .merge((pages.routes)(InProcessClient::to(handlers, guard.clone())))
         .fallback(|| async { ApiError::NoRoute })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed });
     Ok(layers::around(routes, guard, pages.problem))

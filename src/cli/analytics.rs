@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
 use crate::wire::{Bucket, Distribution, NameItem, NameList, RatingShare, Trend, TrendItem};
@@ -73,7 +73,7 @@ struct Common {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 /// What is asked for: the last part of the route, and what the query holds beside the common part.
@@ -118,8 +118,8 @@ impl Common {
             .filter_map(|(name, value)| Some((name, value?)))
             .chain([more])
             .collect();
-        let command = async |reached: Reached<'_>| {
-            let client = reached.client;
+        let command = async |connection: Connection<'_>| {
+            let client = connection.client;
             if self.json {
                 output::json(&client.analytics::<Value>(route, &query).await?)?;
                 return Ok(Exit::Done);
@@ -130,7 +130,7 @@ impl Common {
             }
             Ok(Exit::Done)
         };
-        self.reach.run(global, Needs::Existing, command).await
+        self.connection.run(global, Needs::Existing, command).await
     }
 }
 

@@ -5,9 +5,9 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
 use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
@@ -31,7 +31,7 @@ pub(super) struct Costs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 impl Costs {
@@ -43,15 +43,15 @@ impl Costs {
             ("from", first.unwrap_or(today).to_string()),
             ("to", today.to_string()),
         ];
-        let command = async |reached: Reached<'_>| {
+        let command = async |connection: Connection<'_>| {
             if self.json {
-                output::json(&reached.client.costs::<Value>(&query).await?)?;
+                output::json(&connection.client.costs::<Value>(&query).await?)?;
             } else {
-                print(&reached.client.costs(&query).await?)?;
+                print(&connection.client.costs(&query).await?)?;
             }
             Ok(Exit::Done)
         };
-        self.reach.run(global, Needs::Existing, command).await
+        self.connection.run(global, Needs::Existing, command).await
     }
 }
 

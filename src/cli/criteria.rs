@@ -10,10 +10,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::context::{Context, Voice};
 use super::outcome::{CliError, Exit};
 use super::output::{self, or_empty};
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
 use crate::job::Kind;
@@ -110,64 +110,76 @@ struct Common {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 impl CriteriaCommand {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
             What::List(common) => {
-                let command = async |reached: Reached<'_>| {
+                let command = async |connection: Connection<'_>| {
                     match common.json {
-                        true => output::json(&reached.client.criteria_list::<Value>().await?)?,
-                        false => print_list(&reached.client.criteria_list().await?)?,
+                        true => output::json(&connection.client.criteria_list::<Value>().await?)?,
+                        false => print_list(&connection.client.criteria_list().await?)?,
                     }
                     Ok(Exit::Done)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Show { hash, common } => {
-                let command = async |reached: Reached<'_>| {
+                let command = async |connection: Connection<'_>| {
                     match common.json {
-                        true => output::json(&reached.client.criteria::<Value>(hash).await?)?,
-                        false => print_version(&reached.client.criteria(hash).await?)?,
+                        true => output::json(&connection.client.criteria::<Value>(hash).await?)?,
+                        false => print_version(&connection.client.criteria(hash).await?)?,
                     }
                     Ok(Exit::Done)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Compare {
                 pair,
                 movers,
                 common,
             } => {
-                let command = async |reached: Reached<'_>| {
+                let command = async |connection: Connection<'_>| {
                     let query = [("movers", movers.to_string())];
                     let sides = (pair.a.as_str(), pair.b.as_str());
-                    let found = reached.client.compare_criteria(sides, &query).await?;
+                    let found = connection.client.compare_criteria(sides, &query).await?;
                     compared::print_comparison(&found, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Diff { pair, common } => {
-                let command = async |reached: Reached<'_>| {
-                    let found = reached.client.diff_criteria(&pair.a, &pair.b).await?;
+                let command = async |connection: Connection<'_>| {
+                    let found = connection.client.diff_criteria(&pair.a, &pair.b).await?;
                     compared::print_diff(&found, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Add { file, common } => add(global, file, common).await,
             What::Check { file, json } => check(global, file, *json),
             What::Current { kind, common } => {
-                let command = async |reached: Reached<'_>| {
-                    let client = reached.client;
+                let command = async |connection: Connection<'_>| {
+                    let client = connection.client;
                     match common.json {
                         true => output::json(&client.current_criteria::<Value>(*kind).await?)?,
                         false => print_version(&client.current_criteria(*kind).await?)?,
                     }
                     Ok(Exit::Done)
                 };
-                common.reach.run(global, Needs::Store, command).await
+                common.connection.run(global, Needs::Store, command).await
             }
         }
     }
@@ -206,9 +218,9 @@ fn check(global: &Global, file: &Path, as_json: bool) -> Result<Exit, CliError> 
 }
 
 async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliError> {
-    let command = async |reached: Reached<'_>| {
-        let criteria = read_for(&reached, file)?;
-        let answer: CriteriaAdded = reached.client.add_criteria(&criteria.content).await?;
+    let command = async |connection: Connection<'_>| {
+        let criteria = read_for(&connection, file)?;
+        let answer: CriteriaAdded = connection.client.add_criteria(&criteria.content).await?;
         if common.json {
             output::json(&answer)?;
             return Ok(Exit::Done);
@@ -228,15 +240,15 @@ async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliE
         ));
         Ok(Exit::Done)
     };
-    common.reach.run(global, Needs::Store, command).await
+    common.connection.run(global, Needs::Store, command).await
 }
 
 /// Reads a criteria file that a service is to judge by. Its variables are filled in here. Where the service is another process, the
 /// built-in default judge of this one says nothing of it: the judge must have been named.
-pub(super) fn read_for(reached: &Reached<'_>, file: &Path) -> Result<Criteria, CliError> {
+pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Criteria, CliError> {
     const DEFAULT_JUDGE: &str = "DEFAULT_LLM_PROVIDER";
-    let context = reached.context;
-    if reached.is_remote && !context.names_default_judge {
+    let context = connection.context;
+    if connection.is_remote && !context.names_default_judge {
         let (name, text) = text_of(file)?;
         let env = env_with_default(&context.settings);
         let with = |judge: &str| {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::Download;
 use crate::report;
 use crate::wire::words;
@@ -55,17 +55,20 @@ struct Training {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 impl Export {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let What::Training(training) = &self.what;
-        let command = async |reached: Reached<'_>| {
-            let export = reached.client.training(&training.query()).await?;
+        let command = async |connection: Connection<'_>| {
+            let export = connection.client.training(&training.query()).await?;
             training.write(export).await
         };
-        training.reach.run(global, Needs::Existing, command).await
+        training
+            .connection
+            .run(global, Needs::Existing, command)
+            .await
     }
 }
 

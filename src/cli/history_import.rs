@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::Client;
 use crate::history::tarsy::Address;
 use crate::wire::words;
@@ -62,11 +62,11 @@ impl FromTarsy {
     pub(super) async fn run(
         &self,
         global: &Global,
-        reach: &ReachArgs,
+        connection: &ConnectionArgs,
         as_json: bool,
     ) -> Result<Exit, CliError> {
-        let command = async |reached: Reached<'_>| {
-            let started = reached.client.start_import(&self.body()).await?;
+        let command = async |connection: Connection<'_>| {
+            let started = connection.client.start_import(&self.body()).await?;
             let id = started.import_id;
             if started.counts.total > 0 {
                 output::note(&format!(
@@ -74,7 +74,7 @@ impl FromTarsy {
                     words::counted(started.counts.total, "session")
                 ));
             }
-            print(&follow(reached.client, id).await?, as_json)
+            print(&follow(connection.client, id).await?, as_json)
         };
         let from = self.from.clone().unwrap_or_default();
         Address::parse(&from).map_err(|fault| CliError::usage(format!("--from {fault}")))?;
@@ -84,13 +84,13 @@ impl FromTarsy {
                 settings.history.base_url = from;
             }
         };
-        let ended = reach
+        let ended = connection
             .run_with(global, Needs::Imports, adjust, command)
             .await;
         if let Err(error) = &ended
             && error.exit == Exit::Interrupted
         {
-            output::note(if reach.is_remote() {
+            output::note(if connection.is_remote() {
                 "the import goes on at the service; the same command follows it again"
             } else {
                 "the import isn't finished, and what it has stored stays: the same command goes on with it"

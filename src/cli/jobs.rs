@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::Global;
+use super::connection::{Common, Connection, Needs};
 use super::outcome::{CliError, Exit};
 use super::output::{self, or_empty};
-use super::reach::{Common, Needs, Reached};
 use super::scoring::waiting;
 use crate::job::{JobId, JobState};
 use crate::wire::{Job, JobDetail};
@@ -75,35 +75,47 @@ impl Jobs {
                 let state = state.map(|state| ("state", state.as_str().to_owned()));
                 let judge = judge.clone().map(|judge| ("judge", judge));
                 let filter: Vec<_> = state.into_iter().chain(judge).collect();
-                let command = async |reached: Reached<'_>| {
-                    let items = reached.client.jobs(&filter, *limit).await?;
+                let command = async |connection: Connection<'_>| {
+                    let items = connection.client.jobs(&filter, *limit).await?;
                     print_list(&items, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Show { id, calls, common } => {
-                let command = async |reached: Reached<'_>| {
+                let command = async |connection: Connection<'_>| {
                     if *calls {
-                        let detail = reached.client.job_with_calls(*id).await?;
+                        let detail = connection.client.job_with_calls(*id).await?;
                         return print_detail(&detail, common.json);
                     }
-                    print_job(reached.client.job(*id).await?, common.json)
+                    print_job(connection.client.job(*id).await?, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Cancel { id, common } => {
-                let command = async |reached: Reached<'_>| {
-                    let job = reached.client.cancel(*id).await?;
+                let command = async |connection: Connection<'_>| {
+                    let job = connection.client.cancel(*id).await?;
                     print_job(job, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Retry { id, common } => {
-                let command = async |reached: Reached<'_>| {
-                    let job = reached.client.retry(*id).await?;
+                let command = async |connection: Connection<'_>| {
+                    let job = connection.client.retry(*id).await?;
                     print_job(job, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
         }
     }

@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::Global;
+use super::connection::{Common, Connection, Needs};
 use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
 use super::output::{self, time};
-use super::reach::{Common, Needs, Reached};
 use crate::wire::{Gate, Judge, JudgePace, Judges as Listed, Meter};
 
 /// List, pause and resume judges
@@ -46,15 +46,18 @@ impl Judges {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
             What::List(common) => {
-                let command = async |reached: Reached<'_>| {
+                let command = async |connection: Connection<'_>| {
                     if common.json {
-                        output::json(&reached.client.judges::<Value>().await?)?;
+                        output::json(&connection.client.judges::<Value>().await?)?;
                     } else {
-                        print(&reached.client.judges::<Listed>().await?.items)?;
+                        print(&connection.client.judges::<Listed>().await?.items)?;
                     }
                     Ok(Exit::Done)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Pause { name, common } => brake(global, common, name, "pause").await,
             What::Resume { name, common } => brake(global, common, name, "resume").await,
@@ -63,8 +66,8 @@ impl Judges {
 }
 
 async fn brake(global: &Global, common: &Common, name: &str, verb: &str) -> Result<Exit, CliError> {
-    let command = async |reached: Reached<'_>| {
-        let answer = reached.client.brake_judge(name, verb).await?;
+    let command = async |connection: Connection<'_>| {
+        let answer = connection.client.brake_judge(name, verb).await?;
         if common.json {
             output::json(&answer)?;
         } else {
@@ -72,7 +75,10 @@ async fn brake(global: &Global, common: &Common, name: &str, verb: &str) -> Resu
         }
         Ok(Exit::Done)
     };
-    common.reach.run(global, Needs::Existing, command).await
+    common
+        .connection
+        .run(global, Needs::Existing, command)
+        .await
 }
 
 /// The newest error that any worker knows of, with its time.

@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::connection::{Common, Connection, Needs};
 use super::outcome::{CliError, Exit};
 use super::output::{self, time};
-use super::reach::{Common, Needs, Reached};
 use super::{Global, judges};
 use crate::wire;
 
@@ -33,8 +33,12 @@ impl Queue {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
             What::Status(common) => {
-                let command = async |reached: Reached<'_>| status(&reached, common.json).await;
-                common.reach.run(global, Needs::Existing, command).await
+                let command =
+                    async |connection: Connection<'_>| status(&connection, common.json).await;
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Pause(common) => brake(global, common, "pause").await,
             What::Resume(common) => brake(global, common, "resume").await,
@@ -43,8 +47,8 @@ impl Queue {
 }
 
 async fn brake(global: &Global, common: &Common, verb: &str) -> Result<Exit, CliError> {
-    let command = async |reached: Reached<'_>| {
-        let answer = reached.client.brake_queue(verb).await?;
+    let command = async |connection: Connection<'_>| {
+        let answer = connection.client.brake_queue(verb).await?;
         if common.json {
             output::json(&answer)?;
         } else {
@@ -52,11 +56,14 @@ async fn brake(global: &Global, common: &Common, verb: &str) -> Result<Exit, Cli
         }
         Ok(Exit::Done)
     };
-    common.reach.run(global, Needs::Existing, command).await
+    common
+        .connection
+        .run(global, Needs::Existing, command)
+        .await
 }
 
-async fn status(reached: &Reached<'_>, as_json: bool) -> Result<Exit, CliError> {
-    let client = &reached.client;
+async fn status(connection: &Connection<'_>, as_json: bool) -> Result<Exit, CliError> {
+    let client = &connection.client;
     let (queue, workers, known): (wire::Queue, wire::Workers, wire::Judges) =
         tokio::try_join!(client.queue(), client.workers(), client.judges())?;
     if as_json {

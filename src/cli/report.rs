@@ -8,9 +8,9 @@ use clap::Args;
 use uuid::Uuid;
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::report::{self, Format, Judging, Lines, Meta, ReportError, Simulated};
@@ -41,7 +41,7 @@ pub(super) struct Report {
     #[arg(long)]
     allow_simulated: bool,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 /// What a report is of.
@@ -74,9 +74,12 @@ impl Report {
         match self.subject()? {
             Subject::Run { results, folder } => self.of_run(results, &folder, format).await?,
             Subject::Batch(id) => {
-                let command =
-                    async |reached: Reached<'_>| self.of_batch(reached.client, id, format).await;
-                self.reach.run(global, Needs::Existing, command).await?;
+                let command = async |connection: Connection<'_>| {
+                    self.of_batch(connection.client, id, format).await
+                };
+                self.connection
+                    .run(global, Needs::Existing, command)
+                    .await?;
             }
         }
         Ok(Exit::Done)

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::import;
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Needs, ReachArgs, Reached};
 use super::scoring::{self, Ask, Judged, Verdict};
 use crate::store::Force;
 use crate::wire::{self, Job, Rating};
@@ -43,7 +43,7 @@ pub(super) struct Score {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 impl Score {
@@ -71,20 +71,20 @@ impl Score {
             output::note("nothing to score: the files hold no session");
             return Ok(Exit::Nothing);
         }
-        self.reach
-            .run(global, Needs::Worker, async |reached: Reached<'_>| {
-                self.score(&reached, &sessions, &ids).await
+        self.connection
+            .run(global, Needs::Worker, async |connection: Connection<'_>| {
+                self.score(&connection, &sessions, &ids).await
             })
             .await
     }
 
     async fn score(
         &self,
-        reached: &Reached<'_>,
+        connection: &Connection<'_>,
         sessions: &[import::FileSession],
         ids: &[Uuid],
     ) -> Result<Exit, CliError> {
-        let imported = import::put(reached.client, sessions).await?;
+        let imported = import::put(connection.client, sessions).await?;
         let wanted: Vec<Uuid> = ids
             .iter()
             .copied()
@@ -98,9 +98,9 @@ impl Score {
             criteria_hash: self.criteria_hash.clone(),
             wait: self.wait.map(Duration::from_secs),
         };
-        let judged = scoring::score_all(reached.client, &wanted, &ask).await?;
+        let judged = scoring::score_all(connection.client, &wanted, &ask).await?;
         self.print(&judged)?;
-        if reached.works_here
+        if connection.works_here
             && judged
                 .iter()
                 .any(|one| matches!(one.verdict, Verdict::Unfinished(_)))

@@ -7,11 +7,11 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::history_import::FromTarsy;
 use super::import;
 use super::outcome::{CliError, Exit};
 use super::output::{self, or_empty};
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::wire::{PutOutcome, SessionItem};
 
 /// Import, list and show sessions
@@ -78,14 +78,14 @@ struct Common {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 impl Sessions {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         match &self.what {
             What::Import { tarsy, common, .. } if tarsy.is_given() => {
-                tarsy.run(global, &common.reach, common.json).await
+                tarsy.run(global, &common.connection, common.json).await
             }
             What::Import { files, .. } if files.is_empty() => Err(CliError::usage(
                 "nothing to import from: name files (- is stdin), or a TARSy with --from URL",
@@ -128,8 +128,8 @@ async fn import_files(
         output::note("nothing to import: the files hold no session");
         return Ok(Exit::Nothing);
     }
-    let command = async |reached: Reached<'_>| {
-        let imported = import::put(reached.client, &sessions).await?;
+    let command = async |connection: Connection<'_>| {
+        let imported = import::put(connection.client, &sessions).await?;
         let (new, updated) = (
             imported.count(PutOutcome::New),
             imported.count(PutOutcome::Updated),
@@ -151,7 +151,7 @@ async fn import_files(
             Exit::Done
         })
     };
-    common.reach.run(global, Needs::Store, command).await
+    common.connection.run(global, Needs::Store, command).await
 }
 
 async fn show_list(
@@ -160,8 +160,8 @@ async fn show_list(
     limit: usize,
     common: &Common,
 ) -> Result<Exit, CliError> {
-    let command = async |reached: Reached<'_>| {
-        let items = reached.client.sessions(filter, limit).await?;
+    let command = async |connection: Connection<'_>| {
+        let items = connection.client.sessions(filter, limit).await?;
         if common.json {
             output::json(&json!({ "items": items }))?;
             return Ok(Exit::Done);
@@ -179,7 +179,10 @@ async fn show_list(
         output::table(&head, &rows)?;
         Ok(Exit::Done)
     };
-    common.reach.run(global, Needs::Existing, command).await
+    common
+        .connection
+        .run(global, Needs::Existing, command)
+        .await
 }
 
 fn row(session: &SessionItem) -> Vec<String> {
@@ -199,9 +202,9 @@ fn row(session: &SessionItem) -> Vec<String> {
 }
 
 async fn show(global: &Global, id: Uuid, common: &Common) -> Result<Exit, CliError> {
-    let command = async |reached: Reached<'_>| {
-        let session = reached.client.session(id).await?;
-        let score = reached.client.score(id).await?;
+    let command = async |connection: Connection<'_>| {
+        let session = connection.client.session(id).await?;
+        let score = connection.client.score(id).await?;
         if common.json {
             output::json(&json!({ "session": session, "score": score }))?;
             return Ok(Exit::Done);
@@ -230,5 +233,8 @@ async fn show(global: &Global, id: Uuid, common: &Common) -> Result<Exit, CliErr
         }
         Ok(Exit::Done)
     };
-    common.reach.run(global, Needs::Existing, command).await
+    common
+        .connection
+        .run(global, Needs::Existing, command)
+        .await
 }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
-use super::site::Site;
+use super::state::PageState;
 
 /// A file's name, type and content.
 type Asset = (&'static str, &'static str, &'static str);
@@ -30,7 +30,7 @@ const ASSETS: [Asset; 5] = [
 const KEEP: &str = "no-cache";
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/assets/{name}", get(asset))
 }
 

@@ -16,8 +16,8 @@ use super::item_diff::{Sides, sides};
 use super::item_rows::Rows;
 use super::markdown;
 use super::page::{Page, go, html};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::score::about;
 use crate::wire::{
@@ -25,7 +25,7 @@ use crate::wire::{
 };
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/{id}/items/{item_no}", get(item))
 }
 
@@ -69,27 +69,27 @@ struct ItemPage {
 }
 
 async fn item(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path((id, item_no)): Path<(String, String)>,
 ) -> Page {
-    let door = &site.door;
+    let client = &state.client;
     let batch = format!("/api/v1/batches/{}", segment(&id));
     let path = format!("{batch}/items/{}", segment(&item_no));
     let (batch, detail) = tokio::try_join!(
-        door.get::<Batch>(&visitor.caller, &batch),
-        door.get::<BatchItemDetail>(&visitor.caller, &path),
+        client.get::<Batch>(&user.caller, &batch),
+        client.get::<BatchItemDetail>(&user.caller, &path),
     )?;
     if let Some(session) = detail.item.job.subject_id {
-        return go(visitor.piece, &format!("/sessions/{session}/score"));
+        return go(user.piece, &format!("/sessions/{session}/score"));
     }
     let calls = format!("/api/v1/jobs/{}?calls=true", detail.item.job.job_id);
-    let calls: Option<JobDetail> = door.find(&visitor.caller, &calls).await?;
+    let calls: Option<JobDetail> = client.find(&user.caller, &calls).await?;
     let item = &detail.item;
     let (_, _, word) = item.outcome.sign();
     let title = format!("{word} · {} · {}", item.name, batch.title());
     let moves = item.outcome == ItemOutcome::Open;
-    let frame = Frame::of(&site, visitor, "Batches", title).await;
+    let frame = Frame::of(&state, user, "Batches", title).await;
     let calls = calls.and_then(|job| job.calls).unwrap_or_default();
     html(&ItemPage::of(frame.moving(moves), batch, detail, calls))
 }

@@ -6,8 +6,8 @@ use super::form::query;
 use super::markdown;
 use super::page::Fault;
 use super::sessions::Badge;
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use crate::api::Problem;
 use crate::job::JobState;
 use crate::wire::{Batch, BatchItem, BatchItems, ItemOutcome, JobError, Score};
@@ -197,8 +197,8 @@ fn may_have(batch: &Batch, outcome: ItemOutcome) -> bool {
 
 /// Reads the items of a batch.
 pub(super) struct Items<'a> {
-    pub(super) site: &'a Site,
-    pub(super) visitor: &'a Visitor,
+    pub(super) state: &'a PageState,
+    pub(super) user: &'a SessionUser,
     pub(super) batch: &'a Batch,
 }
 
@@ -233,7 +233,7 @@ impl Items<'_> {
             ("cursor", alone.unwrap_or_default()),
         ]);
         let path = format!("/api/v1/batches/{batch}/items{asked}");
-        let found: BatchItems = self.site.door.get(&self.visitor.caller, &path).await?;
+        let found: BatchItems = self.state.client.get(&self.user.caller, &path).await?;
         let page = |cursor: &str| {
             let asked = query(&[("show", outcome.as_str()), ("cursor", cursor)]);
             format!("/batches/{batch}{asked}")

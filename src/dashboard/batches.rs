@@ -11,9 +11,9 @@ use super::address::Address;
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Page, html};
-use super::site::Site;
+use super::state::PageState;
 use super::upload::UploadForm;
-use super::visitor::Visitor;
+use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::job::Purpose;
 use crate::wire::{Batch, BatchProgress, Batches};
@@ -22,7 +22,7 @@ use crate::wire::{Batch, BatchProgress, Batches};
 const ROWS: &str = "50";
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches", get(list))
         .route("/batches/{id}/row", get(row))
@@ -204,8 +204,8 @@ impl Filter {
 }
 
 async fn list(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Address(filter): Address<Filter>,
 ) -> Page {
     let asked = query(&[
@@ -215,15 +215,15 @@ async fn list(
         ("limit", ROWS),
     ]);
     let path = format!("/api/v1/batches{asked}");
-    let found: Batches = site.door.get(&visitor.caller, &path).await?;
-    let now = site.about.clock.now();
+    let found: Batches = state.client.get(&user.caller, &path).await?;
+    let now = state.about.clock.now();
     let rows: Vec<Row> = found.items.into_iter().map(|b| Row::of(b, now)).collect();
     let moves = rows.iter().any(|row| row.batch.moves());
     html(&BatchesPage {
         next: found.next_cursor.map(|cursor| filter.page(&cursor)),
         first: (!filter.cursor.is_empty()).then(|| filter.page("")),
-        form: visitor.may_enqueue().then(|| UploadForm::empty(&visitor)),
-        frame: Frame::of(&site, visitor, "Batches", "Batches")
+        form: user.may_enqueue().then(|| UploadForm::empty(&user)),
+        frame: Frame::of(&state, user, "Batches", "Batches")
             .await
             .moving(moves),
         filter,
@@ -232,10 +232,10 @@ async fn list(
 }
 
 /// One row, for pages that stay open.
-async fn row(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
+async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let path = format!("/api/v1/batches/{}", segment(&id));
-    let batch: Batch = site.door.get(&visitor.caller, &path).await?;
-    html(&Row::of(batch, site.about.clock.now()))
+    let batch: Batch = state.client.get(&user.caller, &path).await?;
+    html(&Row::of(batch, state.about.clock.now()))
 }
 
 #[cfg(test)]

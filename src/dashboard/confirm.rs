@@ -6,7 +6,7 @@ use askama::Template;
 use super::form::Form;
 use super::frame::Frame;
 use super::page::{Page, html};
-use super::site::Site;
+use super::state::PageState;
 
 /// What is asked.
 pub(super) struct Question {
@@ -34,14 +34,19 @@ struct ConfirmPage {
 
 /// Whether the person has said yes, or is asked by a script: a piece is asked for by htmx, whose page asks by itself.
 pub(super) fn is_sure(form: &Form) -> bool {
-    form.visitor.piece || form.ticked("sure")
+    form.user.piece || form.ticked("sure")
 }
 
 /// Asks; a yes sends the same form to `action`.
-pub(super) async fn ask(site: &Site, form: &Form, action: String, question: Question) -> Page {
+pub(super) async fn ask(
+    state: &PageState,
+    form: &Form,
+    action: String,
+    question: Question,
+) -> Page {
     let title = question.title.clone();
     html(&ConfirmPage {
-        frame: Frame::of(site, form.visitor.clone(), question.part, title).await,
+        frame: Frame::of(state, form.user.clone(), question.part, title).await,
         fields: form.pairs().cloned().collect(),
         back: form.back().unwrap_or("/").to_owned(),
         question,

@@ -12,8 +12,8 @@ use super::frame::Frame;
 use super::markdown::{self, Cut};
 use super::page::{Fault, Page, html};
 use super::session::read;
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::api::Problem;
 use crate::wire::{Message, Session};
@@ -36,7 +36,7 @@ const PART: usize = 96 << 10;
 const NAME: usize = 80;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions/{id}/alert", get(alert))
         .route("/sessions/{id}/analysis", get(analysis))
@@ -210,8 +210,8 @@ fn part(text: &str, from: usize) -> (Cut, usize, Option<usize>) {
 }
 
 async fn text_page(
-    site: &Site,
-    visitor: Visitor,
+    state: &PageState,
+    user: SessionUser,
     (session_id, title, to): (Uuid, String, String),
     (text, from): (&str, usize),
 ) -> Page {
@@ -226,7 +226,7 @@ async fn text_page(
         ),
         first: (from > 0).then(|| to.clone()),
         next: next.map(|next| format!("{to}?from={next}")),
-        frame: Frame::of(site, visitor, "Sessions", title.clone()).await,
+        frame: Frame::of(state, user, "Sessions", title.clone()).await,
         html: cut.html,
         session_id,
         title,
@@ -234,39 +234,39 @@ async fn text_page(
 }
 
 async fn alert(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = read(&site, &visitor, &id).await?;
+    let session = read(&state, &user, &id).await?;
     let to = format!("/sessions/{}/alert", session.session_id);
     let text = alert_text(&session);
     let head = (session.session_id, "The alert".to_owned(), to);
-    text_page(&site, visitor, head, (&text, start.place())).await
+    text_page(&state, user, head, (&text, start.place())).await
 }
 
 async fn analysis(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = read(&site, &visitor, &id).await?;
+    let session = read(&state, &user, &id).await?;
     let to = format!("/sessions/{}/analysis", session.session_id);
     let text = session.final_analysis.as_deref().unwrap_or_default();
     let head = (session.session_id, "The final analysis".to_owned(), to);
-    text_page(&site, visitor, head, (text, start.place())).await
+    text_page(&state, user, head, (text, start.place())).await
 }
 
 /// One message: by itself, or for a script in the place of what was cut.
 async fn message(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path((id, no)): Path<(String, String)>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = read(&site, &visitor, &id).await?;
+    let session = read(&state, &user, &id).await?;
     let no: usize = no.parse().unwrap_or(0);
     let found = no
         .checked_sub(1)
@@ -280,7 +280,7 @@ async fn message(
         return Err(Fault::from(Box::new(Problem::of_field("message", &fault))));
     };
     let to = format!("/sessions/{}/messages/{no}", session.session_id);
-    if visitor.piece {
+    if user.piece {
         let (cut, _, next) = part(&message.content, 0);
         let html_of_it = if is_of_tool(message) {
             cut.html
@@ -297,7 +297,7 @@ async fn message(
     }
     let title = format!("Message {no} · {}", words::clip(&message.role, NAME));
     let head = (session.session_id, title, to);
-    text_page(&site, visitor, head, (&message.content, start.place())).await
+    text_page(&state, user, head, (&message.content, start.place())).await
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use super::criteria_diff::Drawn;
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Page, html};
-use super::site::Site;
+use super::state::PageState;
 use super::system;
-use super::visitor::Visitor;
+use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::wire::{CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion};
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/criteria", get(versions))
         .route("/criteria/{hash}", get(version))
@@ -78,16 +78,16 @@ struct CriteriaPage {
     rows: Vec<Row>,
 }
 
-async fn versions(State(site): State<Site>, visitor: Visitor) -> Page {
-    let all: CriteriaList = site
-        .door
-        .get(&visitor.caller, "/api/v1/scoring/criteria")
+async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
+    let all: CriteriaList = state
+        .client
+        .get(&user.caller, "/api/v1/scoring/criteria")
         .await?;
-    let faults = system::faults(&site, &visitor, "criteria").await?;
-    let now = site.about.clock.now();
+    let faults = system::faults(&state, &user, "criteria").await?;
+    let now = state.about.clock.now();
     let current = current_of_sessions(&all.items);
     html(&CriteriaPage {
-        frame: Frame::of(&site, visitor, "Criteria", "Criteria").await,
+        frame: Frame::of(&state, user, "Criteria", "Criteria").await,
         faults,
         rows: all
             .items
@@ -113,14 +113,18 @@ struct VersionPage {
     changes: Vec<Drawn>,
 }
 
-async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<String>) -> Page {
-    let (door, caller) = (&site.door, &visitor.caller);
+async fn version(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Path(hash): Path<String>,
+) -> Page {
+    let (client, caller) = (&state.client, &user.caller);
     let one = format!("/api/v1/scoring/criteria/{}", segment(&hash));
     let (detail, all) = tokio::try_join!(
-        door.get::<CriteriaDetail>(caller, &one),
-        door.get::<CriteriaList>(caller, "/api/v1/scoring/criteria"),
+        client.get::<CriteriaDetail>(caller, &one),
+        client.get::<CriteriaList>(caller, "/api/v1/scoring/criteria"),
     )?;
-    let now = site.about.clock.now();
+    let now = state.about.clock.now();
     let kind = detail.version.kind;
     let current = all
         .items
@@ -133,7 +137,7 @@ async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<St
         Some(current) => {
             let own = detail.version.criteria_hash.as_str();
             let pairs = query(&[("a", own), ("b", current.as_str())]);
-            let diff: Option<CriteriaDiff> = door
+            let diff: Option<CriteriaDiff> = client
                 .find(caller, &format!("/api/v1/scoring/criteria/diff{pairs}"))
                 .await?;
             diff.map_or_else(Vec::new, CriteriaDiff::drawn)
@@ -142,7 +146,7 @@ async fn version(State(site): State<Site>, visitor: Visitor, Path(hash): Path<St
     let (prompts, settings) = split(detail.content);
     let title = format!("Criteria {}", words::short(&detail.version.criteria_hash));
     html(&VersionPage {
-        frame: Frame::of(&site, visitor, "Criteria", title).await,
+        frame: Frame::of(&state, user, "Criteria", title).await,
         row: Row::of(detail.version, current.as_deref(), now),
         prompts,
         settings,

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde::de::DeserializeOwned;
 
 use super::stale;
-use super::visitor::Visitor;
+use super::user::SessionUser;
 use crate::api::Problem;
 use crate::outbound::percent_encoded;
 
@@ -14,7 +14,7 @@ use crate::outbound::percent_encoded;
 #[derive(Debug)]
 pub(super) struct Form {
     /// Who sent it.
-    pub(super) visitor: Visitor,
+    pub(super) user: SessionUser,
     fields: Vec<(String, String)>,
 }
 
@@ -92,15 +92,16 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
-        let Ok(visitor) =
-            <Visitor as axum::extract::FromRequestParts<S>>::from_request_parts(&mut parts, state)
-                .await;
+        let Ok(user) = <SessionUser as axum::extract::FromRequestParts<S>>::from_request_parts(
+            &mut parts, state,
+        )
+        .await;
         let request = Request::from_parts(parts.clone(), body);
         let axum::Form(fields) = axum::Form::<Vec<(String, String)>>::from_request(request, state)
             .await
             .map_err(|error| Problem::of_field("form", &error.body_text()).into_response())?;
-        let form = Self { visitor, fields };
-        if form.text("form_token") == Some(form.visitor.form_token.as_str()) {
+        let form = Self { user, fields };
+        if form.text("form_token") == Some(form.user.form_token.as_str()) {
             Ok(form)
         } else {
             Err(stale::answer(&form, &parts))

@@ -7,11 +7,11 @@ use axum::routing::get;
 use chrono::{DateTime, Utc};
 
 use super::health::Health;
-use super::machinery::Machinery;
+use super::infrastructure::Infrastructure;
 use super::page::{Page, html};
-use super::site::Site;
+use super::state::PageState;
 use super::system;
-use super::visitor::Visitor;
+use super::user::SessionUser;
 use super::words;
 use crate::api::Caller;
 use crate::wire::Judge;
@@ -27,9 +27,9 @@ pub(super) const PARTS: [(&str, &str); 6] = [
 ];
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
-        .route("/strip", get(strip))
+        .route("/strip", get(status_bar))
         .route("/help", get(help))
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Frame {
     /// The part of the site that the page belongs to.
     pub(super) part: &'static str,
     /// How the service does.
-    pub(super) strip: Strip,
+    pub(super) status_bar: StatusBar,
     /// Who looks.
-    pub(super) visitor: Visitor,
+    pub(super) user: SessionUser,
     /// How soon a browser without JavaScript should load the page again, seconds; `None`: nothing on it moves.
     pub(super) again_s: Option<u32>,
 }
@@ -51,16 +51,16 @@ pub(super) struct Frame {
 impl Frame {
     /// A frame with the figures of now.
     pub(super) async fn of(
-        site: &Site,
-        visitor: Visitor,
+        state: &PageState,
+        user: SessionUser,
         part: &'static str,
         title: impl Into<String>,
     ) -> Self {
         Self {
             title: words::straight(&title.into()),
             part,
-            strip: site.strip(&visitor.caller).await,
-            visitor,
+            status_bar: state.status_bar(&user.caller).await,
+            user,
             again_s: None,
         }
     }
@@ -71,8 +71,8 @@ impl Frame {
         Self {
             title: String::new(),
             part: "",
-            strip: Strip::default(),
-            visitor: Visitor::anybody(),
+            status_bar: StatusBar::default(),
+            user: SessionUser::anybody(),
             again_s: None,
         }
     }
@@ -94,7 +94,7 @@ impl Frame {
 
 /// How the service does, in a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Strip {
+pub(super) struct StatusBar {
     /// In the queue, in a worker's hand, failed in the last 24 h; empty if the figures can't be read.
     pub(super) counts: Vec<(&'static str, String)>,
     /// How many workers were heard within a minute.
@@ -119,17 +119,17 @@ pub(super) struct Strip {
     pub(super) fault: Option<String>,
 }
 
-impl Strip {
+impl StatusBar {
     /// Asks the API. What can't be read is said instead.
-    pub(super) async fn read(site: &Site, caller: &Caller) -> Self {
-        let (machinery, redis_away) = tokio::join!(
-            Machinery::read(&site.door, caller),
-            system::redis_is_away(site, caller)
+    pub(super) async fn read(state: &PageState, caller: &Caller) -> Self {
+        let (infrastructure, redis_away) = tokio::join!(
+            Infrastructure::read(&state.client, caller),
+            system::redis_is_away(state, caller)
         );
-        match machinery {
-            Ok(machinery) => Self {
+        match infrastructure {
+            Ok(infrastructure) => Self {
                 redis_away,
-                ..Self::of(&machinery, site.about.clock.now())
+                ..Self::of(&infrastructure, state.about.clock.now())
             },
             Err(problem) => Self {
                 fault: Some(problem.detail.clone()),
@@ -139,11 +139,11 @@ impl Strip {
     }
 
     fn of(
-        Machinery {
+        Infrastructure {
             queue,
             workers,
             judges,
-        }: &Machinery,
+        }: &Infrastructure,
         now: DateTime<Utc>,
     ) -> Self {
         let counts = &queue.counts;
@@ -191,12 +191,12 @@ impl Strip {
 #[derive(Template)]
 #[template(path = "strip.html")]
 struct StripPiece {
-    strip: Strip,
+    status_bar: StatusBar,
 }
 
-async fn strip(State(site): State<Site>, visitor: Visitor) -> Page {
+async fn status_bar(State(state): State<PageState>, user: SessionUser) -> Page {
     html(&StripPiece {
-        strip: site.strip(&visitor.caller).await,
+        status_bar: state.status_bar(&user.caller).await,
     })
 }
 
@@ -206,7 +206,7 @@ struct HelpPage {
     frame: Frame,
 }
 
-async fn help(State(site): State<Site>, visitor: Visitor) -> Page {
-    let frame = Frame::of(&site, visitor, "", "Keys").await;
+async fn help(State(state): State<PageState>, user: SessionUser) -> Page {
+    let frame = Frame::of(&state, user, "", "Keys").await;
     html(&HelpPage { frame })
 }

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::api::Problem;
 use crate::wire::{MissingTool, ScoreTool, ScoreTools};
@@ -38,8 +38,8 @@ fn says(tool: &ScoreTool) -> String {
 
 /// Asks how many other sessions miss these tools of a score.
 pub(super) async fn elsewhere(
-    site: &Site,
-    visitor: &Visitor,
+    state: &PageState,
+    user: &SessionUser,
     tools: &[MissingTool],
     score_id: Uuid,
 ) -> Result<Vec<ScoreTool>, Box<Problem>> {
@@ -47,7 +47,7 @@ pub(super) async fn elsewhere(
         return Ok(Vec::new());
     }
     let path = format!("/api/v1/scores/{score_id}/missing-tools");
-    let found: Option<ScoreTools> = site.door.find(&visitor.caller, &path).await?;
+    let found: Option<ScoreTools> = state.client.find(&user.caller, &path).await?;
     Ok(found.map_or_else(Vec::new, |found| found.items))
 }
 

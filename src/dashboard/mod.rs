@@ -1,8 +1,8 @@
-//! Pages for people: server-rendered, no build step, no call to anywhere else. They go in by the API's door, so that they show
+//! Pages for people: server-rendered, no build step, no call to anywhere else. They go through the API's in-process client, so that they show
 //! and do what any client could, and never see a store, a queue or a judge.
 //!
 //! ```text
-//! GET page ─▶ visit (who, form token) ─▶ handler ─▶ door ─▶ API ─▶ view (typed) ─▶ template ─▶ HTML
+//! GET page ─▶ visit (who, form token) ─▶ handler ─▶ in-process client ─▶ API ─▶ view (typed) ─▶ template ─▶ HTML
 //! POST form ─▶ the same, then 303 to the page that shows what came of it; pieces for htmx instead
 //! ```
 //!
@@ -10,6 +10,7 @@
 //! that an event is about again.
 
 mod address;
+mod alerts;
 mod assets;
 mod batch;
 mod batch_item;
@@ -25,10 +26,10 @@ mod figures;
 mod form;
 mod frame;
 mod health;
+mod infrastructure;
 mod insights;
 mod item_diff;
 mod item_rows;
-mod machinery;
 mod markdown;
 mod missing_tools;
 mod overview;
@@ -40,13 +41,12 @@ mod session;
 mod session_count;
 mod sessions;
 mod sign_in;
-mod site;
 mod stale;
+mod state;
 mod suite_templates;
 mod system;
-mod troubles;
 mod upload;
-mod visitor;
+mod user;
 mod waits;
 mod words;
 
@@ -55,21 +55,21 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 
-use crate::api::{Door, Pages};
-pub use site::About;
-use site::Site;
+use crate::api::{InProcessClient, Pages};
+pub use state::About;
+use state::PageState;
 
 /// The pages, for the API's router.
 #[must_use]
 pub fn pages(about: About) -> Pages {
     Pages {
-        routes: Box::new(move |door| routes(door, about)),
+        routes: Box::new(move |client| routes(client, about)),
         problem: page::problem,
     }
 }
 
-fn routes(door: Door, about: About) -> Router {
-    let site = Site::new(door, about);
+fn routes(client: InProcessClient, about: About) -> Router {
+    let state = PageState::new(client, about);
     Router::new()
         .merge(overview::routes())
         .merge(sessions::routes())
@@ -89,18 +89,18 @@ fn routes(door: Door, about: About) -> Router {
         .merge(compare::routes())
         .merge(sign_in::routes())
         .merge(frame::routes())
-        .layer(from_fn_with_state(site.clone(), told))
-        .layer(from_fn(visitor::visit))
+        .layer(from_fn_with_state(state.clone(), told))
+        .layer(from_fn(user::visit))
         .merge(assets::routes())
-        .with_state(site)
+        .with_state(state)
 }
 
 /// What a form did shows in the head of the very next page.
-async fn told(State(site): State<Site>, request: Request, next: Next) -> Response {
+async fn told(State(state): State<PageState>, request: Request, next: Next) -> Response {
     let safe = request.method().is_safe();
     let response = next.run(request).await;
     if !safe {
-        site.forget_strip().await;
+        state.forget_status_bar().await;
     }
     response
 }

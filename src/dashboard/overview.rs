@@ -10,15 +10,15 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::alerts::{self, Alert};
 use super::batches::Standing;
 use super::chart::Chart;
 use super::figures::{BY_RATING, days_ago, percent};
 use super::form::{Form, query};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
-use super::site::Site;
-use super::troubles::{self, Trouble};
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::Problem;
 use crate::history::examples::SESSIONS;
@@ -30,7 +30,7 @@ const SHOWN: u32 = 5;
 const TREND_DAYS: i64 = 14;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/", get(overview))
         .route("/samples", post(load_samples))
@@ -64,13 +64,13 @@ struct Overview {
     distribution: Option<Chart>,
     scores: u64,
     trend: Option<Chart>,
-    troubles: Vec<Trouble>,
+    alerts: Vec<Alert>,
     batches: Vec<BatchLine>,
 }
 
-async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap) -> Page {
-    let (door, caller) = (&site.door, &visitor.caller);
-    let now = site.about.clock.now();
+async fn overview(State(state): State<PageState>, user: SessionUser, headers: HeaderMap) -> Page {
+    let (client, caller) = (&state.client, &user.caller);
+    let now = state.about.clock.now();
     let trend = format!("/api/v1/analytics/trend?from={}", days_ago(now, TREND_DAYS));
     let batches = format!("/api/v1/batches?limit={SHOWN}");
     let spread = format!("/api/v1/analytics/distribution{}", query(&[BY_RATING]));
@@ -78,15 +78,15 @@ async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap
         "/api/v1/analytics/distribution{}",
         query(&[("criteria", "any")])
     );
-    let (mut troubles, distribution, ever, trend, batches) = tokio::try_join!(
-        troubles::now(&site, &visitor),
-        fault(door.get::<Distribution>(caller, &spread)),
-        fault(door.get::<Distribution>(caller, &ever)),
-        fault(door.get::<Trend>(caller, &trend)),
-        fault(door.get::<Batches>(caller, &batches)),
+    let (mut alerts, distribution, ever, trend, batches) = tokio::try_join!(
+        alerts::now(&state, &user),
+        fault(client.get::<Distribution>(caller, &spread)),
+        fault(client.get::<Distribution>(caller, &ever)),
+        fault(client.get::<Trend>(caller, &trend)),
+        fault(client.get::<Batches>(caller, &batches)),
     )?;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
-    troubles.extend(failed.map(|batch| Trouble {
+    alerts.extend(failed.map(|batch| Alert {
         text: format!(
             "{} of {} could not be scored.",
             words::counted(batch.counts.failed, "item"),
@@ -96,7 +96,7 @@ async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap
     }));
     let outdated = ever.scores.saturating_sub(distribution.scores);
     if outdated > 0 && ever.simulated == distribution.simulated {
-        troubles.push(Trouble {
+        alerts.push(Alert {
             text: format!(
                 "{} of other criteria than the current ones: the mean and the spread of scores here leave {} out.",
                 words::counted(outdated, "score"),
@@ -122,8 +122,8 @@ async fn overview(State(site): State<Site>, visitor: Visitor, headers: HeaderMap
             .into_iter()
             .map(|batch| line(batch, now))
             .collect(),
-        frame: Frame::of(&site, visitor, "", "Overview").await,
-        troubles,
+        frame: Frame::of(&state, user, "", "Overview").await,
+        alerts,
     })
 }
 
@@ -157,7 +157,7 @@ fn line(batch: Batch, now: DateTime<Utc>) -> BatchLine {
 }
 
 /// Stores the example sessions, which scores nothing.
-async fn load_samples(State(site): State<Site>, form: Form) -> Page {
+async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     for (name, text) in SESSIONS {
         let broken =
             |what: &str| Fault::from(Box::new(Problem::internal(&format!("{name}: {what}"))));
@@ -170,9 +170,9 @@ async fn load_samples(State(site): State<Site>, form: Form) -> Page {
             serde_json::from_str(text).map_err(|error| broken(&error.to_string()))?;
         let named = Named::deserialize(&session).map_err(|error| broken(&error.to_string()))?;
         let path = format!("/api/v1/sessions/{}", named.session_id);
-        site.door.put(&form.visitor.caller, &path, &session).await?;
+        state.client.put(&form.user.caller, &path, &session).await?;
     }
-    go(form.visitor.piece, "/sessions")
+    go(form.user.piece, "/sessions")
 }
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
             distribution: None,
             scores: 1,
             trend: None,
-            troubles: Vec::new(),
+            alerts: Vec::new(),
             batches: Vec::new(),
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     fn what_needs_attention_stands_first_and_few_scores_draw_nothing() {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         let full = Overview {
-            troubles: vec![Trouble {
+            alerts: vec![Alert {
                 text: "<b>one</b> failed".to_owned(),
                 to: "/queue".to_owned(),
             }],

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::form::query;
 use super::frame::PARTS;
 use super::stale;
-use super::visitor::{asks_for_piece, harden};
+use super::user::{asks_for_piece, harden};
 use crate::api::{Asked, Problem};
 
 /// What a page's handler answers.

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::address::Address;
 use super::page::{Page, html};
 use super::sessions::Filter;
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 
 /// How many are read at once, the most that the API takes.
@@ -61,8 +61,8 @@ struct Count {
 
 /// Counts what the filters find.
 pub(super) async fn count(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Address(filter): Address<Filter>,
 ) -> Page {
     let limit = AT_ONCE.to_string();
@@ -74,7 +74,7 @@ pub(super) async fn count(
     for _ in 0..LOOKS {
         let asked = filter.query(&[("limit", limit.as_str()), ("cursor", cursor.as_str())]);
         let path = format!("/api/v1/sessions{asked}");
-        let page: Part = site.door.get(&visitor.caller, &path).await?;
+        let page: Part = state.client.get(&user.caller, &path).await?;
         found.sessions += page.items.len();
         match page.next_cursor {
             Some(next) => cursor = next,

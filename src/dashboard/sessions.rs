@@ -15,8 +15,8 @@ use super::form::{Form, query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html, is_mendable, refusal, with_status};
 use super::session_count;
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::api::Problem;
 use crate::wire::{Score, SessionItem, SessionScoreSummary, SessionStatus, Sessions};
@@ -25,7 +25,7 @@ use crate::wire::{Score, SessionItem, SessionScoreSummary, SessionStatus, Sessio
 const ROWS: u32 = 50;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions", get(list))
         .route("/sessions/rows", get(rows))
@@ -144,14 +144,14 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn of(item: SessionItem, visitor: &Visitor, now: DateTime<Utc>) -> Self {
+    fn of(item: SessionItem, user: &SessionUser, now: DateTime<Utc>) -> Self {
         Self {
             finished: item.completed_at.map(|at| words::moment(at, now)),
             scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
             badge: Badge::of(item.score.as_ref()),
-            may_score: visitor.may_enqueue(),
+            may_score: user.may_enqueue(),
             why_not: why_not(item.scorable, item.status),
-            form_token: visitor.form_token.clone(),
+            form_token: user.form_token.clone(),
             key: Uuid::new_v4().to_string(),
             item,
         }
@@ -243,9 +243,9 @@ impl SessionsPage {
 }
 
 /// The filters again with what was filled in, and what is wrong with it.
-async fn refuse(site: &Site, visitor: Visitor, filter: Filter, problem: &Problem) -> Page {
+async fn refuse(state: &PageState, user: SessionUser, filter: Filter, problem: &Problem) -> Page {
     let page = SessionsPage {
-        frame: Frame::of(site, visitor, "Sessions", "Sessions").await,
+        frame: Frame::of(state, user, "Sessions", "Sessions").await,
         filter,
         rows: Vec::new(),
         short: false,
@@ -257,8 +257,8 @@ async fn refuse(site: &Site, visitor: Visitor, filter: Filter, problem: &Problem
 }
 
 async fn list(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Address(filter): Address<Filter>,
 ) -> Page {
     let limit = ROWS.to_string();
@@ -267,18 +267,18 @@ async fn list(
         ("cursor", filter.cursor.as_str()),
     ]);
     let path = format!("/api/v1/sessions{asked}");
-    let found: Sessions = match site.door.get(&visitor.caller, &path).await {
+    let found: Sessions = match state.client.get(&user.caller, &path).await {
         Ok(found) => found,
         Err(problem) if is_mendable(&problem) => {
-            return refuse(&site, visitor, filter, &problem).await;
+            return refuse(&state, user, filter, &problem).await;
         }
         Err(problem) => return Err(problem.into()),
     };
-    let now = site.about.clock.now();
+    let now = state.about.clock.now();
     let rows: Vec<Row> = found
         .items
         .into_iter()
-        .map(|item| Row::of(item, &visitor, now))
+        .map(|item| Row::of(item, &user, now))
         .collect();
     let moves = rows.iter().any(|row| row.item.active_job.is_some());
     let page = |cursor: &str| format!("/sessions{}", filter.page(&[("cursor", cursor)]));
@@ -286,7 +286,7 @@ async fn list(
         short: rows.len() < ROWS as usize && found.next_cursor.is_some(),
         next: found.next_cursor.as_deref().map(page),
         first: (!filter.cursor.is_empty()).then(|| page("")),
-        frame: Frame::of(&site, visitor, "Sessions", "Sessions")
+        frame: Frame::of(&state, user, "Sessions", "Sessions")
             .await
             .moving(moves),
         filter,
@@ -313,8 +313,8 @@ struct Rows {
 
 /// Some rows in one answer, for pages that stay open.
 async fn rows(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Address(wanted): Address<Wanted>,
 ) -> Page {
     // Without one the API would list all.
@@ -324,33 +324,33 @@ async fn rows(
     }
     let asked = query(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
     let path = format!("/api/v1/sessions{asked}");
-    let found: Sessions = site.door.get(&visitor.caller, &path).await?;
+    let found: Sessions = state.client.get(&user.caller, &path).await?;
     let is_whole = found.next_cursor.is_none();
     gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
-    let now = site.about.clock.now();
+    let now = state.about.clock.now();
     let rows = found.items.into_iter();
     html(&Rows {
-        rows: rows.map(|item| Row::of(item, &visitor, now)).collect(),
+        rows: rows.map(|item| Row::of(item, &user, now)).collect(),
         gone,
     })
 }
 
 /// A session as the list has it; `None` where there is none.
 pub(super) async fn item(
-    site: &Site,
-    visitor: &Visitor,
+    state: &PageState,
+    user: &SessionUser,
     id: &str,
 ) -> Result<Option<SessionItem>, Fault> {
     let path = format!("/api/v1/sessions?ids={}", segment(id));
-    let found: Sessions = site.door.get(&visitor.caller, &path).await?;
+    let found: Sessions = state.client.get(&user.caller, &path).await?;
     Ok(found.items.into_iter().next())
 }
 
 /// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
-async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    if form.ticked("force") && form.visitor.may_enqueue() && !is_sure(&form) {
+async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    if form.ticked("force") && form.user.may_enqueue() && !is_sure(&form) {
         let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
-        let score: Option<Score> = site.door.find(&form.visitor.caller, &path).await?;
+        let score: Option<Score> = state.client.find(&form.user.caller, &path).await?;
         let question = Question {
             title: "Score this session again?".to_owned(),
             consequence: score.as_ref().map_or_else(String::new, Score::again),
@@ -359,23 +359,23 @@ async fn score_now(State(site): State<Site>, Path(id): Path<String>, form: Form)
             part: "Sessions",
         };
         let action = format!("/sessions/{}/score-now", segment(&id));
-        return confirm::ask(&site, &form, action, question).await;
+        return confirm::ask(&state, &form, action, question).await;
     }
     let path = format!("/api/v1/scoring/sessions/{}/score", segment(&id));
     let body = serde_json::json!({"force_rescore": form.ticked("force")});
-    let caller = &form.visitor.caller;
-    site.door.post(caller, &path, form.key(), &body).await?;
-    match form.text("piece").filter(|_| form.visitor.piece) {
+    let caller = &form.user.caller;
+    state.client.post(caller, &path, form.key(), &body).await?;
+    match form.text("piece").filter(|_| form.user.piece) {
         Some("row") => {
-            if let Some(item) = item(&site, &form.visitor, &id).await? {
-                return html(&Row::of(item, &form.visitor, site.about.clock.now()));
+            if let Some(item) = item(&state, &form.user, &id).await? {
+                return html(&Row::of(item, &form.user, state.about.clock.now()));
             }
         }
-        Some("state") => return super::session::standing(&site, &form.visitor, &id).await,
+        Some("state") => return super::session::standing(&state, &form.user, &id).await,
         Some(_) | None => {}
     }
     let session = format!("/sessions/{}", segment(&id));
-    go(form.visitor.piece, form.back().unwrap_or(&session))
+    go(form.user.piece, form.back().unwrap_or(&session))
 }
 
 #[cfg(test)]
@@ -394,7 +394,7 @@ mod tests {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         Row::of(
             serde_json::from_value(item).unwrap(),
-            &Visitor::anybody(),
+            &SessionUser::anybody(),
             now,
         )
     }

@@ -13,12 +13,12 @@ use serde::Deserialize;
 use super::address::Address;
 use super::form::{Form, is_ours};
 use super::page::{Page, go, html, with_status};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use crate::api::{TOKEN_COOKIE, hex};
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sign-in", get(ask).post(sign_in))
         .route("/sign-out", axum::routing::post(sign_out))
@@ -41,43 +41,43 @@ struct Next {
 }
 
 async fn ask(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Address(Next { next }): Address<Next>,
 ) -> Page {
     html(&SignIn {
-        form_token: visitor.form_token,
+        form_token: user.form_token,
         next,
-        has_tokens: site.door.has_tokens(),
+        has_tokens: state.client.has_tokens(),
         refused: false,
     })
 }
 
-async fn sign_in(State(site): State<Site>, form: Form) -> Page {
+async fn sign_in(State(state): State<PageState>, form: Form) -> Page {
     let token = form.text("token").unwrap_or_default();
     let next = form.text("next").filter(|to| is_ours(to)).unwrap_or("/");
     let cookie = format!("{TOKEN_COOKIE}={}", hex(token));
-    if token.is_empty() || !site.door.admits(&cookie) {
+    if token.is_empty() || !state.client.admits(&cookie) {
         return with_status(
             StatusCode::UNAUTHORIZED,
             &SignIn {
-                form_token: form.visitor.form_token.clone(),
+                form_token: form.user.form_token.clone(),
                 next: next.to_owned(),
-                has_tokens: site.door.has_tokens(),
+                has_tokens: state.client.has_tokens(),
                 refused: true,
             },
         );
     }
     set(
         go(false, next)?,
-        &format!("{cookie}; {}", form.visitor.cookie_terms()),
+        &format!("{cookie}; {}", form.user.cookie_terms()),
     )
 }
 
 async fn sign_out(form: Form) -> Page {
-    let terms = form.visitor.cookie_terms();
+    let terms = form.user.cookie_terms();
     let gone = format!("{TOKEN_COOKIE}=; {terms}; Max-Age=0");
-    set(go(form.visitor.piece, "/sign-in")?, &gone)
+    set(go(form.user.piece, "/sign-in")?, &gone)
 }
 
 fn set(mut response: axum::response::Response, cookie: &str) -> Page {

@@ -100,7 +100,7 @@ fn is_same_site(headers: &HeaderMap) -> bool {
 /// What a browser gets for such a form.
 pub(super) fn answer(form: &Form, parts: &Parts) -> Response {
     let problem = Problem::stale_form();
-    if form.visitor.piece {
+    if form.user.piece {
         return problem.into_response();
     }
     let same_site = is_same_site(&parts.headers);
@@ -120,7 +120,7 @@ pub(super) fn answer(form: &Form, parts: &Parts) -> Response {
             path.to_owned()
         },
         fields,
-        form_token: form.visitor.form_token.clone(),
+        form_token: form.user.form_token.clone(),
     };
     with_status(StatusCode::FORBIDDEN, &page)
         .unwrap_or_else(axum::response::IntoResponse::into_response)

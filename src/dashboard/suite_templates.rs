@@ -9,13 +9,13 @@ use rust_xlsxwriter::Workbook;
 use serde_json::{Map, Value};
 
 use super::page::Page;
-use super::site::Site;
+use super::state::PageState;
 use crate::api::Problem;
 use crate::job::Kind;
 use crate::score::about;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/template/{file}", get(template))
 }
 

@@ -8,28 +8,28 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 
-use super::frame::{Frame, Strip};
-use super::machinery::{self, Trouble};
+use super::frame::{Frame, StatusBar};
+use super::infrastructure::{self, Alert};
 use super::page::{Fault, Page, html};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use crate::api::Caller;
 use crate::wire::{Check, Judge, Readiness};
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/system", get(system))
 }
 
 /// What a check says that isn't passed, in the words of the service.
 pub(super) async fn faults(
-    site: &Site,
-    visitor: &Visitor,
+    state: &PageState,
+    user: &SessionUser,
     check: &str,
 ) -> Result<Vec<String>, Fault> {
-    let ready: Readiness = site
-        .door
-        .get(&visitor.caller, "/readyz?verbose=true")
+    let ready: Readiness = state
+        .client
+        .get(&user.caller, "/readyz?verbose=true")
         .await?;
     let checks = ready.checks.unwrap_or_default().into_iter();
     let failed = checks.filter(|found| !found.ok && found.name == check);
@@ -42,8 +42,10 @@ pub(super) async fn faults(
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether Redis is known not to answer. The head of every page asks.
-pub(super) async fn redis_is_away(site: &Site, caller: &Caller) -> bool {
-    let ready = site.door.get::<Readiness>(caller, "/readyz?verbose=true");
+pub(super) async fn redis_is_away(state: &PageState, caller: &Caller) -> bool {
+    let ready = state
+        .client
+        .get::<Readiness>(caller, "/readyz?verbose=true");
     match tokio::time::timeout(PATIENCE, ready).await {
         Ok(Ok(ready)) => {
             let mut checks = ready.checks.iter().flatten();
@@ -65,22 +67,22 @@ struct Troubled {
 fn troubled(judges: &[Judge]) -> Vec<Troubled> {
     let told = judges.iter().filter_map(|judge| {
         let (name, why) = judge.stopped().or_else(|| judge.failing())?;
-        let (remedy, colour) = match judge.trouble()? {
-            Trouble::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
-            Trouble::Capped => (
+        let (remedy, colour) = match judge.alert()? {
+            Alert::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
+            Alert::Capped => (
                 "Its jobs wait until the cap's day or month is over, or the cap is raised:",
                 "waiting",
             ),
-            Trouble::Slow => (
+            Alert::Slow => (
                 "Its jobs wait, and go on by themselves. Until when:",
                 "waiting",
             ),
-            Trouble::Unset => ("Its jobs wait until it is set up:", "failed"),
-            Trouble::Refused => (
+            Alert::Unset => ("Its jobs wait until it is set up:", "failed"),
+            Alert::Refused => (
                 "Its jobs wait until its key, model or address is put right and the workers are restarted, or its quota is topped up and somebody resumes it, in",
                 "failed",
             ),
-            Trouble::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
+            Alert::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
         };
         Some(Troubled {
             name,
@@ -111,27 +113,27 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     if !workers.ok {
         said.push("no worker is running".to_owned());
     }
-    let mut found: BTreeMap<Trouble, BTreeSet<&str>> = BTreeMap::new();
+    let mut found: BTreeMap<Alert, BTreeSet<&str>> = BTreeMap::new();
     for judge in judges {
-        if let Some(trouble) = judge.trouble() {
+        if let Some(alert) = judge.alert() {
             // A model that is asked for by name is no judge of its own.
-            found.entry(trouble).or_default().insert(judge.entry());
+            found.entry(alert).or_default().insert(judge.entry());
         }
     }
-    for (trouble, entries) in found {
-        let what = match (trouble, entries.len()) {
-            (Trouble::Silent, 1) => "a judge doesn't answer".to_owned(),
-            (Trouble::Silent, n) => format!("{n} judges don't answer"),
-            (Trouble::Unset, 1) => "a judge isn't set up".to_owned(),
-            (Trouble::Unset, n) => format!("{n} judges aren't set up"),
-            (Trouble::Refused, 1) => "a judge refuses to be asked".to_owned(),
-            (Trouble::Refused, n) => format!("{n} judges refuse to be asked"),
-            (Trouble::Slow, 1) => "a judge asks for patience".to_owned(),
-            (Trouble::Slow, n) => format!("{n} judges ask for patience"),
-            (Trouble::Capped, 1) => "a judge has reached its cap".to_owned(),
-            (Trouble::Capped, n) => format!("{n} judges have reached their cap"),
-            (Trouble::Paused, 1) => "a judge is paused".to_owned(),
-            (Trouble::Paused, n) => format!("{n} judges are paused"),
+    for (alert, entries) in found {
+        let what = match (alert, entries.len()) {
+            (Alert::Silent, 1) => "a judge doesn't answer".to_owned(),
+            (Alert::Silent, n) => format!("{n} judges don't answer"),
+            (Alert::Unset, 1) => "a judge isn't set up".to_owned(),
+            (Alert::Unset, n) => format!("{n} judges aren't set up"),
+            (Alert::Refused, 1) => "a judge refuses to be asked".to_owned(),
+            (Alert::Refused, n) => format!("{n} judges refuse to be asked"),
+            (Alert::Slow, 1) => "a judge asks for patience".to_owned(),
+            (Alert::Slow, n) => format!("{n} judges ask for patience"),
+            (Alert::Capped, 1) => "a judge has reached its cap".to_owned(),
+            (Alert::Capped, n) => format!("{n} judges have reached their cap"),
+            (Alert::Paused, 1) => "a judge is paused".to_owned(),
+            (Alert::Paused, n) => format!("{n} judges are paused"),
         };
         said.push(what);
     }
@@ -139,16 +141,16 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
 }
 
 /// Whether anybody works.
-fn workers(strip: &Strip) -> Check {
-    let ok = strip.workers > 0;
-    let silent = match strip.silent {
+fn workers(status_bar: &StatusBar) -> Check {
+    let ok = status_bar.workers > 0;
+    let silent = match status_bar.silent {
         0 => None,
-        n if n == strip.workers => {
+        n if n == status_bar.workers => {
             Some("None was heard for some seconds; after a minute they count as gone.".to_owned())
         }
         n => Some(format!(
             "{n} of {} weren't heard for some seconds.",
-            strip.workers
+            status_bar.workers
         )),
     };
     Check {
@@ -164,13 +166,14 @@ fn workers(strip: &Strip) -> Check {
     }
 }
 
-async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
-    let ready: Readiness = site
-        .door
-        .get(&visitor.caller, "/readyz?verbose=true")
+async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
+    let ready: Readiness = state
+        .client
+        .get(&user.caller, "/readyz?verbose=true")
         .await?;
-    let settings = if visitor.may_admin() {
-        site.about
+    let settings = if user.may_admin() {
+        state
+            .about
             .settings
             .iter()
             .map(|one| (one.key.clone(), one.value.to_string(), one.origin.clone()))
@@ -178,20 +181,20 @@ async fn system(State(site): State<Site>, visitor: Visitor) -> Page {
     } else {
         Vec::new()
     };
-    let judges = machinery::judges(&site.door, &visitor.caller).await?;
-    let strip = site.strip(&visitor.caller).await;
+    let judges = infrastructure::judges(&state.client, &user.caller).await?;
+    let status_bar = state.status_bar(&user.caller).await;
     let mut checks = ready.checks.unwrap_or_default();
     // Without figures nothing is known of them, and the database's check says why.
-    let workers = workers(&strip);
+    let workers = workers(&status_bar);
     let verdict = verdict(ready.status.as_str(), &workers, &judges);
-    if strip.fault.is_none() {
+    if status_bar.fault.is_none() {
         checks.push(workers);
     }
     let troubled = troubled(&judges);
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
         real: real.map(|judge| judge.name).collect(),
-        frame: Frame::of(&site, visitor, "System", format!("System {verdict}")).await,
+        frame: Frame::of(&state, user, "System", format!("System {verdict}")).await,
         verdict,
         troubled,
         checks,
@@ -206,20 +209,20 @@ mod tests {
     use super::*;
 
     fn judge(name: &str, reason: Option<&str>) -> Judge {
-        let brake = reason.map(|reason| machinery::tests::brake(reason, ""));
-        machinery::tests::judge(name, &json!({"kinds": ["session"], "brake": brake}))
+        let brake = reason.map(|reason| infrastructure::tests::brake(reason, ""));
+        infrastructure::tests::judge(name, &json!({"kinds": ["session"], "brake": brake}))
     }
 
-    fn strip(there: usize, silent: usize) -> Strip {
-        Strip {
+    fn status_bar(there: usize, silent: usize) -> StatusBar {
+        StatusBar {
             workers: there,
             silent,
-            ..Strip::default()
+            ..StatusBar::default()
         }
     }
 
-    fn page(strip: &Strip, judges: &[Judge]) -> String {
-        let workers = workers(strip);
+    fn page(status_bar: &StatusBar, judges: &[Judge]) -> String {
+        let workers = workers(status_bar);
         let page = SystemPage {
             frame: Frame::bare(),
             verdict: verdict("ok", &workers, judges),
@@ -240,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_not_well_stands_with_its_remedy() {
-        let well = page(&strip(2, 0), &[judge("gpt", None)]);
+        let well = page(&status_bar(2, 0), &[judge("gpt", None)]);
         assert!(
             well.contains("System: ok<") && well.contains("not ok"),
             "{well}"
@@ -250,13 +253,13 @@ mod tests {
             "{well}"
         );
         assert!(well.contains("Settings are shown to tokens with the scope admin."));
-        let alone = page(&strip(0, 0), &[]);
+        let alone = page(&status_bar(0, 0), &[]);
         assert!(
             alone.contains("System: ok, no worker is running<"),
             "{alone}"
         );
         assert!(alone.contains("(gavel worker)"), "{alone}");
-        let late = page(&strip(2, 1), &[]);
+        let late = page(&status_bar(2, 1), &[]);
         assert!(
             late.contains("System: ok<") && late.contains("1 of 2 weren"),
             "{late}"
@@ -273,7 +276,7 @@ mod tests {
             judge("c", Some("budget")),
             judge("d", Some("throttled")),
         ];
-        let text = page(&strip(1, 0), &judges);
+        let text = page(&status_bar(1, 0), &judges);
         assert!(
             text.contains(
                 "System: ok, a judge refuses to be asked, a judge asks for patience, a judge has reached its cap, 2 judges are paused<"

@@ -15,8 +15,8 @@ use uuid::Uuid;
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Page, go, html, with_status};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use crate::api::Problem;
 
 /// The longest field beside the file, bytes.
@@ -32,7 +32,7 @@ const KINDS: [(&str, &str); 4] = [
 ];
 
 /// The routes of this file; the list of batches takes the form itself. How long a file may be is the API's to say.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/upload", get(page).post(upload))
         .layer(DefaultBodyLimit::disable())
@@ -70,9 +70,9 @@ struct Place {
 
 impl UploadForm {
     /// A form that nobody has filled in.
-    pub(super) fn empty(visitor: &Visitor) -> Self {
+    pub(super) fn empty(user: &SessionUser) -> Self {
         Self {
-            form_token: visitor.form_token.clone(),
+            form_token: user.form_token.clone(),
             key: Uuid::new_v4().to_string(),
             ..Self::default()
         }
@@ -148,9 +148,9 @@ struct UploadPage {
     form: UploadForm,
 }
 
-async fn page(State(site): State<Site>, visitor: Visitor) -> Page {
-    let form = UploadForm::empty(&visitor);
-    let frame = Frame::of(&site, visitor, "Batches", "Upload a suite").await;
+async fn page(State(state): State<PageState>, user: SessionUser) -> Page {
+    let form = UploadForm::empty(&user);
+    let frame = Frame::of(&state, user, "Batches", "Upload a suite").await;
     html(&UploadPage { frame, form })
 }
 
@@ -161,13 +161,13 @@ struct Made {
 
 /// Sends a file on to the API; a form that is out of date comes back with what was typed, for its file to be chosen again. Fields stand before the file: what comes after it isn't read.
 pub(super) async fn upload(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     multipart: Result<Multipart, MultipartRejection>,
 ) -> Page {
-    let mut form = UploadForm::empty(&visitor);
-    let problem = match read(&site, &visitor, &mut form, multipart).await {
-        Ok(made) => return go(visitor.piece, &format!("/batches/{}", made.batch_id)),
+    let mut form = UploadForm::empty(&user);
+    let problem = match read(&state, &user, &mut form, multipart).await {
+        Ok(made) => return go(user.piece, &format!("/batches/{}", made.batch_id)),
         Err(problem) => problem,
     };
     if matches!(problem.status, 401 | 403) && problem.slug() != "stale-form" {
@@ -177,13 +177,13 @@ pub(super) async fn upload(
     form.refused = Some(Refused::of(&problem));
     // What was refused is no effect that the key could stand for.
     form.key = Uuid::new_v4().to_string();
-    let frame = Frame::of(&site, visitor, "Batches", "Not taken · Upload a suite").await;
+    let frame = Frame::of(&state, user, "Batches", "Not taken · Upload a suite").await;
     with_status(status, &UploadPage { frame, form })
 }
 
 async fn read(
-    site: &Site,
-    visitor: &Visitor,
+    state: &PageState,
+    user: &SessionUser,
     form: &mut UploadForm,
     multipart: Result<Multipart, MultipartRejection>,
 ) -> Result<Made, Box<Problem>> {
@@ -202,11 +202,11 @@ async fn read(
         };
         let name = field.name().unwrap_or_default().to_owned();
         if name == "form_token" {
-            is_ours = text(&mut field).await? == visitor.form_token;
+            is_ours = text(&mut field).await? == user.form_token;
         } else if name == "file" && !is_ours {
             return Err(Box::new(Problem::stale_form()));
         } else if name == "file" {
-            return send(site, visitor, form, field).await;
+            return send(state, user, form, field).await;
         } else {
             let value = text(&mut field).await?;
             form.take(&name, value.trim().to_owned());
@@ -246,8 +246,8 @@ fn media_type(file_name: &str) -> Option<&'static str> {
 
 /// Streams the file into the API as it comes.
 async fn send(
-    site: &Site,
-    visitor: &Visitor,
+    state: &PageState,
+    user: &SessionUser,
     form: &UploadForm,
     mut field: Field<'_>,
 ) -> Result<Made, Box<Problem>> {
@@ -267,9 +267,9 @@ async fn send(
     }
     let (sender, receiver) = mpsc::channel(CHUNKS);
     let path = format!("/api/v1/batches{}", form.query());
-    let uploading = site
-        .door
-        .upload(&visitor.caller, &path, headers, body(receiver));
+    let uploading = state
+        .client
+        .upload(&user.caller, &path, headers, body(receiver));
     let (done, ()) = tokio::join!(uploading, feed(&mut field, sender));
     done?.json()
 }

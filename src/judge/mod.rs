@@ -7,6 +7,7 @@
 mod ask;
 mod cache;
 mod call_log;
+mod concurrency;
 mod error;
 pub mod gate;
 mod probe;
@@ -16,13 +17,13 @@ mod question;
 mod reply;
 mod retry;
 mod tokens;
-mod turns;
 
 pub use ask::{
     Accepted, Ahead, AskContext, Asked, BatchEndpoint, HandedOver, Judge, JudgeWiring, Judges,
 };
 pub use cache::{CacheKey, CachedReply, ReplyCache};
 pub use call_log::{CallLog, CallRecord, CallUsage};
+pub use concurrency::{CallPermits, ConcurrencyPermit, Held, Unbounded};
 pub use error::{ErrorClass, JudgeError};
 pub use probe::{Probed, probe};
 pub use provider::{Added, Answers, Chunk, ChunkSize, CollectedAnswer, Found, Progress, Uploaded};
@@ -30,4 +31,3 @@ pub use providers::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, Pr
 pub use question::{Answer, Check, Fault, Limits, Nonce, Question, Reply, Shrink, Target};
 pub use retry::{Jitter, RetryOptions};
 pub use tokens::ModelFamily;
-pub use turns::{CallTurns, Held, Turn, Unbounded};

@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use crate::judge::{Answer, CallTurns, CallUsage, ErrorClass, Held, JudgeError, Turn};
+use crate::judge::{
+    Answer, CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, Held, JudgeError,
+};
 use crate::store::Ending;
 
 /// A call's own timeout comes first where the two are as long: the gate and the call log learn of it.
@@ -19,7 +21,7 @@ const LONGEST_WAITS: Duration = Duration::from_secs(11);
 /// One question's deadline.
 pub(super) struct Deadline {
     after: Duration,
-    turns: Arc<dyn CallTurns>,
+    concurrency: Arc<dyn CallPermits>,
     called: watch::Sender<bool>,
     used: Arc<Mutex<Vec<CallUsage>>>,
 }
@@ -35,19 +37,19 @@ pub(super) enum Ended {
 
 impl Deadline {
     /// A deadline so long after the first call that is made in a turn of `turns`.
-    pub(super) fn of(after: Duration, turns: Arc<dyn CallTurns>) -> Self {
+    pub(super) fn of(after: Duration, concurrency: Arc<dyn CallPermits>) -> Self {
         Self {
             after,
-            turns,
+            concurrency,
             called: watch::Sender::new(false),
             used: Arc::default(),
         }
     }
 
     /// The turns to ask with.
-    pub(super) fn turns(&self) -> Arc<dyn CallTurns> {
+    pub(super) fn concurrency(&self) -> Arc<dyn CallPermits> {
         Arc::new(Watched {
-            turns: Arc::clone(&self.turns),
+            concurrency: Arc::clone(&self.concurrency),
             called: self.called.clone(),
             used: Arc::clone(&self.used),
         })
@@ -92,34 +94,34 @@ fn held(used: &Mutex<Vec<CallUsage>>) -> std::sync::MutexGuard<'_, Vec<CallUsage
 /// Turns that tell when a call goes out, and what it used.
 #[derive(Debug)]
 struct Watched {
-    turns: Arc<dyn CallTurns>,
+    concurrency: Arc<dyn CallPermits>,
     called: watch::Sender<bool>,
     used: Arc<Mutex<Vec<CallUsage>>>,
 }
 
 /// A turn within another one.
 struct Calling {
-    turn: Turn,
+    concurrency_permit: ConcurrencyPermit,
     called: watch::Sender<bool>,
     used: Arc<Mutex<Vec<CallUsage>>>,
 }
 
 impl Held for Calling {
     fn calls(&mut self) {
-        self.turn.calls();
+        self.concurrency_permit.calls();
         self.called.send_replace(true);
     }
 
     fn used(&mut self, usage: CallUsage) {
-        self.turn.used(usage);
+        self.concurrency_permit.used(usage);
         held(&self.used).push(usage);
     }
 }
 
 impl Watched {
-    fn watch(&self, turn: Turn) -> Turn {
-        Turn::holding(Calling {
-            turn,
+    fn watch(&self, concurrency_permit: ConcurrencyPermit) -> ConcurrencyPermit {
+        ConcurrencyPermit::holding(Calling {
+            concurrency_permit,
             called: self.called.clone(),
             used: Arc::clone(&self.used),
         })
@@ -127,13 +129,16 @@ impl Watched {
 }
 
 #[async_trait]
-impl CallTurns for Watched {
-    async fn first(&self) -> Option<Turn> {
-        self.turns.first().await.map(|turn| self.watch(turn))
+impl CallPermits for Watched {
+    async fn first(&self) -> Option<ConcurrencyPermit> {
+        self.concurrency
+            .first()
+            .await
+            .map(|concurrency_permit| self.watch(concurrency_permit))
     }
 
-    async fn another(&self) -> Turn {
-        self.watch(self.turns.another().await)
+    async fn another(&self) -> ConcurrencyPermit {
+        self.watch(self.concurrency.another().await)
     }
 }
 
@@ -156,12 +161,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_time_begins_with_the_first_call() {
         let deadline = deadline();
-        let turns = deadline.turns();
+        let concurrency = deadline.concurrency();
         let begun = Instant::now();
         let answer = deadline.of_answer(async move {
             sleep(Duration::from_secs(9)).await;
-            let mut turn = turns.another().await;
-            turn.calls();
+            let mut concurrency_permit = concurrency.another().await;
+            concurrency_permit.calls();
             waits(3_600).await
         });
         assert_eq!(answer.await, Ended::Over(timeout(), Vec::new()));
@@ -180,14 +185,14 @@ mod tests {
             ..CallUsage::default()
         };
         let deadline = deadline();
-        let turns = deadline.turns();
+        let concurrency = deadline.concurrency();
         let answer = deadline.of_answer(async move {
             for tokens in [100, 20] {
-                let mut turn = turns.another().await;
-                turn.calls();
-                turn.used(used(tokens));
+                let mut concurrency_permit = concurrency.another().await;
+                concurrency_permit.calls();
+                concurrency_permit.used(used(tokens));
             }
-            turns.another().await.calls();
+            concurrency.another().await.calls();
             waits(3_600).await
         });
         let over = Ended::Over(timeout(), vec![used(100), used(20)]);

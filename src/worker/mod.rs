@@ -7,6 +7,7 @@ mod admit;
 mod brakes;
 mod cancel;
 mod caps;
+mod concurrency;
 mod deadline;
 mod ending;
 mod expand;
@@ -21,7 +22,6 @@ mod prune;
 mod rescue;
 mod retry;
 mod scored;
-mod turns;
 mod weight;
 
 use std::collections::HashMap;
@@ -34,6 +34,7 @@ use uuid::Uuid;
 
 use self::admit::StoreAdmit;
 use self::brakes::{Brakes, opened};
+pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, Round};
 use self::handle::Handler;
 use self::heartbeat::Pulse;
@@ -43,7 +44,6 @@ use self::process::Pipeline;
 pub use self::provider_batches::ProviderBatchOptions;
 use self::provider_batches::{ChunkLoop, Tries};
 use self::rescue::{Rescue, RescueLimits};
-pub use self::turns::Turns;
 use crate::clock::Clock;
 use crate::events::Announcer;
 use crate::judge::gate::Gate;
@@ -158,7 +158,7 @@ pub async fn run(
             parts.judges.clone(),
             parts.clock.clone(),
             worker_id,
-            Turns::new(options.concurrency, ahead.clone()),
+            ConcurrencyPermits::new(options.concurrency, ahead.clone()),
         ),
         store: parts.store.clone(),
         clock: parts.clock.clone(),
@@ -348,7 +348,7 @@ fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> 
             parts.judges.clone(),
             parts.clock.clone(),
             worker_id,
-            Turns::new(1, Ahead::default()),
+            ConcurrencyPermits::new(1, Ahead::default()),
         ),
         worker_id,
         options: options.provider_batches,

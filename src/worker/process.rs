@@ -14,7 +14,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize as _;
 use uuid::Uuid;
 
-use super::Turns;
+use super::ConcurrencyPermits;
 use super::deadline::{Deadline, Ended};
 use super::retry::{ending_of_fallback_wait, ending_of_wait};
 use super::scored::{
@@ -38,7 +38,7 @@ pub struct Pipeline {
     judges: Arc<Judges>,
     clock: Arc<dyn Clock>,
     worker_id: Uuid,
-    turns: Arc<Turns>,
+    concurrency: Arc<ConcurrencyPermits>,
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
     reading_criteria: tokio::sync::Mutex<()>,
     /// In place of the kinds' own deadlines.
@@ -52,14 +52,14 @@ impl Pipeline {
         judges: Arc<Judges>,
         clock: Arc<dyn Clock>,
         worker_id: Uuid,
-        turns: Turns,
+        concurrency: ConcurrencyPermits,
     ) -> Self {
         Self {
             store,
             judges,
             clock,
             worker_id,
-            turns: Arc::new(turns),
+            concurrency: Arc::new(concurrency),
             criteria: Mutex::default(),
             reading_criteria: tokio::sync::Mutex::default(),
             deadline: None,
@@ -162,15 +162,15 @@ impl Pipeline {
     ) -> Result<Answer, Ending> {
         let deadline = about(job.kind).deadline;
         let deadline = deadline.map(|own| self.deadline.unwrap_or(own));
-        let deadline = deadline.map(|after| Deadline::of(after, self.turns.clone()));
+        let deadline = deadline.map(|after| Deadline::of(after, self.concurrency.clone()));
         let context = AskContext {
             asked_for: job.job_id.0,
             retries_spent: u32::try_from(spent.retries).unwrap_or(0),
             skip_cache: job.force_rescore,
             ahead: ahead(job),
-            turns: match &deadline {
-                Some(deadline) => deadline.turns(),
-                None => self.turns.clone(),
+            concurrency: match &deadline {
+                Some(deadline) => deadline.concurrency(),
+                None => self.concurrency.clone(),
             },
         };
         let answer = self.answer(judge, question, context, spent);

@@ -98,7 +98,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("suite", &[All("job"), All("score"), All("report")]),
     ("client", &[All("job"), All("wire")]),
     ("api", FRONT),
-    // The pages go in by the API's door, and read a job's nouns.
+    // The pages ask the API's in-process client, and read a job's nouns.
     (
         "dashboard",
         &[

@@ -9,9 +9,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Global;
+use super::connection::{Common, Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Common, Needs, ReachArgs, Reached};
 use crate::job::Kind;
 use crate::wire::words;
 use crate::wire::{Batch, BatchState};
@@ -141,19 +141,22 @@ impl Batches {
                 let state = state.map(|state| ("state", state.as_str().to_owned()));
                 let kind = kind.map(|kind| ("kind", kind.as_str().to_owned()));
                 let filter: Vec<_> = state.into_iter().chain(kind).collect();
-                let command = async |reached: Reached<'_>| {
-                    let items = reached.client.batches(&filter, *limit).await?;
+                let command = async |connection: Connection<'_>| {
+                    let items = connection.client.batches(&filter, *limit).await?;
                     match common.json {
                         true => output::json(&json!({ "items": items }))?,
                         false => show::print_list(&items)?,
                     }
                     Ok(Exit::Done)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Show { one } => {
-                one.run(global, async |reached: Reached<'_>, id| {
-                    Ok(reached.client.batch(id).await?)
+                one.run(global, async |connection: Connection<'_>, id| {
+                    Ok(connection.client.batch(id).await?)
                 })
                 .await
             }
@@ -166,15 +169,18 @@ impl Batches {
                     Budget::Usd(usd) => Some(*usd),
                     Budget::None => None,
                 };
-                let command = async |reached: Reached<'_>| {
-                    let batch = reached.client.set_budget(*id, usd).await?;
+                let command = async |connection: Connection<'_>| {
+                    let batch = connection.client.set_budget(*id, usd).await?;
                     print(&batch, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Spread { id, limit, common } => {
-                let command = async |reached: Reached<'_>| {
-                    let report = reached.client.spread(*id, *limit).await?;
+                let command = async |connection: Connection<'_>| {
+                    let report = connection.client.spread(*id, *limit).await?;
                     match common.json {
                         true => output::json(&report)?,
                         false => print_spread(&report)?,
@@ -184,7 +190,10 @@ impl Batches {
                         Some(_) => Exit::Done,
                     })
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
             What::Watch { one } => one.watched(global).await,
         }
@@ -196,27 +205,27 @@ impl One {
     async fn run(
         &self,
         global: &Global,
-        get: impl AsyncFnOnce(Reached<'_>, Uuid) -> Result<Batch, CliError>,
+        get: impl AsyncFnOnce(Connection<'_>, Uuid) -> Result<Batch, CliError>,
     ) -> Result<Exit, CliError> {
-        let command = async |reached: Reached<'_>| {
-            let batch = get(reached, self.id).await?;
+        let command = async |connection: Connection<'_>| {
+            let batch = get(connection, self.id).await?;
             print(&batch, self.common.json)
         };
-        let reach = &self.common.reach;
-        reach.run(global, Needs::Existing, command).await
+        let connection = &self.common.connection;
+        connection.run(global, Needs::Existing, command).await
     }
 
     async fn moved(&self, global: &Global, verb: &str) -> Result<Exit, CliError> {
-        self.run(global, async |reached: Reached<'_>, id| {
-            Ok(reached.client.move_batch(id, verb).await?)
+        self.run(global, async |connection: Connection<'_>, id| {
+            Ok(connection.client.move_batch(id, verb).await?)
         })
         .await
     }
 
     /// Queues failed items again; none: nothing to do.
     async fn retried(&self, global: &Global) -> Result<Exit, CliError> {
-        let command = async |reached: Reached<'_>| {
-            let answer = reached.client.retry_errors(self.id).await?;
+        let command = async |connection: Connection<'_>| {
+            let answer = connection.client.retry_errors(self.id).await?;
             let again = answer.queued_again;
             if self.common.json {
                 output::json(&answer)?;
@@ -229,32 +238,32 @@ impl One {
                 _ => Exit::Done,
             })
         };
-        let reach = &self.common.reach;
-        reach.run(global, Needs::Existing, command).await
+        let connection = &self.common.connection;
+        connection.run(global, Needs::Existing, command).await
     }
 
     /// Follows the batch, and says how to go on where that is broken off.
     async fn watched(&self, global: &Global) -> Result<Exit, CliError> {
-        let command = async |reached: Reached<'_>| {
-            let batch = watch(reached.client, self.id).await?;
+        let command = async |connection: Connection<'_>| {
+            let batch = watch(connection.client, self.id).await?;
             print(&batch, self.common.json)?;
             Ok(exit_of(&batch))
         };
-        let reach = &self.common.reach;
-        let ended = reach.run(global, Needs::Worker, command).await;
+        let connection = &self.common.connection;
+        let ended = connection.run(global, Needs::Worker, command).await;
         if let Err(error) = &ended
             && error.exit == Exit::Interrupted
         {
-            output::note(&goes_on(self.id, reach, global));
+            output::note(&goes_on(self.id, connection, global));
         }
         ended
     }
 }
 
 /// What becomes of a batch that nobody watches any more.
-pub(super) fn goes_on(id: Uuid, reach: &ReachArgs, global: &Global) -> String {
-    let again = reach.again(global);
-    if reach.is_remote() {
+pub(super) fn goes_on(id: Uuid, connection: &ConnectionArgs, global: &Global) -> String {
+    let again = connection.again(global);
+    if connection.is_remote() {
         format!("batch {id} goes on; watch it again with: gavel batches watch {id}{again}")
     } else {
         format!(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::reach::ReachArgs;
+use crate::cli::connection::ConnectionArgs;
 use crate::job::Kind;
 use crate::suite::run::gate;
 
@@ -124,7 +124,7 @@ pub(in crate::cli) struct Evaluate {
     pub(super) max_regression: Option<f64>,
 
     #[command(flatten)]
-    pub(super) reach: ReachArgs,
+    pub(super) connection: ConnectionArgs,
 }
 
 impl Evaluate {

@@ -18,13 +18,13 @@ use self::args::share;
 use self::jobs::{Opener, Service};
 use self::prepare::{Prepared, folder_fault};
 use super::Global;
+use super::connection::{Connection, Needs};
 use super::context::{Context, Voice};
 use super::daemon::ending;
 use super::outcome::{CliError, Exit};
 use super::output;
 use super::patience::patiently;
 use super::progress::Progress;
-use super::reach::{Needs, Reached};
 use super::simulated::SimulatedJudge;
 use crate::app::{Stop, criteria_of};
 use crate::clock::{Clock as _, SystemClock};
@@ -95,12 +95,12 @@ impl Evaluate {
             true => Some(SimulatedJudge::open().await?),
             false => None,
         };
-        let command = async |reached: Reached<'_>| {
-            let settings = &reached.context.settings;
-            self.go(settings, Some(&reached), prepared, opened).await
+        let command = async |connection: Connection<'_>| {
+            let settings = &connection.context.settings;
+            self.go(settings, Some(&connection), prepared, opened).await
         };
         let Some(simulated) = simulated else {
-            return self.reach.run(global, Needs::Worker, command).await;
+            return self.connection.run(global, Needs::Worker, command).await;
         };
         let judged = simulated.for_everything();
         let adjust = |settings: &mut Settings| {
@@ -109,7 +109,9 @@ impl Evaluate {
         };
         let done = CancellationToken::new();
         let running = async {
-            let running = self.reach.run_with(global, Needs::Worker, adjust, command);
+            let running = self
+                .connection
+                .run_with(global, Needs::Worker, adjust, command);
             let ended = running.await;
             done.cancel();
             ended
@@ -142,32 +144,36 @@ impl Evaluate {
     async fn go(
         &self,
         settings: &Settings,
-        reached: Option<&Reached<'_>>,
+        connection: Option<&Connection<'_>>,
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
         let header = &prepared.header;
         let criteria = criteria_of(settings, header.kind)?;
-        let judged_by = match reached {
+        let judged_by = match connection {
             // What is computed hangs on no criteria.
             None => None,
-            Some(reached) => match bench::of_service(reached.client, header).await? {
-                Some(told) if !self.reach.is_remote() => Some(bench::with_model(told, settings)?),
+            Some(connection) => match bench::of_service(connection.client, header).await? {
+                Some(told) if !self.connection.is_remote() => {
+                    Some(bench::with_model(told, settings)?)
+                }
                 told => told,
             },
         };
-        if let (Some(against), Some(reached), Some(bench)) =
-            (&prepared.baseline, reached, &judged_by)
+        if let (Some(against), Some(connection), Some(bench)) =
+            (&prepared.baseline, connection, &judged_by)
             && let judges = prepared.judges(bench.judge.as_deref())
-            && let Some(simulated) = baseline::are_simulated(reached.client, &judges).await?
+            && let Some(simulated) = baseline::are_simulated(connection.client, &judges).await?
         {
             against.fits_judge(simulated, &self.gates().over(&header.gates).gates())?;
         }
         let needed = prepared.agents_needed(self.again());
-        if let Some(reached) = reached.filter(|_| self.reach.is_remote() && !needed.is_empty()) {
+        if let Some(connection) =
+            connection.filter(|_| self.connection.is_remote() && !needed.is_empty())
+        {
             // Nobody's agents are asked for answers that can't be scored.
             let progress = Progress::new("items", 0);
-            patiently(&progress, async || reached.client.may_ask().await).await?;
+            patiently(&progress, async || connection.client.may_ask().await).await?;
         }
         let agents = Agents::new(prepared.answers_from(), &needed, &settings.agents);
         let agents = agents.map_err(stopped)?;
@@ -195,10 +201,10 @@ impl Evaluate {
             message: "no judge was asked (--no-judge): run it with a judge for a total".to_owned(),
         };
         let computed = Computed::new(Arc::new(criteria), Arc::new(SystemClock), not_run);
-        let service = reached.map(|reached| {
-            Service::new(reached.client, header, &computed, &progress)
+        let service = connection.map(|connection| {
+            Service::new(connection.client, header, &computed, &progress)
                 .patient(self.patience())
-                .opened_by(match reached.works_here {
+                .opened_by(match connection.works_here {
                     true => Opener::Nobody,
                     false => Opener::Operator,
                 })
@@ -316,13 +322,13 @@ impl Evaluate {
     fn go_on(&self, global: &Global, folder: &Path) -> String {
         let simulate = if self.simulate { " --simulate" } else { "" };
         let folder = folder.display().to_string();
-        let (folder, reach) = (gate::word(&folder), self.reach.again(global));
+        let (folder, connection) = (gate::word(&folder), self.connection.again(global));
         // A new run keeps its gates; those that take their place are of this command alone.
         let gates = match &self.resume {
             Some(_) => self.gates().command_line(),
             None => String::new(),
         };
-        format!("gavel evaluate --resume {folder}{simulate}{gates}{reach}")
+        format!("gavel evaluate --resume {folder}{simulate}{gates}{connection}")
     }
 
     /// How to go on where something is missing.

@@ -57,7 +57,7 @@ impl Evaluate {
     /// Checks the arguments and the suite.
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
         // A server may be named by the environment, of which a parser's message would know nothing.
-        if self.simulate && self.reach.is_remote() {
+        if self.simulate && self.connection.is_remote() {
             return Err(CliError::usage(
                 "--simulate asks a judge in this process, and --server (or GAVEL_SERVER) names another that would do the work: leave out one of the two",
             ));

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Global;
+use super::connection::{Connection, ConnectionArgs, Needs};
 use super::outcome::{CliError, Exit};
 use super::output::{self, or_empty};
-use super::reach::{Needs, ReachArgs, Reached};
 use crate::client::{Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -89,7 +89,7 @@ struct Common {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: ReachArgs,
+    connection: ConnectionArgs,
 }
 
 impl Ratings {
@@ -110,11 +110,14 @@ impl Ratings {
                 show_list(global, rated, *limit, common).await
             }
             What::Agreement { criteria, common } => {
-                let command = async |reached: Reached<'_>| {
-                    let found = reached.client.agreement(Some(criteria)).await?;
+                let command = async |connection: Connection<'_>| {
+                    let found = connection.client.agreement(Some(criteria)).await?;
                     print_agreement(&found, common.json)
                 };
-                common.reach.run(global, Needs::Existing, command).await
+                common
+                    .connection
+                    .run(global, Needs::Existing, command)
+                    .await
             }
         }
     }
@@ -129,8 +132,8 @@ impl Import {
             output::note(&format!("nothing to import: {file} holds no rating"));
             return Ok(Exit::Nothing);
         }
-        let command = async |reached: Reached<'_>| {
-            ratings.check_there(&self.file, reached.client).await?;
+        let command = async |connection: Connection<'_>| {
+            ratings.check_there(&self.file, connection.client).await?;
             let (mut new, mut replaced) = (0_u64, 0_u64);
             let stored = if self.dry_run {
                 &[]
@@ -138,7 +141,7 @@ impl Import {
                 ratings.rows.as_slice()
             };
             for FileRating { rated, body, .. } in stored {
-                match reached.client.rate(*rated, body).await? {
+                match connection.client.rate(*rated, body).await? {
                     RatingPut::New => new += 1,
                     RatingPut::Replaced => replaced += 1,
                 }
@@ -160,8 +163,8 @@ impl Import {
             }
             Ok(Exit::Done)
         };
-        let reach = &self.common.reach;
-        let ended = reach.run(global, Needs::Existing, command).await;
+        let connection = &self.common.connection;
+        let ended = connection.run(global, Needs::Existing, command).await;
         if let Err(error) = &ended
             && error.exit == Exit::Incomplete
         {
@@ -178,8 +181,8 @@ async fn show_list(
     limit: usize,
     common: &Common,
 ) -> Result<Exit, CliError> {
-    let command = async |reached: Reached<'_>| {
-        let client = reached.client;
+    let command = async |connection: Connection<'_>| {
+        let client = connection.client;
         if common.json {
             let items: Vec<Value> = client.ratings(rated, limit).await?;
             output::json(&json!({ "items": items }))?;
@@ -190,7 +193,10 @@ async fn show_list(
         output::table(&["at", "by", "gave", "to score", "comment"], &rows)?;
         Ok(Exit::Done)
     };
-    common.reach.run(global, Needs::Existing, command).await
+    common
+        .connection
+        .run(global, Needs::Existing, command)
+        .await
 }
 
 fn row(rating: &HumanRating) -> Vec<String> {

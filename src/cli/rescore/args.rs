@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
 use crate::cli::batches::dollars;
-use crate::cli::reach::ReachArgs;
+use crate::cli::connection::ConnectionArgs;
 use crate::clock::{Clock as _, SystemClock, is_taken};
 
 /// How many sessions a preview scores unless told otherwise.
@@ -147,7 +147,7 @@ pub(in crate::cli) struct Rescore {
     pub(super) json: bool,
 
     #[command(flatten)]
-    pub(super) reach: ReachArgs,
+    pub(super) connection: ConnectionArgs,
 }
 
 /// A time, a date at midnight UTC, or an age.

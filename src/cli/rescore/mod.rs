@@ -10,9 +10,9 @@ use std::path::Path;
 use uuid::Uuid;
 
 use super::batches::{exit_of, goes_on, print_batch, print_spread, watch};
+use super::connection::{Connection, Needs};
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::reach::{Needs, Reached};
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::wire::words;
@@ -64,15 +64,15 @@ impl Rescore {
             false => Needs::Existing,
         };
         let started = OnceCell::new();
-        let command = async |reached: Reached<'_>| {
-            self.go(global, &reached, ids.as_deref(), consent, &started)
+        let command = async |connection: Connection<'_>| {
+            self.go(global, &connection, ids.as_deref(), consent, &started)
                 .await
         };
-        let ended = self.reach.run(global, needs, command).await;
+        let ended = self.connection.run(global, needs, command).await;
         if let (Err(error), Some(id)) = (&ended, started.get())
             && error.exit == Exit::Interrupted
         {
-            output::note(&goes_on(*id, &self.reach, global));
+            output::note(&goes_on(*id, &self.connection, global));
         }
         ended
     }
@@ -81,13 +81,13 @@ impl Rescore {
     async fn go(
         &self,
         global: &Global,
-        reached: &Reached<'_>,
+        connection: &Connection<'_>,
         ids: Option<&[Uuid]>,
         consent: Consent,
         started: &OnceCell<Uuid>,
     ) -> Result<Exit, CliError> {
-        let client = reached.client;
-        let hash = self.target(reached).await?;
+        let client = connection.client;
+        let hash = self.target(connection).await?;
         let body = self.body(ids, hash.as_deref());
         let plan = client.plan_rescore(&body).await?;
         if self.dry_run {
@@ -127,12 +127,12 @@ impl Rescore {
     }
 
     /// The hash of the criteria to judge by; `None`: the current ones. A candidate's file is stored for that.
-    async fn target(&self, reached: &Reached<'_>) -> Result<Option<String>, CliError> {
+    async fn target(&self, connection: &Connection<'_>) -> Result<Option<String>, CliError> {
         let Some(file) = &self.preview else {
             let named = self.criteria.as_deref();
             return Ok(named.filter(|hash| *hash != "current").map(str::to_owned));
         };
-        let candidate = criteria::read_for(reached, file)?;
+        let candidate = criteria::read_for(connection, file)?;
         if candidate.kind.is_case() {
             return Err(CliError::usage(format!(
                 "--preview {}: these criteria are of kind {}, and sessions are rescored; try them with gavel evaluate \
@@ -141,10 +141,10 @@ impl Rescore {
                 candidate.kind
             )));
         }
-        let judges: Judges = reached.client.judges().await?;
+        let judges: Judges = connection.client.judges().await?;
         check_judge(&judges.items, &candidate.judge)
             .map_err(|fault| CliError::usage(format!("--preview {}: {fault}", file.display())))?;
-        let stored: CriteriaAdded = reached.client.add_criteria(&candidate.content).await?;
+        let stored: CriteriaAdded = connection.client.add_criteria(&candidate.content).await?;
         Ok(Some(stored.criteria_hash))
     }
 
@@ -177,9 +177,9 @@ impl Rescore {
         batch: &Batch,
         global: &Global,
     ) -> Result<(), CliError> {
-        let (id, again) = (batch.batch_id, self.reach.again(global));
+        let (id, again) = (batch.batch_id, self.connection.again(global));
         if !self.watch {
-            output::note(&match self.reach.is_remote() {
+            output::note(&match self.connection.is_remote() {
                 true => format!("follow it with: gavel batches watch {id}{again}"),
                 false => format!(
                     "it runs wherever workers run; over a data folder that is `gavel up`, or: gavel batches watch \

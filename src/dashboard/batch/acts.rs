@@ -12,13 +12,13 @@ use super::super::batches::items;
 use super::super::form::{Form, segment};
 use super::super::frame::Frame;
 use super::super::page::{Page, go, html, is_mendable, refusal, with_status};
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::{Asked, BatchPage, Refused};
 use crate::wire::Batch;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/{id}/pause", post(pause))
         .route("/batches/{id}/resume", post(resume))
@@ -27,30 +27,30 @@ pub(super) fn routes() -> Router<Site> {
         .route("/batches/{id}/budget", post(budget))
 }
 
-async fn pause(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    act(&site, &id, "pause", &form, &json!({})).await
+async fn pause(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    act(&state, &id, "pause", &form, &json!({})).await
 }
 
-async fn resume(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    act(&site, &id, "resume", &form, &json!({})).await
+async fn resume(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    act(&state, &id, "resume", &form, &json!({})).await
 }
 
-async fn cancel(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    act(&site, &id, "cancel", &form, &json!({})).await
+async fn cancel(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    act(&state, &id, "cancel", &form, &json!({})).await
 }
 
-async fn retry(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    act(&site, &id, "retry-errors", &form, &json!({})).await
+async fn retry(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    act(&state, &id, "retry-errors", &form, &json!({})).await
 }
 
-async fn budget(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    match set_budget(&site, &id, &form).await {
-        Err(fault) if is_mendable(fault.problem()) && !form.visitor.piece => {
+async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    match set_budget(&state, &id, &form).await {
+        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
             let refused = Refused {
                 typed: form.text("budget_usd").unwrap_or_default().to_owned(),
                 says: refusal(fault.problem()),
             };
-            let mut page = BatchPage::read(&site, form.visitor, id, &Asked::default()).await?;
+            let mut page = BatchPage::read(&state, form.user, id, &Asked::default()).await?;
             page.body.refused = Some(refused);
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
@@ -58,17 +58,17 @@ async fn budget(State(site): State<Site>, Path(id): Path<String>, form: Form) ->
     }
 }
 
-async fn set_budget(site: &Site, id: &str, form: &Form) -> Page {
+async fn set_budget(state: &PageState, id: &str, form: &Form) -> Page {
     let budget = form.read::<f64>("budget_usd", "an amount of US dollars, such as 12.5")?;
-    act(site, id, "budget", form, &json!({"budget_usd": budget})).await
+    act(state, id, "budget", form, &json!({"budget_usd": budget})).await
 }
 
-async fn act(site: &Site, id: &str, verb: &str, form: &Form, body: &Value) -> Page {
+async fn act(state: &PageState, id: &str, verb: &str, form: &Form, body: &Value) -> Page {
     let path = format!("/api/v1/batches/{}/{verb}", segment(id));
-    let caller = &form.visitor.caller;
-    site.door.post(caller, &path, form.key(), body).await?;
+    let caller = &form.user.caller;
+    state.client.post(caller, &path, form.key(), body).await?;
     let home = format!("/batches/{}", segment(id));
-    go(form.visitor.piece, form.back().unwrap_or(&home))
+    go(form.user.piece, form.back().unwrap_or(&home))
 }
 
 /// A question before what costs money or loses data.
@@ -89,19 +89,23 @@ struct Ask {
 }
 
 async fn ask(
-    site: &Site,
-    visitor: Visitor,
+    state: &PageState,
+    user: SessionUser,
     id: &str,
-    make: impl FnOnce(Batch, &Visitor, Frame) -> Ask,
+    make: impl FnOnce(Batch, &SessionUser, Frame) -> Ask,
 ) -> Page {
     let path = format!("/api/v1/batches/{}", segment(id));
-    let batch: Batch = site.door.get(&visitor.caller, &path).await?;
-    let frame = Frame::of(site, visitor.clone(), "Batches", batch.title()).await;
-    html(&make(batch, &visitor, frame))
+    let batch: Batch = state.client.get(&user.caller, &path).await?;
+    let frame = Frame::of(state, user.clone(), "Batches", batch.title()).await;
+    html(&make(batch, &user, frame))
 }
 
-async fn ask_cancel(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    ask(&site, visitor, &id, |batch, visitor, frame| {
+async fn ask_cancel(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Path(id): Path<String>,
+) -> Page {
+    ask(&state, user, &id, |batch, user, frame| {
         let open = batch.progress.total - batch.progress.done;
         Ask {
             frame,
@@ -115,7 +119,7 @@ async fn ask_cancel(State(site): State<Site>, visitor: Visitor, Path(id): Path<S
             verb: "cancel",
             button: "Cancel the batch",
             danger: true,
-            form_token: visitor.form_token.clone(),
+            form_token: user.form_token.clone(),
             key: Uuid::new_v4().to_string(),
             batch,
         }
@@ -123,8 +127,12 @@ async fn ask_cancel(State(site): State<Site>, visitor: Visitor, Path(id): Path<S
     .await
 }
 
-async fn ask_retry(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    ask(&site, visitor, &id, |batch, visitor, frame| Ask {
+async fn ask_retry(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Path(id): Path<String>,
+) -> Page {
+    ask(&state, user, &id, |batch, user, frame| Ask {
         frame,
         question: format!("Queue the failed items of {} again?", batch.title()),
         consequence: format!(
@@ -136,7 +144,7 @@ async fn ask_retry(State(site): State<Site>, visitor: Visitor, Path(id): Path<St
         verb: "retry-errors",
         button: "Queue them again",
         danger: false,
-        form_token: visitor.form_token.clone(),
+        form_token: user.form_token.clone(),
         key: Uuid::new_v4().to_string(),
         batch,
     })

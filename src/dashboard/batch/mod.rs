@@ -18,8 +18,8 @@ use super::batches::Standing;
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, Spread};
@@ -37,7 +37,7 @@ const REPORTS: [(&str, &str); 6] = [
 const LEAST_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/{id}", get(batch))
         .route("/batches/{id}/body", get(body))
@@ -82,38 +82,43 @@ struct Refused {
 }
 
 impl Body {
-    async fn read(site: &Site, visitor: &Visitor, id: &str, asked: &Asked) -> Result<Self, Fault> {
+    async fn read(
+        state: &PageState,
+        user: &SessionUser,
+        id: &str,
+        asked: &Asked,
+    ) -> Result<Self, Fault> {
         let path = format!("/api/v1/batches/{}", segment(id));
-        let batch: Batch = site.door.get(&visitor.caller, &path).await?;
+        let batch: Batch = state.client.get(&user.caller, &path).await?;
         let show = Show::of(&asked.show)?;
         let read = Items {
-            site,
-            visitor,
+            state,
+            user,
             batch: &batch,
         };
         let sections = read.sections(show, &asked.cursor).await?;
         let spread = match batch.purpose {
             Purpose::Repeat | Purpose::Jury => {
                 let path = format!("{path}/spread?limit=20");
-                Some(site.door.get(&visitor.caller, &path).await?)
+                Some(state.client.get(&user.caller, &path).await?)
             }
             Purpose::Score | Purpose::Preview => None,
         };
-        let now = site.about.clock.now();
-        let strip = site.strip(&visitor.caller).await;
+        let now = state.about.clock.now();
+        let status_bar = state.status_bar(&user.caller).await;
         Ok(Self {
             standing: batch.standing(),
             figures: figures(&batch),
             created: words::moment(batch.times.created_at, now),
             finished: batch.times.finished_at.map(|at| words::moment(at, now)),
-            pace: pace(&batch, strip.workers),
-            idle: idle(&batch, strip.workers, now),
+            pace: pace(&batch, status_bar.workers),
+            idle: idle(&batch, status_bar.workers, now),
             filter: batch.filter.as_ref().map(filter_words).unwrap_or_default(),
             shows: show.choices(&batch),
             sections,
             spread,
-            may: visitor.may_enqueue(),
-            form_token: visitor.form_token.clone(),
+            may: user.may_enqueue(),
+            form_token: user.form_token.clone(),
             back: address(&batch.batch_id.to_string(), "", asked),
             refused: None,
             batch,
@@ -237,21 +242,26 @@ struct BatchPage {
 }
 
 async fn batch(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
     Address(asked): Address<Asked>,
 ) -> Page {
-    html(&BatchPage::read(&site, visitor, id, &asked).await?)
+    html(&BatchPage::read(&state, user, id, &asked).await?)
 }
 
 impl BatchPage {
-    async fn read(site: &Site, visitor: Visitor, id: String, asked: &Asked) -> Result<Self, Fault> {
-        let body = Body::read(site, &visitor, &id, asked).await?;
+    async fn read(
+        state: &PageState,
+        user: SessionUser,
+        id: String,
+        asked: &Asked,
+    ) -> Result<Self, Fault> {
+        let body = Body::read(state, &user, &id, asked).await?;
         let title = format!("{} · {}", body.standing.word, body.batch.title());
         let total = body.batch.progress.total;
         let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
-        let frame = Frame::of(site, visitor, "Batches", title).await;
+        let frame = Frame::of(state, user, "Batches", title).await;
         Ok(Self {
             frame: frame.moving(body.batch.moves()),
             live: address(&id, "/body", asked),
@@ -263,24 +273,24 @@ impl BatchPage {
 }
 
 async fn body(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
     Address(asked): Address<Asked>,
 ) -> Page {
-    html(&Body::read(&site, &visitor, &id, &asked).await?)
+    html(&Body::read(&state, &user, &id, &asked).await?)
 }
 
 /// Hands a report on as it streams.
 async fn report(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path((id, name)): Path<(String, String)>,
     RawQuery(asked): RawQuery,
 ) -> Response {
     let asked = asked.map_or_else(String::new, |asked| format!("?{asked}"));
     let path = format!("/api/v1/batches/{}/{}{asked}", segment(&id), segment(&name));
-    site.door.pass(&visitor.caller, &path).await
+    state.client.pass(&user.caller, &path).await
 }
 
 #[cfg(test)]

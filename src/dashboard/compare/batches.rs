@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::super::words;
 use super::{Pair, Row, class};
 use crate::wire::Batch;
@@ -92,21 +92,21 @@ struct Group {
 }
 
 /// Draws the page of two batches.
-pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
-    let door = &site.door;
+pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
+    let client = &state.client;
     let path = format!("/api/v1/batches/compare{}", pair.query());
     let of = |id: &str| format!("/api/v1/batches/{}", segment(id.trim()));
     let (a, b) = (of(&pair.a), of(&pair.b));
     let (a, b, found) = tokio::try_join!(
-        door.get::<Batch>(&visitor.caller, &a),
-        door.get::<Batch>(&visitor.caller, &b),
-        door.get::<BatchComparison>(&visitor.caller, &path),
+        client.get::<Batch>(&user.caller, &a),
+        client.get::<Batch>(&user.caller, &b),
+        client.get::<BatchComparison>(&user.caller, &path),
     )?;
     let title = format!(
         "{} broke, {} mended · Compare",
         found.pass_to_fail.count, found.fail_to_pass.count
     );
-    let frame = Frame::of(site, visitor, "Batches", title).await;
+    let frame = Frame::of(state, user, "Batches", title).await;
     html(&BatchesPage::of(frame, pair, (a, b), found))
 }
 

@@ -5,8 +5,8 @@ use askama::Template;
 use super::super::criteria_diff::Drawn;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::super::words;
 use super::Pair;
 use crate::wire::{CriteriaComparison, CriteriaDiff, Mover, WordTable};
@@ -78,15 +78,16 @@ impl CriteriaPage {
 }
 
 /// Draws the page of two versions of the criteria.
-pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
+pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let compared = format!("/api/v1/scoring/criteria/compare{}", pair.query());
     let diff = format!("/api/v1/scoring/criteria/diff{}", pair.query());
     let (found, diff) = tokio::try_join!(
-        site.door
-            .get::<CriteriaComparison>(&visitor.caller, &compared),
-        site.door.get::<CriteriaDiff>(&visitor.caller, &diff),
+        state
+            .client
+            .get::<CriteriaComparison>(&user.caller, &compared),
+        state.client.get::<CriteriaDiff>(&user.caller, &diff),
     )?;
-    let frame = Frame::of(site, visitor, "Criteria", "Compare criteria").await;
+    let frame = Frame::of(state, user, "Criteria", "Compare criteria").await;
     html(&CriteriaPage {
         frame,
         pair,

@@ -15,8 +15,8 @@ use super::address::Address;
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Page, html};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::wire::{Batch, Batches, CriteriaList, CriteriaVersion};
 
@@ -24,7 +24,7 @@ use crate::wire::{Batch, Batches, CriteriaList, CriteriaVersion};
 const CHOICES: &str = "100";
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/compare", get(compare))
 }
 
@@ -56,17 +56,21 @@ impl Pair {
     }
 }
 
-async fn compare(State(site): State<Site>, visitor: Visitor, Address(pair): Address<Pair>) -> Page {
+async fn compare(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Address(pair): Address<Pair>,
+) -> Page {
     if pair.a.is_empty() || pair.b.is_empty() || pair.is_one() {
-        return choose(&site, visitor, pair).await;
+        return choose(&state, user, pair).await;
     }
     let Some((a, _)) = pair.ids() else {
-        return criteria::compare(&site, visitor, pair).await;
+        return criteria::compare(&state, user, pair).await;
     };
     let batch = format!("/api/v1/batches/{a}");
-    match site.door.find::<Batch>(&visitor.caller, &batch).await? {
-        Some(_) => batches::compare(&site, visitor, pair).await,
-        None => scores::compare(&site, visitor, pair).await,
+    match state.client.find::<Batch>(&user.caller, &batch).await? {
+        Some(_) => batches::compare(&state, user, pair).await,
+        None => scores::compare(&state, user, pair).await,
     }
 }
 
@@ -116,14 +120,15 @@ struct ChoosePage {
     criteria: Vec<Choice>,
 }
 
-async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
+async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let recent = format!("/api/v1/batches?limit={CHOICES}");
     let (recent, versions) = tokio::try_join!(
-        site.door.get::<Batches>(&visitor.caller, &recent),
-        site.door
-            .get::<CriteriaList>(&visitor.caller, "/api/v1/scoring/criteria"),
+        state.client.get::<Batches>(&user.caller, &recent),
+        state
+            .client
+            .get::<CriteriaList>(&user.caller, "/api/v1/scoring/criteria"),
     )?;
-    let now = site.about.clock.now();
+    let now = state.about.clock.now();
     let batch = |batch: Batch| Choice {
         group: batch.kind.to_string(),
         before: false,
@@ -155,7 +160,7 @@ async fn choose(site: &Site, visitor: Visitor, pair: Pair) -> Page {
         is_one: pair.is_one(),
         batches: fill(cases.map(batch).collect(), &pair),
         criteria: fill(versions.map(version).collect(), &pair),
-        frame: Frame::of(site, visitor, "Batches", "Compare").await,
+        frame: Frame::of(state, user, "Batches", "Compare").await,
     })
 }
 

@@ -7,8 +7,8 @@ use super::super::frame::Frame;
 use super::super::page::{Fault, Page, html};
 use super::super::score::ScoreDetail;
 use super::super::sessions::Badge;
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::super::words;
 use super::{Pair, Row, class};
 use crate::wire::ScoreVersion;
@@ -33,15 +33,15 @@ impl ScoresPage {
 }
 
 /// Draws the page of two scores.
-pub(super) async fn compare(site: &Site, visitor: Visitor, pair: Pair) -> Page {
-    let now = site.about.clock.now();
+pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
+    let now = state.about.clock.now();
     let read = async |id: &str| -> Result<ScoreDetail, Fault> {
         let path = format!("/api/v1/scores/{}", segment(id.trim()));
-        let version: ScoreVersion = site.door.get(&visitor.caller, &path).await?;
+        let version: ScoreVersion = state.client.get(&user.caller, &path).await?;
         Ok(ScoreDetail::of(version, now))
     };
     let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
-    let frame = Frame::of(site, visitor, "Sessions", "Compare scores").await;
+    let frame = Frame::of(state, user, "Sessions", "Compare scores").await;
     html(&ScoresPage {
         rows: score_rows(&a, &b),
         frame,

@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use super::super::chart::{Chart, Promise, reliability};
 use super::super::form::{query, segment};
 use super::super::page::Fault;
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::super::words;
 use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
 
@@ -33,11 +33,17 @@ pub(super) struct CalibrationSection {
 
 impl CalibrationSection {
     /// The calibration of the suite that the address names, else of the newest.
-    pub(super) async fn read(site: &Site, visitor: &Visitor, chosen: &str) -> Result<Self, Fault> {
-        let (door, caller) = (&site.door, &visitor.caller);
+    pub(super) async fn read(
+        state: &PageState,
+        user: &SessionUser,
+        chosen: &str,
+    ) -> Result<Self, Fault> {
+        let (client, caller) = (&state.client, &user.caller);
         let asked = query(&[("kind", "sql_metrics"), ("limit", SUITES)]);
-        let newest: Batches = door.get(caller, &format!("/api/v1/batches{asked}")).await?;
-        let now = site.about.clock.now();
+        let newest: Batches = client
+            .get(caller, &format!("/api/v1/batches{asked}"))
+            .await?;
+        let now = state.about.clock.now();
         let mut suites = suites(newest, now);
         let id = match (chosen, suites.first()) {
             ("", None) => return Ok(Self::nothing(suites)),
@@ -45,7 +51,7 @@ impl CalibrationSection {
             (named, _) => named.to_owned(),
         };
         let path = format!("/api/v1/batches/{}/calibration", segment(&id));
-        let answer: BatchCalibration = door.get(caller, &path).await?;
+        let answer: BatchCalibration = client.get(caller, &path).await?;
         let id = answer.batch_id.to_string();
         if !suites.iter().any(|suite| suite.id == id) {
             suites.push(Suite {

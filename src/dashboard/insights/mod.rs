@@ -17,8 +17,8 @@ use super::figures::{BY_RATING, days_ago, percent};
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::api::Problem;
 use crate::wire::{
@@ -37,7 +37,7 @@ const NAMES: &str = "15";
 const SUITES: &str = "15";
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/insights", get(insights))
 }
 
@@ -132,9 +132,9 @@ struct Figures {
 }
 
 impl Figures {
-    async fn read(site: &Site, visitor: &Visitor, choice: &Choice) -> Result<Self, Fault> {
-        let (door, caller, days) = (&site.door, &visitor.caller, choice.days()?);
-        let from = days_ago(site.about.clock.now(), days);
+    async fn read(state: &PageState, user: &SessionUser, choice: &Choice) -> Result<Self, Fault> {
+        let (client, caller, days) = (&state.client, &user.caller, choice.days()?);
+        let from = days_ago(state.about.clock.now(), days);
         let asked = |route: &str, more: &[(&str, &str)]| {
             let mut pairs = vec![("from", from.as_str()), ("criteria", choice.criteria())];
             pairs.extend_from_slice(more);
@@ -157,14 +157,14 @@ impl Figures {
             query(&[("criteria", criteria)])
         );
         let (distribution, trend, missing, approaches, costs, suites, latencies, agreement) = tokio::try_join!(
-            door.get::<Distribution>(caller, &distribution),
-            door.get::<Trend>(caller, &trend),
-            door.get::<NameList>(caller, &missing),
-            door.get::<NameList>(caller, &approaches),
-            door.get::<CostList>(caller, &costs),
-            door.get::<BatchCostList>(caller, &suites),
-            door.get::<LatencyList>(caller, &latency),
-            door.find::<AgreementReport>(caller, &agreement),
+            client.get::<Distribution>(caller, &distribution),
+            client.get::<Trend>(caller, &trend),
+            client.get::<NameList>(caller, &missing),
+            client.get::<NameList>(caller, &approaches),
+            client.get::<CostList>(caller, &costs),
+            client.get::<BatchCostList>(caller, &suites),
+            client.get::<LatencyList>(caller, &latency),
+            client.find::<AgreementReport>(caller, &agreement),
         )?;
         Ok(Self {
             distribution,
@@ -180,11 +180,11 @@ impl Figures {
 }
 
 async fn insights(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Address(choice): Address<Choice>,
 ) -> Page {
-    let figures = Figures::read(&site, &visitor, &choice).await?;
+    let figures = Figures::read(&state, &user, &choice).await?;
     let Figures {
         distribution,
         trend,
@@ -195,12 +195,12 @@ async fn insights(
         latencies,
         agreement,
     } = figures;
-    let calibration = CalibrationSection::read(&site, &visitor, choice.suite.trim()).await?;
+    let calibration = CalibrationSection::read(&state, &user, choice.suite.trim()).await?;
     let total = &costs.total;
     let days = choice.days()?;
-    let from = days_ago(site.about.clock.now(), days);
+    let from = days_ago(state.about.clock.now(), days);
     html(&Insights {
-        frame: Frame::of(&site, visitor, "Insights", "Insights").await,
+        frame: Frame::of(&state, user, "Insights", "Insights").await,
         days,
         scores: distribution.scores,
         distribution: distribution.chart(),

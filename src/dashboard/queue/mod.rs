@@ -16,11 +16,11 @@ use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
 use super::confirm::{self, Question, is_sure};
 use super::form::{Form, segment};
 use super::frame::Frame;
-use super::machinery::Machinery;
+use super::infrastructure::Infrastructure;
 use super::page::{Fault, Page, go, html};
 use super::session::LEFT;
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::wire::{Jobs, Judge};
 
@@ -30,7 +30,7 @@ const RUNNING: &str = "Running";
 const SHOWN: u32 = 20;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/queue", get(queue))
         .route("/queue/body", get(body))
@@ -76,31 +76,36 @@ struct QueuePage {
 }
 
 impl Body {
-    async fn read(site: &Site, visitor: &Visitor) -> Result<Self, Fault> {
-        let (door, caller) = (&site.door, &visitor.caller);
+    async fn read(state: &PageState, user: &SessionUser) -> Result<Self, Fault> {
+        let (client, caller) = (&state.client, &user.caller);
         let jobs = |state: &str| format!("/api/v1/jobs?state={state}&limit={SHOWN}");
         let (waiting, queued) = (jobs("waiting"), jobs("queued"));
         let (running, failed) = (jobs("running"), jobs("failed"));
-        let (machinery, waiting, queued, running, failed) = tokio::try_join!(
-            Machinery::read(door, caller),
-            door.get::<Jobs>(caller, &waiting),
-            door.get::<Jobs>(caller, &queued),
-            door.get::<Jobs>(caller, &running),
-            door.get::<Jobs>(caller, &failed),
+        let (infrastructure, waiting, queued, running, failed) = tokio::try_join!(
+            Infrastructure::read(client, caller),
+            client.get::<Jobs>(caller, &waiting),
+            client.get::<Jobs>(caller, &queued),
+            client.get::<Jobs>(caller, &running),
+            client.get::<Jobs>(caller, &failed),
         )?;
         let jobs = [waiting, queued, running, failed];
-        Ok(Self::of(machinery, jobs, visitor, site.about.clock.now()))
+        Ok(Self::of(
+            infrastructure,
+            jobs,
+            user,
+            state.about.clock.now(),
+        ))
     }
 
     /// Draws what was read; the jobs are those that wait, are queued, run and failed.
     fn of(
-        Machinery {
+        Infrastructure {
             queue,
             workers,
             judges,
-        }: Machinery,
+        }: Infrastructure,
         [waiting, queued, running, failed]: [Jobs; 4],
-        visitor: &Visitor,
+        user: &SessionUser,
         now: DateTime<Utc>,
     ) -> Self {
         let (judges, unused): (Vec<Judge>, Vec<Judge>) =
@@ -148,9 +153,9 @@ impl Body {
             workers: workers.into_iter().map(|w| WorkerRow::of(w, now)).collect(),
             judges: judges.into_iter().map(|j| JudgeRow::of(j, now)).collect(),
             unused: unused.into_iter().map(|j| JudgeRow::of(j, now)).collect(),
-            may_admin: visitor.may_admin(),
-            may_enqueue: visitor.may_enqueue(),
-            form_token: visitor.form_token.clone(),
+            may_admin: user.may_admin(),
+            may_enqueue: user.may_enqueue(),
+            form_token: user.form_token.clone(),
         }
     }
 
@@ -160,20 +165,18 @@ impl Body {
     }
 }
 
-async fn queue(State(site): State<Site>, visitor: Visitor) -> Page {
-    let body = Body::read(&site, &visitor).await?;
-    let frame = Frame::of(&site, visitor, "Queue", "Queue")
-        .await
-        .moving(true);
+async fn queue(State(state): State<PageState>, user: SessionUser) -> Page {
+    let body = Body::read(&state, &user).await?;
+    let frame = Frame::of(&state, user, "Queue", "Queue").await.moving(true);
     html(&QueuePage { frame, body })
 }
 
-async fn body(State(site): State<Site>, visitor: Visitor) -> Page {
-    html(&Body::read(&site, &visitor).await?)
+async fn body(State(state): State<PageState>, user: SessionUser) -> Page {
+    html(&Body::read(&state, &user).await?)
 }
 
-async fn pause_queue(State(site): State<Site>, form: Form) -> Page {
-    if form.visitor.may_admin() && !is_sure(&form) {
+async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
+    if form.user.may_admin() && !is_sure(&form) {
         let question = Question {
             title: "Pause the queue?".to_owned(),
             consequence: "Workers hear of it within a second: from then on no job starts until somebody resumes it; what runs ends.".to_owned(),
@@ -181,17 +184,17 @@ async fn pause_queue(State(site): State<Site>, form: Form) -> Page {
             stops: true,
             part: "Queue",
         };
-        return confirm::ask(&site, &form, "/queue/pause".to_owned(), question).await;
+        return confirm::ask(&state, &form, "/queue/pause".to_owned(), question).await;
     }
-    brake(&site, &form, "/api/v1/queue/pause").await
+    brake(&state, &form, "/api/v1/queue/pause").await
 }
 
-async fn resume_queue(State(site): State<Site>, form: Form) -> Page {
-    brake(&site, &form, "/api/v1/queue/resume").await
+async fn resume_queue(State(state): State<PageState>, form: Form) -> Page {
+    brake(&state, &form, "/api/v1/queue/resume").await
 }
 
-async fn pause_judge(State(site): State<Site>, Path(name): Path<String>, form: Form) -> Page {
-    if form.visitor.may_admin() && !is_sure(&form) {
+async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, form: Form) -> Page {
+    if form.user.may_admin() && !is_sure(&form) {
         let question = Question {
             title: format!("Pause {name}?"),
             consequence: "Workers hear of it within a second: from then on its jobs wait until somebody resumes it; what runs ends.".to_owned(),
@@ -200,46 +203,52 @@ async fn pause_judge(State(site): State<Site>, Path(name): Path<String>, form: F
             part: "Queue",
         };
         let action = format!("/judges/{}/pause", segment(&name));
-        return confirm::ask(&site, &form, action, question).await;
+        return confirm::ask(&state, &form, action, question).await;
     }
     brake(
-        &site,
+        &state,
         &form,
         &format!("/api/v1/judges/{}/pause", segment(&name)),
     )
     .await
 }
 
-async fn resume_judge(State(site): State<Site>, Path(name): Path<String>, form: Form) -> Page {
+async fn resume_judge(
+    State(state): State<PageState>,
+    Path(name): Path<String>,
+    form: Form,
+) -> Page {
     brake(
-        &site,
+        &state,
         &form,
         &format!("/api/v1/judges/{}/resume", segment(&name)),
     )
     .await
 }
 
-async fn brake(site: &Site, form: &Form, path: &str) -> Page {
+async fn brake(state: &PageState, form: &Form, path: &str) -> Page {
     let body = match form.text("message") {
         Some(message) => json!({"message": message}),
         None => json!({}),
     };
-    site.door
-        .post(&form.visitor.caller, path, form.key(), &body)
+    state
+        .client
+        .post(&form.user.caller, path, form.key(), &body)
         .await?;
-    go(form.visitor.piece, form.back().unwrap_or("/queue"))
+    go(form.user.piece, form.back().unwrap_or("/queue"))
 }
 
-async fn retry_job(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
+async fn retry_job(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     let path = format!("/api/v1/jobs/{}/retry", segment(&id));
-    site.door
-        .post(&form.visitor.caller, &path, form.key(), &json!({}))
+    state
+        .client
+        .post(&form.user.caller, &path, form.key(), &json!({}))
         .await?;
-    go(form.visitor.piece, form.back().unwrap_or("/queue"))
+    go(form.user.piece, form.back().unwrap_or("/queue"))
 }
 
-async fn cancel_job(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    if form.visitor.may_enqueue() && !is_sure(&form) {
+async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+    if form.user.may_enqueue() && !is_sure(&form) {
         let question = Question {
             title: "Cancel this job?".to_owned(),
             consequence: "It ends without a score.".to_owned(),
@@ -248,20 +257,21 @@ async fn cancel_job(State(site): State<Site>, Path(id): Path<String>, form: Form
             part: "Queue",
         };
         let action = format!("/jobs/{}/cancel", segment(&id));
-        return confirm::ask(&site, &form, action, question).await;
+        return confirm::ask(&state, &form, action, question).await;
     }
     let path = format!("/api/v1/jobs/{}/cancel", segment(&id));
-    site.door
-        .post(&form.visitor.caller, &path, form.key(), &json!({}))
+    state
+        .client
+        .post(&form.user.caller, &path, form.key(), &json!({}))
         .await?;
-    go(form.visitor.piece, form.back().unwrap_or("/queue"))
+    go(form.user.piece, form.back().unwrap_or("/queue"))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::machinery::tests as fake;
+    use super::super::infrastructure::tests as fake;
     use super::*;
 
     fn now() -> DateTime<Utc> {
@@ -278,10 +288,10 @@ mod tests {
         job
     }
 
-    fn machinery(brake: &Value) -> Machinery {
+    fn infrastructure(brake: &Value) -> Infrastructure {
         let counts = json!({"queued": 12_345, "running": 1, "waiting": 2, "succeeded_24h": 3, "failed_24h": 1, "cancelled_24h": 0});
         let queue = json!({"paused": !brake.is_null(), "brake": brake, "counts": counts});
-        Machinery {
+        Infrastructure {
             queue: serde_json::from_value(queue).unwrap(),
             workers: Vec::new(),
             judges: Vec::new(),
@@ -290,9 +300,9 @@ mod tests {
 
     fn page(brake: &Value, groups: [&[Value]; 4]) -> Body {
         Body::of(
-            machinery(brake),
+            infrastructure(brake),
             groups.map(jobs),
-            &Visitor::anybody(),
+            &SessionUser::anybody(),
             now(),
         )
     }
@@ -367,11 +377,16 @@ mod tests {
             job(&json!({"error": {"class": "too_large", "message": "m", "remedy": "trim it"}}));
         let running = [job(&json!({}))];
         let groups = [&[], &[], &running[..], std::slice::from_ref(&failed)];
-        let machinery = Machinery {
+        let infrastructure = Infrastructure {
             workers: vec![fake::worker("running", true, "2026-11-23T11:59:59Z")],
-            ..machinery(&Value::Null)
+            ..infrastructure(&Value::Null)
         };
-        let body = Body::of(machinery, groups.map(jobs), &Visitor::anybody(), now());
+        let body = Body::of(
+            infrastructure,
+            groups.map(jobs),
+            &SessionUser::anybody(),
+            now(),
+        );
         let text = body.render().unwrap();
         assert_eq!(
             (
@@ -441,12 +456,17 @@ mod tests {
             let brake = reason.map(|reason| fake::brake(reason, "m"));
             let change =
                 json!({"kinds": ["session"], "brake": brake, "gates": gates, "spent": spent});
-            let machinery = Machinery {
+            let infrastructure = Infrastructure {
                 judges: vec![fake::judge("gpt", &change)],
-                ..machinery(&Value::Null)
+                ..infrastructure(&Value::Null)
             };
             let none: [&[Value]; 4] = [&[]; 4];
-            let body = Body::of(machinery, none.map(jobs), &Visitor::anybody(), now());
+            let body = Body::of(
+                infrastructure,
+                none.map(jobs),
+                &SessionUser::anybody(),
+                now(),
+            );
             body.render().unwrap()
         };
         for (reason, pause, resume) in [

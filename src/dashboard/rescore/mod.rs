@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::address::Address;
 use super::form::Form;
 use super::frame::Frame;
-use super::machinery::judges;
+use super::infrastructure::judges;
 use super::page::{Page, go, html, with_status};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use crate::api::Problem;
 use crate::wire::{Batch, RescorePlan};
 use plan::PlanPage;
@@ -37,7 +37,7 @@ const TOLD: [&str; 9] = [
 ];
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/rescore", get(ask).post(plan))
         .route("/rescore/go", post(start))
@@ -62,12 +62,12 @@ struct Ask {
 
 impl Ask {
     async fn read(
-        site: &Site,
-        visitor: Visitor,
+        state: &PageState,
+        user: SessionUser,
         filled: Vec<(String, String)>,
         faults: Vec<FieldFault>,
     ) -> Result<Self, Box<Problem>> {
-        let known = judges(&site.door, &visitor.caller).await?;
+        let known = judges(&state.client, &user.caller).await?;
         let configured = known.into_iter().filter(|judge| judge.configured);
         let juror = |judge: crate::wire::Judge| Juror {
             name: judge.name,
@@ -75,7 +75,7 @@ impl Ask {
         };
         Ok(Self {
             jurors: configured.map(juror).collect(),
-            frame: Frame::of(site, visitor, "Sessions", "Score many sessions").await,
+            frame: Frame::of(state, user, "Sessions", "Score many sessions").await,
             filled,
             faults,
         })
@@ -128,8 +128,8 @@ impl Ask {
 
 /// Asks what to score, starting from the list's filters.
 async fn ask(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Address(filled): Address<Vec<(String, String)>>,
 ) -> Page {
     // What is passed over here would be scored: everything, where a filter was meant.
@@ -140,49 +140,51 @@ async fn ask(
         let message = "narrows nothing here: correct the address behind the question mark";
         return Err(Box::new(Problem::of_field(name, message)).into());
     }
-    html(&Ask::read(&site, visitor, filled, Vec::new()).await?)
+    html(&Ask::read(&state, user, filled, Vec::new()).await?)
 }
 
 /// The form once more, with what is wrong in it; another problem is a page of its own.
-async fn ask_again(site: &Site, form: Form, problem: Box<Problem>) -> Page {
+async fn ask_again(state: &PageState, form: Form, problem: Box<Problem>) -> Page {
     let Some(faults) = faults(&problem) else {
         return Err(problem.into());
     };
     let filled = form.rest();
-    let page = Ask::read(site, form.visitor, filled, faults).await?;
+    let page = Ask::read(state, form.user, filled, faults).await?;
     with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
-async fn plan(State(site): State<Site>, form: Form) -> Page {
-    match planned(&site, &form).await {
+async fn plan(State(state): State<PageState>, form: Form) -> Page {
+    match planned(&state, &form).await {
         Ok(plan) => {
-            let visitor = form.visitor.clone();
-            let frame = Frame::of(&site, visitor, "Sessions", "Score many sessions").await;
+            let user = form.user.clone();
+            let frame = Frame::of(&state, user, "Sessions", "Score many sessions").await;
             let key = Uuid::new_v4().to_string();
             html(&PlanPage::of(frame, &form, plan, key))
         }
-        Err(problem) => ask_again(&site, form, problem).await,
+        Err(problem) => ask_again(&state, form, problem).await,
     }
 }
 
-async fn planned(site: &Site, form: &Form) -> Result<RescorePlan, Box<Problem>> {
+async fn planned(state: &PageState, form: &Form) -> Result<RescorePlan, Box<Problem>> {
     let mut body = body(form)?;
     body.insert("dry_run".to_owned(), true.into());
-    let caller = &form.visitor.caller;
-    let done = site.door.post(caller, "/api/v1/rescore", None, &body);
+    let caller = &form.user.caller;
+    let done = state.client.post(caller, "/api/v1/rescore", None, &body);
     done.await?.json()
 }
 
-async fn start(State(site): State<Site>, form: Form) -> Page {
-    match started(&site, &form).await {
-        Ok(batch) => go(form.visitor.piece, &format!("/batches/{}", batch.batch_id)),
-        Err(problem) => ask_again(&site, form, problem).await,
+async fn start(State(state): State<PageState>, form: Form) -> Page {
+    match started(&state, &form).await {
+        Ok(batch) => go(form.user.piece, &format!("/batches/{}", batch.batch_id)),
+        Err(problem) => ask_again(&state, form, problem).await,
     }
 }
 
-async fn started(site: &Site, form: &Form) -> Result<Batch, Box<Problem>> {
+async fn started(state: &PageState, form: &Form) -> Result<Batch, Box<Problem>> {
     let body = body(form)?;
-    let caller = &form.visitor.caller;
-    let done = site.door.post(caller, "/api/v1/rescore", form.key(), &body);
+    let caller = &form.user.caller;
+    let done = state
+        .client
+        .post(caller, "/api/v1/rescore", form.key(), &body);
     done.await?.json()
 }

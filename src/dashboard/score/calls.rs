@@ -9,8 +9,8 @@ use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::markdown::{self, Cut};
 use super::super::page::{Page, html};
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use crate::wire::{Call, JobDetail, ScoreVersion};
 
 /// HTML of all replies together, bytes: with its head the page stays below 150 KB.
@@ -34,14 +34,14 @@ struct CallsPage {
 
 impl CallsPage {
     async fn of(
-        site: &Site,
-        visitor: Visitor,
+        state: &PageState,
+        user: SessionUser,
         back: (String, &'static str),
         (job_id, calls): (Uuid, Vec<Call>),
     ) -> Self {
         let share = TOGETHER / calls.len().max(1);
         Self {
-            frame: Frame::of(site, visitor, "Sessions", "Calls").await,
+            frame: Frame::of(state, user, "Sessions", "Calls").await,
             back,
             job_id,
             calls: calls
@@ -60,31 +60,31 @@ impl CallsPage {
 
 /// The calls behind a score with their raw replies: loaded when they are asked for.
 pub(super) async fn calls(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
 ) -> Page {
     let path = format!("/api/v1/scores/{}", segment(&id));
-    let version: ScoreVersion = site.door.get(&visitor.caller, &path).await?;
+    let version: ScoreVersion = state.client.get(&user.caller, &path).await?;
     let job = format!("/api/v1/jobs/{}?calls=true", version.score.job_id);
-    let job: Option<JobDetail> = site.door.find(&visitor.caller, &job).await?;
+    let job: Option<JobDetail> = state.client.find(&user.caller, &job).await?;
     let calls = job.and_then(|job| job.calls).unwrap_or_default();
     let back = (format!("/scores/{}", version.score.score_id), "the score");
-    html(&CallsPage::of(&site, visitor, back, (version.score.job_id, calls)).await)
+    html(&CallsPage::of(&state, user, back, (version.score.job_id, calls)).await)
 }
 
 /// The calls of a job, which may have failed and have no score.
 pub(super) async fn of_job(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
 ) -> Page {
     let path = format!("/api/v1/jobs/{}?calls=true", segment(&id));
-    let job: JobDetail = site.door.get(&visitor.caller, &path).await?;
+    let job: JobDetail = state.client.get(&user.caller, &path).await?;
     let back = match (job.job.kind, job.job.subject_id) {
         (kind, Some(session)) if !kind.is_case() => (format!("/sessions/{session}"), "the session"),
         (_, _) => ("/queue".to_owned(), "the queue"),
     };
     let calls = (job.job.job_id, job.calls.unwrap_or_default());
-    html(&CallsPage::of(&site, visitor, back, calls).await)
+    html(&CallsPage::of(&state, user, back, calls).await)
 }

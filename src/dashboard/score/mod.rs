@@ -15,8 +15,8 @@ use super::form::segment;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
 use super::sessions;
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::wire::{ScoreVersion, SessionItem};
 use rating::Typed;
@@ -24,7 +24,7 @@ pub(super) use version::Version;
 pub(super) use view::ScoreDetail;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/scores/{id}", get(score))
         .route("/scores/{id}/calls", get(calls::calls))
@@ -43,16 +43,21 @@ struct ScorePage {
     again_key: Uuid,
 }
 
-async fn score(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    html(&page(&site, visitor, &id, Typed::default()).await?)
+async fn score(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
+    html(&page(&state, user, &id, Typed::default()).await?)
 }
 
-async fn page(site: &Site, visitor: Visitor, id: &str, typed: Typed) -> Result<ScorePage, Fault> {
+async fn page(
+    state: &PageState,
+    user: SessionUser,
+    id: &str,
+    typed: Typed,
+) -> Result<ScorePage, Fault> {
     let path = format!("/api/v1/scores/{}", segment(id));
-    let version: ScoreVersion = site.door.get(&visitor.caller, &path).await?;
-    let mut score = ScoreDetail::whole(site, &visitor, version).await?;
+    let version: ScoreVersion = state.client.get(&user.caller, &path).await?;
+    let mut score = ScoreDetail::whole(state, &user, version).await?;
     score.typed = typed;
-    let about = sessions::item(site, &visitor, &score.session_id.to_string()).await?;
+    let about = sessions::item(state, &user, &score.session_id.to_string()).await?;
     let alert = about.as_ref().and_then(|item| item.alert_type.as_deref());
     let title = format!(
         "{} {} · {}",
@@ -61,7 +66,7 @@ async fn page(site: &Site, visitor: Visitor, id: &str, typed: Typed) -> Result<S
         alert.unwrap_or("session")
     );
     Ok(ScorePage {
-        frame: Frame::of(site, visitor, "Sessions", title).await,
+        frame: Frame::of(state, user, "Sessions", title).await,
         score,
         about,
         again_key: Uuid::new_v4(),

@@ -7,7 +7,7 @@ use serde_json::Map;
 
 use super::super::form::{Form, segment};
 use super::super::page::{Fault, Page, go, is_mendable, refusal, with_status};
-use super::super::site::Site;
+use super::super::state::PageState;
 use super::super::words::{self, Moment};
 use super::page;
 use crate::api::Problem;
@@ -86,22 +86,23 @@ pub(super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opinion {
 }
 
 /// Keeps what a person thinks of a score; what can't be read comes back with its form.
-pub(super) async fn rate(State(site): State<Site>, Path(id): Path<String>, form: Form) -> Page {
-    match keep(&site, &id, &form).await {
-        Ok(()) => go(
-            form.visitor.piece,
-            &format!("/scores/{}#people", segment(&id)),
-        ),
-        Err(fault) if is_mendable(fault.problem()) && !form.visitor.piece => {
+pub(super) async fn rate(
+    State(state): State<PageState>,
+    Path(id): Path<String>,
+    form: Form,
+) -> Page {
+    match keep(&state, &id, &form).await {
+        Ok(()) => go(form.user.piece, &format!("/scores/{}#people", segment(&id))),
+        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
             let typed = Typed::of(&form, fault.problem());
-            let page = page(&site, form.visitor, &id, typed).await?;
+            let page = page(&state, form.user, &id, typed).await?;
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(fault) => Err(fault),
     }
 }
 
-async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
+async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), Fault> {
     let path = format!("/api/v1/scores/{}/ratings", segment(id));
     let mut body = Map::new();
     if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
@@ -120,7 +121,7 @@ async fn keep(site: &Site, id: &str, form: &Form) -> Result<(), Fault> {
             body.insert(field.to_owned(), text.into());
         }
     }
-    let caller = &form.visitor.caller;
-    site.door.post(caller, &path, form.key(), &body).await?;
+    let caller = &form.user.caller;
+    state.client.post(caller, &path, form.key(), &body).await?;
     Ok(())
 }

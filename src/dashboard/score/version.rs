@@ -5,8 +5,8 @@ use uuid::Uuid;
 use super::super::form::query;
 use super::super::page::Fault;
 use super::super::sessions::Badge;
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::super::words::Moment;
 use super::view::ScoreDetail;
 use crate::wire::{ScoreVersion, Scores};
@@ -25,13 +25,13 @@ pub(in super::super) struct Version {
 impl Version {
     /// Every score of a session, newest first.
     pub(in super::super) async fn of(
-        site: &Site,
-        visitor: &Visitor,
+        state: &PageState,
+        user: &SessionUser,
         session_id: Uuid,
     ) -> Result<Vec<Self>, Fault> {
         let path = format!("/api/v1/scoring/sessions/{session_id}/scores");
-        let all: Scores = site.door.get(&visitor.caller, &path).await?;
-        let now = site.about.clock.now();
+        let all: Scores = state.client.get(&user.caller, &path).await?;
+        let now = state.about.clock.now();
         let current = all.items.iter().find(|score| score.superseded_at.is_none());
         let current = current.map(|score| score.score.score_id.to_string());
         let line = |version: ScoreVersion| {

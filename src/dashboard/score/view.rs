@@ -7,8 +7,8 @@ use super::super::markdown;
 use super::super::missing_tools::{self, ToolRow};
 use super::super::page::Fault;
 use super::super::sessions::Badge;
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::super::words::{self, Moment};
 use super::rating::{Opinion, Typed, opinion};
 use crate::job::Purpose;
@@ -161,19 +161,19 @@ impl ScoreDetail {
 
     /// A session's current score, with all that its page shows.
     pub(in super::super) async fn current_of(
-        site: &Site,
-        visitor: &Visitor,
+        state: &PageState,
+        user: &SessionUser,
         session_id: Uuid,
     ) -> Result<Option<Self>, Fault> {
         let path = format!("/api/v1/scoring/sessions/{session_id}/score");
-        match site.door.find::<Score>(&visitor.caller, &path).await? {
+        match state.client.find::<Score>(&user.caller, &path).await? {
             Some(score) => {
                 let version = ScoreVersion {
                     score,
                     purpose: Purpose::Score,
                     superseded_at: None,
                 };
-                Ok(Some(Self::whole(site, visitor, version).await?))
+                Ok(Some(Self::whole(state, user, version).await?))
             }
             None => Ok(None),
         }
@@ -181,8 +181,8 @@ impl ScoreDetail {
 
     /// Adds what stands elsewhere: the maxima of its criteria, what people gave.
     pub(super) async fn whole(
-        site: &Site,
-        visitor: &Visitor,
+        state: &PageState,
+        user: &SessionUser,
         version: ScoreVersion,
     ) -> Result<Self, Fault> {
         let answer = &version.score;
@@ -190,12 +190,12 @@ impl ScoreDetail {
         let ratings = format!("/api/v1/scores/{}/ratings", answer.score_id);
         let job = format!("/api/v1/jobs/{}?calls=true", answer.job_id);
         let (job, criteria, ratings, elsewhere) = tokio::try_join!(
-            site.door.find::<JobDetail>(&visitor.caller, &job),
-            site.door.find::<CriteriaDetail>(&visitor.caller, &criteria),
-            site.door.get::<RatingList>(&visitor.caller, &ratings),
-            missing_tools::elsewhere(site, visitor, &answer.missing_tools, answer.score_id),
+            state.client.find::<JobDetail>(&user.caller, &job),
+            state.client.find::<CriteriaDetail>(&user.caller, &criteria),
+            state.client.get::<RatingList>(&user.caller, &ratings),
+            missing_tools::elsewhere(state, user, &answer.missing_tools, answer.score_id),
         )?;
-        let now = site.about.clock.now();
+        let now = state.about.clock.now();
         let mut score = Self::of(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
@@ -203,12 +203,12 @@ impl ScoreDetail {
         let dimensions = criteria.as_ref().map(CriteriaDetail::dimensions);
         score.arrange(&dimensions.unwrap_or_default());
         score.opinions = ratings.items.into_iter().map(|r| opinion(r, now)).collect();
-        score.may_rate = visitor.may_enqueue();
-        score.signs_as = visitor.caller.signs_as();
-        score.has_name = visitor.caller.who().is_some();
+        score.may_rate = user.may_enqueue();
+        score.signs_as = user.caller.signs_as();
+        score.has_name = user.caller.who().is_some();
         let mut earlier = score.opinions.iter().filter(|o| o.by == score.signs_as);
         score.own = earlier.next().map(Opinion::says);
-        score.form_token = visitor.form_token.clone();
+        score.form_token = user.form_token.clone();
         score.key = Uuid::new_v4().to_string();
         Ok(score)
     }

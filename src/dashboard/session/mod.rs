@@ -16,8 +16,8 @@ use super::frame::Frame;
 use super::markdown::Cut;
 use super::page::{Fault, Page, html};
 use super::score::{ScoreDetail, Version};
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words::{self, Moment};
 use crate::wire::Session;
 pub(super) use standing::{LEFT, standing};
@@ -31,13 +31,13 @@ const NAMED: usize = 20;
 const CELL: usize = 40;
 
 /// The routes of this file.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions/{id}", get(conversation))
         .route("/sessions/{id}/technical", get(technical))
         .route("/sessions/{id}/score", get(score))
         .route("/sessions/{id}/history", get(history))
-        .route("/sessions/{id}/state", get(state))
+        .route("/sessions/{id}/state", get(current_standing))
         .route("/sessions/{id}/scored", get(scored))
         .route("/sessions/{id}/scores", get(scores))
 }
@@ -69,9 +69,9 @@ struct Scored {
 }
 
 impl Scored {
-    async fn read(site: &Site, visitor: &Visitor, session_id: Uuid) -> Result<Self, Fault> {
+    async fn read(state: &PageState, user: &SessionUser, session_id: Uuid) -> Result<Self, Fault> {
         Ok(Self {
-            score: ScoreDetail::current_of(site, visitor, session_id).await?,
+            score: ScoreDetail::current_of(state, user, session_id).await?,
             session_id,
         })
     }
@@ -88,8 +88,8 @@ struct History {
 }
 
 impl History {
-    async fn read(site: &Site, visitor: &Visitor, session_id: Uuid) -> Result<Self, Fault> {
-        let mut versions = Version::of(site, visitor, session_id).await?;
+    async fn read(state: &PageState, user: &SessionUser, session_id: Uuid) -> Result<Self, Fault> {
+        let mut versions = Version::of(state, user, session_id).await?;
         let older = versions.len().saturating_sub(SCORES);
         versions.truncate(SCORES);
         Ok(Self {
@@ -109,7 +109,7 @@ struct SessionPage {
     analysis: Option<Cut>,
     started: Option<Moment>,
     finished: Option<Moment>,
-    state: Standing,
+    standing: Standing,
     side: Side,
     window: Window,
     said: Vec<Said>,
@@ -158,62 +158,79 @@ impl SessionPage {
 }
 
 /// Asks the API for a session.
-pub(super) async fn read(site: &Site, visitor: &Visitor, id: &str) -> Result<Session, Fault> {
+pub(super) async fn read(
+    state: &PageState,
+    user: &SessionUser,
+    id: &str,
+) -> Result<Session, Fault> {
     let path = format!("/api/v1/sessions/{}", segment(id));
-    Ok(site.door.get(&visitor.caller, &path).await?)
+    Ok(state.client.get(&user.caller, &path).await?)
 }
 
 async fn conversation(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
     Query(start): Query<Start>,
 ) -> Page {
-    page(&site, visitor, &id, (Side::Conversation, start)).await
+    page(&state, user, &id, (Side::Conversation, start)).await
 }
 
 async fn technical(
-    State(site): State<Site>,
-    visitor: Visitor,
+    State(state): State<PageState>,
+    user: SessionUser,
     Path(id): Path<String>,
     Query(start): Query<Start>,
 ) -> Page {
-    page(&site, visitor, &id, (Side::Technical, start)).await
+    page(&state, user, &id, (Side::Technical, start)).await
 }
 
-async fn score(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    page(&site, visitor, &id, (Side::Score, Start::default())).await
+async fn score(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
+    page(&state, user, &id, (Side::Score, Start::default())).await
 }
 
-async fn history(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    page(&site, visitor, &id, (Side::History, Start::default())).await
+async fn history(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Path(id): Path<String>,
+) -> Page {
+    page(&state, user, &id, (Side::History, Start::default())).await
 }
 
 /// Where scoring stands, for pages that stay open.
-async fn state(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    standing(&site, &visitor, &id).await
+async fn current_standing(
+    State(state): State<PageState>,
+    user: SessionUser,
+    Path(id): Path<String>,
+) -> Page {
+    standing(&state, &user, &id).await
 }
 
 /// The score that a session has.
-async fn scored(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    let subject = subject(&site, &visitor, &id).await?;
-    html(&Scored::read(&site, &visitor, subject.session_id).await?)
+async fn scored(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
+    let subject = subject(&state, &user, &id).await?;
+    html(&Scored::read(&state, &user, subject.session_id).await?)
 }
 
 /// Every score that a session had.
-async fn scores(State(site): State<Site>, visitor: Visitor, Path(id): Path<String>) -> Page {
-    let subject = subject(&site, &visitor, &id).await?;
-    html(&History::read(&site, &visitor, subject.session_id).await?)
+async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
+    let subject = subject(&state, &user, &id).await?;
+    html(&History::read(&state, &user, subject.session_id).await?)
 }
 
-async fn page(site: &Site, visitor: Visitor, id: &str, (side, start): (Side, Start)) -> Page {
-    let session = read(site, &visitor, id).await?;
-    let state = Standing::read(site, &visitor, Subject::from(&session)).await?;
-    let now = site.about.clock.now();
+async fn page(
+    state: &PageState,
+    user: SessionUser,
+    id: &str,
+    (side, start): (Side, Start),
+) -> Page {
+    let session = read(state, &user, id).await?;
+    let standing = Standing::read(state, &user, Subject::from(&session)).await?;
+    let now = state.about.clock.now();
     let (mut scored, mut history) = (None, None);
     match side {
-        Side::Score => scored = Some(Scored::read(site, &visitor, session.session_id).await?),
-        Side::History => history = Some(History::read(site, &visitor, session.session_id).await?),
+        Side::Score => scored = Some(Scored::read(state, &user, session.session_id).await?),
+        Side::History => history = Some(History::read(state, &user, session.session_id).await?),
         Side::Conversation | Side::Technical => {}
     }
     let size = match side {
@@ -222,9 +239,9 @@ async fn page(site: &Site, visitor: Visitor, id: &str, (side, start): (Side, Sta
     };
     let window = Window::at(start.place(), size, session.conversation.len());
     html(&SessionPage {
-        frame: Frame::of(site, visitor, "Sessions", state.title())
+        frame: Frame::of(state, user, "Sessions", standing.title())
             .await
-            .moving(state.moves()),
+            .moving(standing.moves()),
         alert: alert_in_short(&session),
         analysis: analysis_in_short(&session),
         started: session.started_at.map(|at| words::moment(at, now)),
@@ -235,7 +252,7 @@ async fn page(site: &Site, visitor: Visitor, id: &str, (side, start): (Side, Sta
         },
         window,
         session,
-        state,
+        standing,
         side,
         scored,
         history,

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::super::page::{Fault, Page, html};
 use super::super::sessions::{self, Badge, why_not};
-use super::super::site::Site;
-use super::super::visitor::Visitor;
+use super::super::state::PageState;
+use super::super::user::SessionUser;
 use super::super::words::{self, Moment};
 use super::read;
 use crate::job::JobState;
@@ -78,22 +78,22 @@ pub(super) struct Standing {
 
 impl Standing {
     pub(super) async fn read(
-        site: &Site,
-        visitor: &Visitor,
+        state: &PageState,
+        user: &SessionUser,
         subject: Subject,
     ) -> Result<Self, Fault> {
         let id = subject.session_id;
-        let score: Option<Score> = site
-            .door
+        let score: Option<Score> = state
+            .client
             .find(
-                &visitor.caller,
+                &user.caller,
                 &format!("/api/v1/scoring/sessions/{id}/score"),
             )
             .await?;
-        let newest: Jobs = site
-            .door
+        let newest: Jobs = state
+            .client
             .get(
-                &visitor.caller,
+                &user.caller,
                 &format!("/api/v1/jobs?session_id={id}&limit=1"),
             )
             .await?;
@@ -111,13 +111,13 @@ impl Standing {
                 | JobState::Cancelled => None,
             });
         if let Some(path) = alone {
-            job = site.door.find(&visitor.caller, &path).await?;
+            job = state.client.find(&user.caller, &path).await?;
         }
-        let strip = site.strip(&visitor.caller).await;
+        let status_bar = state.status_bar(&user.caller).await;
         let is = |state| job.as_ref().is_some_and(|job| job.job.state == state);
-        let away = strip.redis_away && is(JobState::Queued);
-        let deserted = strip.deserted.is_some() && is(JobState::Running);
-        let now = site.about.clock.now();
+        let away = status_bar.redis_away && is(JobState::Queued);
+        let deserted = status_bar.deserted.is_some() && is(JobState::Running);
+        let now = state.about.clock.now();
         let (active, failed) = match job {
             Some(job) if !job.job.state.is_terminal() => {
                 let wait = job.job.wait.as_ref();
@@ -145,7 +145,7 @@ impl Standing {
                 .as_ref()
                 .map(|score| words::moment(score.scored_at, now)),
             outdated: score.is_some_and(|score| !score.is_current_criteria),
-            told_above: strip.deserted.is_some()
+            told_above: status_bar.deserted.is_some()
                 && active
                     .as_ref()
                     .and_then(|(job, _)| job.job.wait.as_ref())
@@ -154,8 +154,8 @@ impl Standing {
             failed,
             why_not: why_not(subject.scorable, subject.status),
             alert_type: subject.alert_type,
-            may_score: visitor.may_enqueue(),
-            form_token: visitor.form_token.clone(),
+            may_score: user.may_enqueue(),
+            form_token: user.form_token.clone(),
             key: Uuid::new_v4().to_string(),
         })
     }
@@ -182,18 +182,22 @@ impl Standing {
 }
 
 /// A session without its conversation: pages that stay open ask at every event.
-pub(super) async fn subject(site: &Site, visitor: &Visitor, id: &str) -> Result<Subject, Fault> {
-    match sessions::item(site, visitor, id).await? {
+pub(super) async fn subject(
+    state: &PageState,
+    user: &SessionUser,
+    id: &str,
+) -> Result<Subject, Fault> {
+    match sessions::item(state, user, id).await? {
         Some(item) => Ok(item.into()),
         // The API says what is wrong with it.
-        None => Ok(Subject::from(&read(site, visitor, id).await?)),
+        None => Ok(Subject::from(&read(state, user, id).await?)),
     }
 }
 
 /// The piece that says where a session's scoring stands.
-pub(in super::super) async fn standing(site: &Site, visitor: &Visitor, id: &str) -> Page {
-    let subject = subject(site, visitor, id).await?;
-    html(&Standing::read(site, visitor, subject).await?)
+pub(in super::super) async fn standing(state: &PageState, user: &SessionUser, id: &str) -> Page {
+    let subject = subject(state, user, id).await?;
+    html(&Standing::read(state, user, subject).await?)
 }
 
 #[cfg(test)]

@@ -59,8 +59,8 @@ impl Run<'_> {
         self.calls += 1;
         let at = wiring.clock.now();
         let sent = Instant::now();
-        if let Some(turn) = &mut self.turn {
-            turn.calls();
+        if let Some(concurrency_permit) = &mut self.concurrency_permit {
+            concurrency_permit.calls();
         }
         let Called {
             ended: called,
@@ -74,8 +74,8 @@ impl Run<'_> {
         if let Some(used) = used {
             // The next call goes out before this one's reply is read. A failed call keeps the turn for its retry: a judge
             // in trouble isn't asked more meanwhile.
-            if let Some(mut turn) = self.turn.take() {
-                turn.used(used);
+            if let Some(mut concurrency_permit) = self.concurrency_permit.take() {
+                concurrency_permit.used(used);
             }
         }
         let name = self.judge.spec.name();

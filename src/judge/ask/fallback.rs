@@ -16,8 +16,8 @@ use crate::judge::call_log::CallUsage;
 use crate::judge::error::ErrorClass;
 use crate::judge::gate::Closed;
 use crate::judge::{
-    Answer, CacheKey, CachedReply, CallTurns, JudgeError, JudgeSpec, Limits, NotConfigured,
-    Question, Reply, Turn,
+    Answer, CacheKey, CachedReply, CallPermits, ConcurrencyPermit, JudgeError, JudgeSpec, Limits,
+    NotConfigured, Question, Reply,
 };
 
 /// A closed fallback is looked at again after this at the latest: whoever opens it before its time wakes no job of another
@@ -76,7 +76,7 @@ pub(super) async fn ask(
                 // The question was asked once already: it isn't sent elsewhere for want of a turn.
                 let own = AskContext {
                     retries_spent: 0,
-                    turns: Arc::new(AskedOnce(Arc::clone(&context.turns))),
+                    concurrency: Arc::new(AskedOnce(Arc::clone(&context.concurrency))),
                     ..context.clone()
                 };
                 (refusal, own)
@@ -241,15 +241,15 @@ fn refused(message: String) -> JudgeError {
 
 /// The turns of a question that was answered once: it waits for its next one, however long.
 #[derive(Debug)]
-struct AskedOnce(Arc<dyn CallTurns>);
+struct AskedOnce(Arc<dyn CallPermits>);
 
 #[async_trait]
-impl CallTurns for AskedOnce {
-    async fn first(&self) -> Option<Turn> {
+impl CallPermits for AskedOnce {
+    async fn first(&self) -> Option<ConcurrencyPermit> {
         Some(self.another().await)
     }
 
-    async fn another(&self) -> Turn {
+    async fn another(&self) -> ConcurrencyPermit {
         self.0.another().await
     }
 }

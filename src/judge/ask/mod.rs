@@ -22,7 +22,9 @@ use super::gate::{Closed, Gate};
 use super::provider::{Provider, ProviderMaker};
 use super::question::{Answer, Limits, Question};
 use super::retry::RetryOptions;
-use super::{CacheKey, CallLog, CallTurns, JudgeSpec, NotConfigured, Providers, Reply, ReplyCache};
+use super::{
+    CacheKey, CallLog, CallPermits, JudgeSpec, NotConfigured, Providers, Reply, ReplyCache,
+};
 use crate::clock::{Clock, SystemClock};
 pub use batch_endpoint::{Accepted, BatchEndpoint, HandedOver};
 use fallback::Fallback;
@@ -40,7 +42,7 @@ pub struct AskContext {
     /// Whether a reply may lie ready that was collected for `asked_for`; it is taken whatever `skip_cache` says.
     pub ahead: Ahead,
     /// What bounds the asker's calls at once.
-    pub turns: Arc<dyn CallTurns>,
+    pub concurrency: Arc<dyn CallPermits>,
 }
 
 /// Whether a question may have been answered by a provider's batch before it is asked.
@@ -324,7 +326,7 @@ mod tests {
             retries_spent,
             skip_cache: false,
             ahead: Ahead::Not,
-            turns: Arc::new(crate::judge::Unbounded),
+            concurrency: Arc::new(crate::judge::Unbounded),
         }
     }
 

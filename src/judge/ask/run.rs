@@ -14,7 +14,7 @@ use crate::judge::error::ErrorClass;
 use crate::judge::gate::{Closed, Load, Permit, Refusal};
 use crate::judge::provider::{CallRequest, Message, Role};
 use crate::judge::retry::{self, Attempt, Decision, Spends};
-use crate::judge::{Answer, CacheKey, JudgeError, ModelFamily, Question, Turn, reply};
+use crate::judge::{Answer, CacheKey, ConcurrencyPermit, JudgeError, ModelFamily, Question, reply};
 
 /// A server that refuses field after field is asked so often; there are fewer fields than that.
 const MOST_DROPPED_FIELDS: u32 = 8;
@@ -34,7 +34,7 @@ pub(super) async fn run(
         return run.answered(Ok(reply));
     }
     loop {
-        if !run.has_turn(context).await {
+        if !run.has_concurrency_permit(context).await {
             return run.waits(Closed::Busy, None);
         }
         let permit = match run.enter().await {
@@ -102,7 +102,7 @@ pub(super) struct Run<'a> {
     dropped_fields: u32,
     shrunk: bool,
     pub(super) calls: u32,
-    pub(super) turn: Option<Turn>,
+    pub(super) concurrency_permit: Option<ConcurrencyPermit>,
 }
 
 enum Next {
@@ -130,20 +130,20 @@ impl<'a> Run<'a> {
             dropped_fields: 0,
             shrunk: false,
             calls: 0,
-            turn: None,
+            concurrency_permit: None,
         }
     }
 
     /// Whether a call may go out; if not, nothing was asked yet, and nothing is lost by asking elsewhere.
-    async fn has_turn(&mut self, context: &AskContext) -> bool {
-        if self.turn.is_none() {
-            self.turn = if self.calls == 0 {
-                context.turns.first().await
+    async fn has_concurrency_permit(&mut self, context: &AskContext) -> bool {
+        if self.concurrency_permit.is_none() {
+            self.concurrency_permit = if self.calls == 0 {
+                context.concurrency.first().await
             } else {
-                Some(context.turns.another().await)
+                Some(context.concurrency.another().await)
             };
         }
-        self.turn.is_some()
+        self.concurrency_permit.is_some()
     }
 
     async fn enter(&mut self) -> Result<Permit, Refusal> {
@@ -304,13 +304,13 @@ impl<'a> Run<'a> {
     /// The repair turn: the model sees its own reply and what is wrong with it.
     fn show_faults(&mut self, failed: &Failed) {
         let reply = failed.error.raw_reply.clone().unwrap_or_default();
-        let turns = [
+        let concurrency = [
             // Some servers refuse a message without content.
             (Role::Assistant, non_empty(reply).into()),
             (Role::User, reply::repair_prompt(&failed.faults).into()),
         ];
-        let turns = turns.map(|(role, content)| Message { role, content });
-        self.request.messages.extend(turns);
+        let concurrency = concurrency.map(|(role, content)| Message { role, content });
+        self.request.messages.extend(concurrency);
     }
 
     fn answered(&self, answer: Answer) -> Asked {

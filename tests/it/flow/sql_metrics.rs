@@ -10,7 +10,7 @@ use gavel::judge::gate::memory::{GateOptions, MemoryGate};
 use gavel::judge::{Judges, Providers};
 use gavel::score::Criteria;
 use gavel::store::{Ending, Store};
-use gavel::worker::Turns;
+use gavel::worker::ConcurrencyPermits;
 use gavel::worker::process::Pipeline;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -153,13 +153,13 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
     let providers = Providers::from_value(&entry, &|_| Err("none".to_owned())).unwrap();
     let gate = Arc::new(MemoryGate::new(GateOptions::default()));
     let judges = Judges::new(&providers, gate, store.clone(), store.clone());
-    let turns = Turns::new(1, gavel::queue::backend::Ahead::default());
+    let concurrency = ConcurrencyPermits::new(1, gavel::queue::backend::Ahead::default());
     Pipeline::new(
         Arc::clone(store),
         Arc::new(judges),
         Arc::new(SystemClock),
         worker,
-        turns,
+        concurrency,
     )
     .with_deadline(Duration::from_millis(200))
 }

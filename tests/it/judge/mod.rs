@@ -2,6 +2,7 @@
 
 mod batch_endpoint;
 mod calls;
+mod concurrency;
 mod examples;
 mod gates;
 mod memory;
@@ -10,4 +11,3 @@ mod providers;
 mod replies;
 mod simulated;
 mod stage;
-mod turns;

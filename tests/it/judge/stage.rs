@@ -175,7 +175,7 @@ pub(super) fn context() -> AskContext {
         retries_spent: 0,
         skip_cache: false,
         ahead: Ahead::Not,
-        turns: Arc::new(Unbounded),
+        concurrency: Arc::new(Unbounded),
     }
 }
 

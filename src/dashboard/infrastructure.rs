@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::health::{self, Health};
 use super::words;
-use crate::api::{Caller, Door, Problem};
+use crate::api::{Caller, InProcessClient, Problem};
 use crate::job::WaitReason;
 use crate::wire::{Judge, Judges, Queue, Spent, Worker, WorkerState, Workers};
 
@@ -14,19 +14,22 @@ const HEARD: TimeDelta = TimeDelta::seconds(60);
 
 /// The queue, the workers and the judges at one time.
 #[derive(Debug)]
-pub(super) struct Machinery {
+pub(super) struct Infrastructure {
     pub(super) queue: Queue,
     pub(super) workers: Vec<Worker>,
     pub(super) judges: Vec<Judge>,
 }
 
-impl Machinery {
+impl Infrastructure {
     /// Asks the API for all three at once.
-    pub(super) async fn read(door: &Door, caller: &Caller) -> Result<Self, Box<Problem>> {
+    pub(super) async fn read(
+        client: &InProcessClient,
+        caller: &Caller,
+    ) -> Result<Self, Box<Problem>> {
         let (queue, workers, judges) = tokio::try_join!(
-            door.get::<Queue>(caller, "/api/v1/queue"),
-            door.get::<Workers>(caller, "/api/v1/workers"),
-            door.get::<Judges>(caller, "/api/v1/judges"),
+            client.get::<Queue>(caller, "/api/v1/queue"),
+            client.get::<Workers>(caller, "/api/v1/workers"),
+            client.get::<Judges>(caller, "/api/v1/judges"),
         )?;
         Ok(Self {
             queue,
@@ -37,14 +40,17 @@ impl Machinery {
 }
 
 /// Asks for the judges alone.
-pub(super) async fn judges(door: &Door, caller: &Caller) -> Result<Vec<Judge>, Box<Problem>> {
-    let judges: Judges = door.get(caller, "/api/v1/judges").await?;
+pub(super) async fn judges(
+    client: &InProcessClient,
+    caller: &Caller,
+) -> Result<Vec<Judge>, Box<Problem>> {
+    let judges: Judges = client.get(caller, "/api/v1/judges").await?;
     Ok(judges.items)
 }
 
 /// What keeps a judge's jobs waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trouble {
+pub(super) enum Alert {
     /// It doesn't answer, or not as it should.
     Silent,
     /// It isn't set up, and something is to be scored by it.
@@ -110,19 +116,19 @@ impl Judge {
     }
 
     /// What keeps its jobs waiting; `None`: nothing, as far as its calls say.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn alert(&self) -> Option<Alert> {
         let Some(reason) = self.reason() else {
             return match self.stopped() {
-                Some(_) => Some(Trouble::Unset),
-                None => self.failing().map(|_| Trouble::Silent),
+                Some(_) => Some(Alert::Unset),
+                None => self.failing().map(|_| Alert::Silent),
             };
         };
         Some(match reason {
-            WaitReason::Paused => Trouble::Paused,
-            WaitReason::Budget => Trouble::Capped,
-            WaitReason::Misconfigured | WaitReason::Exhausted => Trouble::Refused,
-            WaitReason::Throttled | WaitReason::Paced => Trouble::Slow,
-            WaitReason::BreakerOpen | WaitReason::Storage | WaitReason::Fallback => Trouble::Silent,
+            WaitReason::Paused => Alert::Paused,
+            WaitReason::Budget => Alert::Capped,
+            WaitReason::Misconfigured | WaitReason::Exhausted => Alert::Refused,
+            WaitReason::Throttled | WaitReason::Paced => Alert::Slow,
+            WaitReason::BreakerOpen | WaitReason::Storage | WaitReason::Fallback => Alert::Silent,
         })
     }
 

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::judge::{CallTurns, Held, Turn};
+use crate::judge::{CallPermits, ConcurrencyPermit, Held};
 use crate::queue::backend::Ahead;
 
 /// Calls of less than this are short.
@@ -26,7 +26,7 @@ const TURNS_PER_RUN_AHEAD: usize = 2;
 
 /// The turns of one worker.
 #[derive(Debug)]
-pub struct Turns {
+pub struct ConcurrencyPermits {
     permits: Arc<Semaphore>,
     pace: Arc<Pace>,
 }
@@ -62,7 +62,7 @@ impl Drop for Out {
     }
 }
 
-impl Turns {
+impl ConcurrencyPermits {
     /// `concurrency` turns at once; `ahead` is what the fetcher looks at.
     pub fn new(concurrency: usize, ahead: Ahead) -> Self {
         ahead.set(concurrency / TURNS_PER_RUN_AHEAD);
@@ -79,10 +79,10 @@ impl Turns {
 }
 
 #[async_trait]
-impl CallTurns for Turns {
-    async fn first(&self) -> Option<Turn> {
+impl CallPermits for ConcurrencyPermits {
+    async fn first(&self) -> Option<ConcurrencyPermit> {
         match tokio::time::timeout(SHORT, self.another()).await {
-            Ok(turn) => Some(turn),
+            Ok(concurrency_permit) => Some(concurrency_permit),
             Err(_) => {
                 self.pace.is_long();
                 None
@@ -90,10 +90,10 @@ impl CallTurns for Turns {
         }
     }
 
-    async fn another(&self) -> Turn {
+    async fn another(&self) -> ConcurrencyPermit {
         // Never closed, so there is always a permit to come.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        Turn::holding(Out {
+        ConcurrencyPermit::holding(Out {
             sent: None,
             pace: Arc::clone(&self.pace),
             _permit: permit,
@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn runs_are_made_ready_ahead_while_calls_are_short_and_only_then() {
         let ahead = Ahead::default();
-        let pace = Turns::new(40, ahead.clone()).pace;
+        let pace = ConcurrencyPermits::new(40, ahead.clone()).pace;
         assert_eq!(ahead.get(), 20, "nobody knows yet");
         pace.took(Duration::from_millis(200));
         assert_eq!(ahead.get(), 20);
@@ -151,22 +151,22 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_turns_are_taken_than_there_are() {
-        let turns = Turns::new(2, Ahead::default());
-        let (first, _second) = (turns.first().await, turns.another().await);
-        assert_eq!(turns.permits.available_permits(), 0);
+        let concurrency = ConcurrencyPermits::new(2, Ahead::default());
+        let (first, _second) = (concurrency.first().await, concurrency.another().await);
+        assert_eq!(concurrency.permits.available_permits(), 0);
         drop(first);
-        assert_eq!(turns.permits.available_permits(), 1);
+        assert_eq!(concurrency.permits.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_in_vain_goes_elsewhere_and_nothing_more_is_made_ready() {
         let ahead = Ahead::default();
-        let turns = Turns::new(2, ahead.clone());
-        let (first, _second) = (turns.first().await, turns.first().await);
+        let concurrency = ConcurrencyPermits::new(2, ahead.clone());
+        let (first, _second) = (concurrency.first().await, concurrency.first().await);
         assert_eq!(ahead.get(), 1);
-        assert!(turns.first().await.is_none());
+        assert!(concurrency.first().await.is_none());
         assert_eq!(ahead.get(), 0);
-        let retried = turns.another();
+        let retried = concurrency.another();
         tokio::pin!(retried);
         let waited = tokio::time::timeout(SHORT * 60, &mut retried).await;
         assert!(waited.is_err(), "a question under way waits on");

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use gavel::judge::gate::Closed;
-use gavel::judge::{AskContext, Asked, CallTurns, CallUsage, Held, Turn};
+use gavel::judge::{AskContext, Asked, CallPermits, CallUsage, ConcurrencyPermit, Held};
 use tokio::sync::Notify;
 
 use super::patience::down;
@@ -37,13 +37,13 @@ impl Ledger {
         self.notes.lock().unwrap().push(what);
     }
 
-    fn turn(&self) -> Turn {
-        Turn::holding(Noted(self.clone()))
+    fn concurrency_permit(&self) -> ConcurrencyPermit {
+        ConcurrencyPermit::holding(Noted(self.clone()))
     }
 
     async fn ask(&self, stage: &Stage) -> Asked {
         let context = AskContext {
-            turns: Arc::new(self.clone()),
+            concurrency: Arc::new(self.clone()),
             ..context()
         };
         stage.judge.ask(&question("evidence"), context).await
@@ -55,15 +55,15 @@ impl Ledger {
 }
 
 #[async_trait]
-impl CallTurns for Ledger {
-    async fn first(&self) -> Option<Turn> {
+impl CallPermits for Ledger {
+    async fn first(&self) -> Option<ConcurrencyPermit> {
         self.note("first");
-        (!self.taken).then(|| self.turn())
+        (!self.taken).then(|| self.concurrency_permit())
     }
 
-    async fn another(&self) -> Turn {
+    async fn another(&self) -> ConcurrencyPermit {
         self.note("another");
-        self.turn()
+        self.concurrency_permit()
     }
 }
 
@@ -137,14 +137,14 @@ struct Withheld {
 }
 
 #[async_trait]
-impl CallTurns for Withheld {
-    async fn first(&self) -> Option<Turn> {
+impl CallPermits for Withheld {
+    async fn first(&self) -> Option<ConcurrencyPermit> {
         self.asked.notify_one();
         self.refused.notified().await;
         None
     }
 
-    async fn another(&self) -> Turn {
+    async fn another(&self) -> ConcurrencyPermit {
         unreachable!("nothing was asked")
     }
 }
@@ -155,7 +155,7 @@ async fn who_joined_a_question_that_finds_no_turn_goes_back_with_it_and_the_next
     let withheld = Arc::new(Withheld::default());
     let ask = || {
         let context = AskContext {
-            turns: Arc::clone(&withheld) as Arc<dyn CallTurns>,
+            concurrency: Arc::clone(&withheld) as Arc<dyn CallPermits>,
             ..context()
         };
         async { stage.judge.ask(&question("evidence"), context).await }

@@ -12,13 +12,13 @@ use super::CallUsage;
 
 /// Gives turns.
 #[async_trait]
-pub trait CallTurns: fmt::Debug + Send + Sync {
+pub trait CallPermits: fmt::Debug + Send + Sync {
     /// Waits for the turn of a question that was not asked yet. `None`: none is near, so the question had better be asked
     /// elsewhere, or later.
-    async fn first(&self) -> Option<Turn>;
+    async fn first(&self) -> Option<ConcurrencyPermit>;
 
     /// Waits for another turn of a question that was answered once, and badly.
-    async fn another(&self) -> Turn;
+    async fn another(&self) -> ConcurrencyPermit;
 }
 
 /// What a turn holds; dropped when the turn ends.
@@ -31,9 +31,9 @@ pub trait Held: Send {
 }
 
 /// A turn; it ends when it is dropped.
-pub struct Turn(Box<dyn Held>);
+pub struct ConcurrencyPermit(Box<dyn Held>);
 
-impl Turn {
+impl ConcurrencyPermit {
     /// A turn that lasts as long as `held` lives.
     pub fn holding(held: impl Held + 'static) -> Self {
         Self(Box::new(held))
@@ -57,12 +57,12 @@ impl Held for () {}
 pub struct Unbounded;
 
 #[async_trait]
-impl CallTurns for Unbounded {
-    async fn first(&self) -> Option<Turn> {
+impl CallPermits for Unbounded {
+    async fn first(&self) -> Option<ConcurrencyPermit> {
         Some(self.another().await)
     }
 
-    async fn another(&self) -> Turn {
-        Turn::holding(())
+    async fn another(&self) -> ConcurrencyPermit {
+        ConcurrencyPermit::holding(())
     }
 }

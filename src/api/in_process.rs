@@ -30,7 +30,7 @@ const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A way into the API's handlers.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct InProcessClient {
     routes: Router,
     guard: Arc<Guard>,
 }
@@ -48,8 +48,8 @@ impl Done {
     }
 }
 
-impl Door {
-    /// A door to these routes, which have their layers.
+impl InProcessClient {
+    /// A client of these routes, which have their layers.
     pub(super) fn to(routes: Router, guard: Arc<Guard>) -> Self {
         Self {
             routes: routes.layer(from_fn(scoped)),

@@ -1,4 +1,4 @@
-//! Who looks at a page, and the token that their forms carry. Never decides what a request may do: the guard and the door do.
+//! Who looks at a page, and the token that their forms carry. Never decides what a request may do: the guard and the in-process client do.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -18,8 +18,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Who asks for a page.
 #[derive(Debug, Clone)]
-pub(super) struct Visitor {
-    /// For the door.
+pub(super) struct SessionUser {
+    /// For the in-process client.
     pub(super) caller: Caller,
     /// What every form of the page carries.
     pub(super) form_token: String,
@@ -29,7 +29,7 @@ pub(super) struct Visitor {
     transport: Transport,
 }
 
-impl Visitor {
+impl SessionUser {
     /// Somebody of a service without tokens, who may do everything.
     #[cfg(test)]
     pub(super) fn anybody() -> Self {
@@ -71,7 +71,7 @@ pub(super) fn asks_for_piece(headers: &HeaderMap) -> bool {
     headers.contains_key("hx-request") && !headers.contains_key("hx-boosted")
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+impl<S: Send + Sync> FromRequestParts<S> for SessionUser {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {

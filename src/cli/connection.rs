@@ -26,7 +26,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// Flags of commands that talk to the service.
 #[derive(Debug, Clone, Args)]
-pub(super) struct ReachArgs {
+pub(super) struct ConnectionArgs {
     /// Address of a running `gavel up` or `gavel serve`. Without it the command opens the store itself: Postgres if
     /// database.url (DATABASE_URL) is set, else the data folder
     #[arg(
@@ -57,7 +57,7 @@ pub(super) struct Common {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) reach: ReachArgs,
+    pub(super) connection: ConnectionArgs,
 }
 
 /// A token that no debug print shows.
@@ -86,7 +86,7 @@ pub(super) enum Needs {
 }
 
 /// The service, within reach.
-pub(super) struct Reached<'a> {
+pub(super) struct Connection<'a> {
     /// To talk to it.
     pub(super) client: &'a Client,
     /// The settings of this process.
@@ -97,13 +97,13 @@ pub(super) struct Reached<'a> {
     pub(super) is_remote: bool,
 }
 
-impl ReachArgs {
+impl ConnectionArgs {
     /// Runs `command` against the service. Ctrl-C ends it with 130; jobs stay in the store.
     pub(super) async fn run<T>(
         &self,
         global: &Global,
         needs: Needs,
-        command: impl AsyncFnOnce(Reached<'_>) -> Result<T, CliError>,
+        command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         self.run_with(global, needs, |_| (), command).await
     }
@@ -153,7 +153,7 @@ impl ReachArgs {
         global: &Global,
         needs: Needs,
         adjust: impl FnOnce(&mut Settings),
-        command: impl AsyncFnOnce(Reached<'_>) -> Result<T, CliError>,
+        command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
         let voice = match needs {
@@ -166,7 +166,7 @@ impl ReachArgs {
         if let Some(server) = self.server.as_deref().filter(|server| !server.is_empty()) {
             let token = self.token.clone().map(|token| token.0);
             let client = Client::new(server, token)?;
-            let reached = Reached {
+            let connection = Connection {
                 client: &client,
                 context: &context,
                 works_here: false,
@@ -174,7 +174,7 @@ impl ReachArgs {
             };
             let work = async {
                 tokio::select! {
-                    done = command(reached) => done,
+                    done = command(connection) => done,
                     () = stop.soft.cancelled() => Err(CliError::interrupted()),
                 }
             };
@@ -185,7 +185,7 @@ impl ReachArgs {
         let mode = mode(&context, needs)?;
         let works_here = needs == Needs::Worker && mode != Mode::Shared;
         let here = Here::open(&mut context, mode).await?;
-        let reached = Reached {
+        let connection = Connection {
             client: &here.client,
             context: &context,
             works_here,
@@ -198,7 +198,7 @@ impl ReachArgs {
         } else {
             Part::Nothing
         };
-        let work = here.work(&stop, part, command(reached));
+        let work = here.work(&stop, part, command(connection));
         let ended = signals.guard(ending(&stop, DRAIN), work).await;
         here.app.close().await;
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))

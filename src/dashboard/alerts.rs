@@ -6,8 +6,8 @@ use futures::future::try_join_all;
 
 use super::form::segment;
 use super::page::Fault;
-use super::site::Site;
-use super::visitor::Visitor;
+use super::state::PageState;
+use super::user::SessionUser;
 use super::words;
 use crate::wire::{
     Batch, Batches, Brake, Jobs, Judges, PausedBy, Readiness, SessionItem, Sessions,
@@ -19,34 +19,34 @@ const SESSIONS: usize = 5;
 const BATCHES: usize = 5;
 
 /// Something that wants somebody.
-pub(super) struct Trouble {
+pub(super) struct Alert {
     pub(super) text: String,
     pub(super) to: String,
 }
 
 /// Looks at what isn't as it should be.
-pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, Fault> {
-    let (door, caller) = (&site.door, &visitor.caller);
+pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, Fault> {
+    let (client, caller) = (&state.client, &user.caller);
     let failed = format!("/api/v1/sessions?scored=failed&limit={SESSIONS}");
     let paused = format!("/api/v1/batches?state=paused&limit={BATCHES}");
     let (ready, judges, failed, paused) = tokio::try_join!(
-        door.get::<Readiness>(caller, "/readyz"),
-        door.get::<Judges>(caller, "/api/v1/judges"),
-        door.get::<Sessions>(caller, &failed),
-        door.get::<Batches>(caller, &paused),
+        client.get::<Readiness>(caller, "/readyz"),
+        client.get::<Judges>(caller, "/api/v1/judges"),
+        client.get::<Sessions>(caller, &failed),
+        client.get::<Batches>(caller, &paused),
     )?;
     let reasons = ready.reasons.into_iter();
-    let mut troubles: Vec<Trouble> = reasons.map(|text| trouble(text, "/system")).collect();
-    let now = site.about.clock.now();
+    let mut alerts: Vec<Alert> = reasons.map(|text| alert(text, "/system")).collect();
+    let now = state.about.clock.now();
     if let Some(brake) = &judges.queue_brake {
-        troubles.push(stopped("The queue", brake, now));
+        alerts.push(stopped("The queue", brake, now));
     }
     let judges = &judges.items;
     for judge in judges {
         if let Some(brake) = &judge.brake
             && !judge.is_told_by_its_entry(judges)
         {
-            troubles.push(stopped(&format!("Judge {}", judge.name), brake, now));
+            alerts.push(stopped(&format!("Judge {}", judge.name), brake, now));
         }
     }
     // What calls say of those that nobody has stopped.
@@ -63,40 +63,40 @@ pub(super) async fn now(site: &Site, visitor: &Visitor) -> Result<Vec<Trouble>, 
                     at.format("%H:%M:%S")
                 )
             });
-            troubles.push(trouble(format!("Judge {name}: {why}.{again}"), "/queue"));
+            alerts.push(alert(format!("Judge {name}: {why}.{again}"), "/queue"));
         }
     }
-    troubles.extend(paused.items.iter().filter_map(out_of_money));
+    alerts.extend(paused.items.iter().filter_map(out_of_money));
     let looks = failed
         .items
         .iter()
-        .map(|item| of_session(site, visitor, item));
-    troubles.extend(try_join_all(looks).await?);
+        .map(|item| of_session(state, user, item));
+    alerts.extend(try_join_all(looks).await?);
     if failed.next_cursor.is_some() {
         let text = "More sessions could not be scored.".to_owned();
-        troubles.push(trouble(text, "/sessions?scored=failed"));
+        alerts.push(alert(text, "/sessions?scored=failed"));
     }
-    Ok(troubles)
+    Ok(alerts)
 }
 
 /// A batch that its budget has stopped: nobody meant it to end there.
-fn out_of_money(batch: &Batch) -> Option<Trouble> {
+fn out_of_money(batch: &Batch) -> Option<Alert> {
     let paused = batch
         .paused
         .as_ref()
         .filter(|paused| paused.by == PausedBy::Budget)?;
     let text = format!("{} is paused: {}", batch.title(), paused.reason);
-    Some(trouble(text, &format!("/batches/{}", batch.batch_id)))
+    Some(alert(text, &format!("/batches/{}", batch.batch_id)))
 }
 
-fn trouble(text: String, to: &str) -> Trouble {
-    Trouble {
+fn alert(text: String, to: &str) -> Alert {
+    Alert {
         text,
         to: to.to_owned(),
     }
 }
 
-fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Trouble {
+fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Alert {
     let word = brake.reason.brief();
     let since = words::moment(brake.since, now).ago;
     // What no person did was done by a worker, whose name says nothing.
@@ -107,13 +107,17 @@ fn stopped(what: &str, brake: &Brake, now: DateTime<Utc>) -> Trouble {
     if !brake.message.is_empty() {
         text.push_str(&format!(": {}", brake.message));
     }
-    trouble(text, "/queue")
+    alert(text, "/queue")
 }
 
-async fn of_session(site: &Site, visitor: &Visitor, item: &SessionItem) -> Result<Trouble, Fault> {
+async fn of_session(
+    state: &PageState,
+    user: &SessionUser,
+    item: &SessionItem,
+) -> Result<Alert, Fault> {
     let id = item.session_id.to_string();
     let path = format!("/api/v1/jobs?session_id={}&limit=1", segment(&id));
-    let newest: Jobs = site.door.get(&visitor.caller, &path).await?;
+    let newest: Jobs = state.client.get(&user.caller, &path).await?;
     let error = newest.items.into_iter().next().and_then(|job| job.error);
     let why = error.map_or_else(String::new, |error| {
         format!(
@@ -127,7 +131,7 @@ async fn of_session(site: &Site, visitor: &Visitor, item: &SessionItem) -> Resul
         words::short_id(&item.session_id),
         item.alert_type.as_deref().unwrap_or("no alert type"),
     );
-    Ok(trouble(text, &format!("/sessions/{id}")))
+    Ok(alert(text, &format!("/sessions/{id}")))
 }
 
 #[cfg(test)]
