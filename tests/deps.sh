@@ -91,7 +91,9 @@ banned = dict(
     re.search(r'crate = "([^"]+)", reason = "([^"]+)"', line).groups() for line in listed(rules, "bans", "deny")
 )
 registries = {"registry+" + first_string(line) for line in listed(rules, "sources", "allow-registry")}
-packages = json.load(open(sys.argv[1], encoding="utf-8"))["packages"]
+metadata = json.load(open(sys.argv[1], encoding="utf-8"))
+packages = metadata["packages"]
+own = {package["name"] for package in packages if package["id"] in metadata["workspace_members"]}
 
 faults = []
 for package in packages:
@@ -107,7 +109,7 @@ for entry in lock.split("[[package]]\n")[1:]:
     if fields["name"] in banned:
         faults.append(f"{name}: banned: {banned[fields['name']]}")
     source = fields.get("source")
-    if source is None and fields["name"] != "gavel":
+    if source is None and fields["name"] not in own:
         faults.append(f"{name}: comes from a path outside crates.io")
     elif source is not None and source not in registries:
         faults.append(f"{name}: comes from {source}, not from crates.io")
