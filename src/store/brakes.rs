@@ -253,8 +253,8 @@ async fn take_away(
     Ok(gone)
 }
 
-/// Jobs that waited behind a brake are due now; the time they waited there doesn't count. A row that somebody has locked keeps its own
-/// time: one job more or less in a hurry, where else nobody could open the lane.
+/// Jobs that waited behind a brake are due now; the time they waited there doesn't count. A row that somebody has locked at
+/// this moment keeps its own time, and its wait goes on counting: waiting for it would keep the lane closed for all.
 async fn wake(tx: &mut Tx<'_>, target: &BrakeTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
     let mut statement = sql!(
         "update scoring_jobs set waiting_since = $1,

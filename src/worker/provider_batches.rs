@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use self::chunk::{Seen, Standing, Step, is_over, next};
+use self::chunk::{Seen, Standing, Step, is_given_up, is_over, next};
 pub(super) use self::tries::Tries;
 use super::process::Pipeline;
 use crate::clock::Clock;
@@ -151,8 +151,13 @@ impl ChunkLoop {
                 return Ok(None);
             }
             Err(Trouble::Judge(error)) => error,
-            Err(Trouble::Stopped(why)) => return Ok(Some(why)),
+            // Nobody tried: what led nowhere before is no longer in a row with what comes.
+            Err(Trouble::Stopped(why)) => {
+                self.tries.succeeded(id);
+                return Ok(Some(why));
+            }
             Err(Trouble::Rests) => {
+                self.tries.succeeded(id);
                 return Ok(Some("something that its items need is away".to_owned()));
             }
             Err(Trouble::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
@@ -164,7 +169,7 @@ impl ChunkLoop {
         tracing::warn!(batch_id = %id, %error, "a batch waits for its judge's provider");
         let now = self.clock.now();
         let tried = self.tries.failed(id, now);
-        if is_over(tried.since, now) {
+        if is_given_up(tried, now) {
             self.ask_the_rest(id, &error.message).await?;
         }
         // As long as the provider asks to wait, or twice as long as the last time.
@@ -258,20 +263,22 @@ impl ChunkLoop {
             is_cancelled: batch.state == BatchState::Cancelled,
         };
         let step = next(&standing, seen, now);
-        if step.leads_nowhere() {
+        let (collects, tries_again) = (step == Step::Collect, step == Step::TryAgain);
+        let nowhere = step.leads_nowhere();
+        let taken = match (step, endpoint) {
+            (step, Ok(endpoint)) => {
+                let over = is_over(since, now);
+                self.take(step, &endpoint, chunk, over).await
+            }
+            (Step::GiveUp(why), Err(_)) => self.fail(chunk, &why).await.map_err(Trouble::from),
+            (_, Err(_)) => Ok(()),
+        };
+        if nowhere || (collects && taken.is_err()) {
             self.tries.failed(chunk.tag, now);
         } else {
             self.tries.succeeded(chunk.tag);
         }
-        let tries_again = step == Step::TryAgain;
-        match (step, endpoint) {
-            (step, Ok(endpoint)) => {
-                let over = is_over(since, now);
-                self.take(step, &endpoint, chunk, over).await?;
-            }
-            (Step::GiveUp(why), Err(_)) => self.fail(chunk, &why).await?,
-            (_, Err(_)) => {}
-        }
+        taken?;
         match looked {
             Err(error) if tries_again => Err(error.into()),
             Ok(_) | Err(_) => Ok(()),

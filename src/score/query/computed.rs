@@ -51,7 +51,9 @@ impl Computed {
         let mut best = Self::against(case, &generated, None, &mut compared);
         for at in 0..case.accepted.len() {
             let other = Self::against(case, &generated, Some(at), &mut compared);
-            if other.certain() > best.certain() {
+            // One that can be read goes before one that can't, whose total is unknown.
+            let rank = |one: &Self| (one.semantic_score.is_some(), one.certain());
+            if rank(&other) > rank(&best) {
                 best = other;
             }
         }

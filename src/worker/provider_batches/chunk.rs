@@ -11,6 +11,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::tries::Tried;
+
 /// How long a chunk may take. Providers answer within 24 hours.
 const DEADLINE: TimeDelta = TimeDelta::hours(25);
 /// So many tries in a row that lead nowhere are enough.
@@ -82,6 +84,11 @@ impl Step {
     }
 }
 
+/// Whether what led nowhere so often in a row, since then, is given up.
+pub(super) fn is_given_up(tried: Tried, now: DateTime<Utc>) -> bool {
+    tried.count >= TRIES && is_over(tried.since, now)
+}
+
 /// Whether something takes longer than it may.
 pub(super) fn is_over(since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
     now - since > DEADLINE
@@ -95,7 +102,7 @@ pub(super) fn next(chunk: &Standing, seen: Seen, now: DateTime<Utc>) -> Step {
         Seen::Arrived(name) => Step::Note(name),
         Seen::Absent => Step::PlanAgain,
         // Each time it may be paid once more.
-        Seen::CantTell if over && is_last_try => {
+        Seen::CantTell if is_last_try => {
             Step::Fail("it may not have arrived, and its provider can't tell".to_owned())
         }
         Seen::CantTell => Step::PlanAgain,
@@ -104,6 +111,7 @@ pub(super) fn next(chunk: &Standing, seen: Seen, now: DateTime<Utc>) -> Step {
         }
         Seen::Running if over || chunk.is_cancelled => Step::Cancel,
         Seen::Running => Step::Wait,
+        Seen::Ended if over && is_last_try => Step::Fail("its answers can't be fetched".to_owned()),
         Seen::Ended => Step::Collect,
         Seen::Refused(why) => Step::Fail(why),
         Seen::NoRoom(why) if chunk.items > 1 => Step::Split(why),
@@ -122,6 +130,7 @@ mod tests {
     fn what_was_seen_where_and_when_says_what_to_do() {
         let why = || "why".to_owned();
         let unheard = "it may not have arrived, and its provider can't tell".to_owned();
+        let unfetched = "its answers can't be fetched".to_owned();
         let unended = "its provider didn't end it".to_owned();
         // Seen, hours since, tries before, items, cancelled: what to do.
         let table = [
@@ -130,15 +139,17 @@ mod tests {
             (Seen::Absent, 0, 0, 9, false, Step::PlanAgain),
             (Seen::Absent, 99, 99, 9, false, Step::PlanAgain),
             (Seen::CantTell, 0, 0, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 25, 99, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 26, 5, 9, false, Step::Fail(unheard)),
+            (Seen::CantTell, 99, 4, 9, false, Step::PlanAgain),
+            (Seen::CantTell, 0, 5, 9, false, Step::Fail(unheard)),
             (Seen::Running, 25, 99, 9, false, Step::Wait),
             (Seen::Running, 1, 0, 9, true, Step::Cancel),
             (Seen::Running, 1, 99, 9, true, Step::Cancel),
             (Seen::Running, 26, 0, 9, false, Step::Cancel),
             (Seen::Running, 26, 5, 9, false, Step::GiveUp(unended)),
             (Seen::Ended, 0, 0, 9, false, Step::Collect),
-            (Seen::Ended, 99, 99, 9, true, Step::Collect),
+            (Seen::Ended, 25, 99, 9, true, Step::Collect),
+            (Seen::Ended, 26, 4, 9, false, Step::Collect),
+            (Seen::Ended, 26, 5, 9, false, Step::Fail(unfetched)),
             (Seen::Refused(why()), 0, 0, 9, false, Step::Fail(why())),
             (Seen::NoRoom(why()), 0, 0, 2, false, Step::Split(why())),
             (Seen::NoRoom(why()), 0, 0, 1, false, Step::Fail(why())),

@@ -326,6 +326,15 @@ fn sql_that_nobody_can_read_is_no_score() {
     }
     let same = case(payload(broken, "SELECT\n((", json!(null)));
     assert_eq!(evaluated(&same, &[]).total, Some(1.0));
+    // A right answer that can be read counts, though the rows of the other are nearer.
+    let rows = json!([{"n": 1}]);
+    let mut accepts = payload(broken, good, json!(null));
+    accepts["generated_results"] = rows.clone();
+    accepts["expected_results"] = rows;
+    accepts["accepted"] = json!([{"kql": "select 2", "results": [{"n": 2}]}]);
+    let evaluation = scored(accepts, 1.0);
+    assert_eq!(evaluation.result["accepted"], 0);
+    assert!(evaluation.total.is_some());
 }
 
 #[test]
