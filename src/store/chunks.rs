@@ -51,7 +51,7 @@ pub struct NewChunk {
     pub owner: Uuid,
     /// The items in it, and the keys of their questions.
     pub items: Vec<(JobId, CacheKey)>,
-    /// Items of which no question could be made, and why: they run as ever, and fail as ever.
+    /// Items that are not in it, and why: they are asked the ordinary way.
     pub left_out: Vec<(JobId, String)>,
     /// When.
     pub at: DateTime<Utc>,
@@ -144,10 +144,10 @@ impl Store {
     pub async fn make_chunk(&self, new: &NewChunk) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "noting a chunk of a batch";
         let (state, error) = match new.items.is_empty() {
-            true => (
-                ChunkState::Failed,
-                Some("no question could be made of its items"),
-            ),
+            true => {
+                let first = new.left_out.first();
+                (ChunkState::Failed, first.map(|(_, why)| why.as_str()))
+            }
             false => (ChunkState::Making, None),
         };
         let requests = i64::try_from(new.items.len()).unwrap_or(i64::MAX);
