@@ -125,10 +125,11 @@ impl Said {
     }
 
     fn around(no: usize, message: &Message, html: String) -> Self {
-        let who = match &message.tool_name {
-            Some(name) => format!("{} · {name}", message.role),
-            None => message.role.clone(),
-        };
+        let names = [&message.tool_name, &message.agent, &message.stage];
+        let who = names
+            .into_iter()
+            .flatten()
+            .fold(message.role.clone(), |who, name| format!("{who} · {name}"));
         Self {
             no,
             who: words::clip(&who, NAME),

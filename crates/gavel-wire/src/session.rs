@@ -197,7 +197,7 @@ pub struct SessionLinks {
 }
 
 /// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// `system`, `user`, `assistant`, `tool`, or whatever the agent's framework calls it; 1-64 characters.
@@ -207,6 +207,12 @@ pub struct Message {
     /// The tool that was called or that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
+    /// The agent that spoke, where a session has several; at most 255 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The stage of the work that it belongs to; at most 255 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
     /// When, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,

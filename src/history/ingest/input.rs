@@ -282,11 +282,15 @@ impl Faults {
             );
         }
         let tool_name = self.name(&format!("{pointer}/tool_name"), message.tool_name);
+        let agent = self.name(&format!("{pointer}/agent"), message.agent);
+        let stage = self.name(&format!("{pointer}/stage"), message.stage);
         self.time(&format!("{pointer}/at"), message.at.as_deref());
         Message {
             role,
             content: storable(&message.content),
             tool_name,
+            agent,
+            stage,
             at: message.at,
         }
     }

@@ -1,7 +1,11 @@
 //! The newer generation: `/api/v1/sessions`, RFC 3339, the investigation as a timeline of events.
 //!
-//! Events become messages in the order of their numbers. A kind that isn't known is kept under its own name. Every field
-//! may be missing, and so may the trace: then the tools are those that were called.
+//! Events become messages, stage by stage: their numbers begin anew with each agent, so that numbers alone would mix the
+//! agents. Each message names its agent and its stage. What the TARSy's own judge said is left out, since it would sway
+//! ours. A kind of event that isn't known is kept under its own name. Every field may be missing, and so may the trace:
+//! then the tools are those that were called.
+
+use std::collections::HashMap;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Deserialize;
@@ -64,18 +68,26 @@ struct Detail {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Stage {
+    id: Option<String>,
+    stage_name: Option<String>,
+    stage_index: Option<i64>,
+    stage_type: Option<String>,
     executions: Option<Vec<Execution>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Execution {
+    execution_id: Option<String>,
     agent_name: Option<String>,
+    sub_agents: Option<Vec<Execution>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Event {
+    stage_id: Option<String>,
+    execution_id: Option<String>,
     sequence_number: Option<i64>,
     event_type: Option<String>,
     content: Option<String>,
@@ -236,8 +248,9 @@ fn is_plain(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.chars().all(plain)
 }
 
-fn input(id: Uuid, detail: Detail, mut events: Vec<Event>, mut tools: Vec<String>) -> SessionInput {
-    events.sort_by_key(|event| event.sequence_number);
+fn input(id: Uuid, detail: Detail, events: Vec<Event>, mut tools: Vec<String>) -> SessionInput {
+    let chain = Chain::new(detail.stages.as_deref().unwrap_or_default());
+    let events = chain.in_order(events);
     if tools.is_empty() {
         for call in events.iter().filter(|event| kind(event) == "llm_tool_call") {
             add_tool(
@@ -250,26 +263,22 @@ fn input(id: Uuid, detail: Detail, mut events: Vec<Event>, mut tools: Vec<String
     let concluded = events
         .iter()
         .rev()
-        .find(|event| kind(event) == "final_analysis");
+        .find(|event| kind(event) == "final_analysis" && chain.concludes(event));
     let final_analysis = detail
         .final_analysis
+        .clone()
         .filter(|text| !text.trim().is_empty())
         .or_else(|| concluded.and_then(|event| event.content.clone()));
-    let agent = detail
-        .stages
-        .iter()
-        .flatten()
-        .flat_map(|stage| stage.executions.iter().flatten())
-        .find_map(|execution| execution.agent_name.clone());
     let conversation = events
         .iter()
-        .filter_map(|event| message(event, final_analysis.as_deref()))
+        .filter(|event| !is_repeated(event, &events))
+        .filter_map(|event| chain.message(event, final_analysis.as_deref()))
         .collect();
     SessionInput {
         session_id: Some(id),
+        agent: chain.first_agent.map(str::to_owned).or(detail.chain_id),
         status: detail.status,
         alert_type: detail.alert_type,
-        agent: agent.or(detail.chain_id),
         author: detail.author,
         alert_data: detail.alert_data.map(alert),
         conversation,
@@ -279,6 +288,105 @@ fn input(id: Uuid, detail: Detail, mut events: Vec<Event>, mut tools: Vec<String
         started_at: detail.started_at.or(detail.created_at),
         completed_at: detail.completed_at,
     }
+}
+
+/// The stages and agents that events name by their ids.
+#[derive(Default)]
+struct Chain<'a> {
+    stages: HashMap<&'a str, &'a Stage>,
+    agents: HashMap<&'a str, &'a str>,
+    first_agent: Option<&'a str>,
+}
+
+impl<'a> Chain<'a> {
+    fn new(stages: &'a [Stage]) -> Self {
+        let mut chain = Self::default();
+        for stage in stages {
+            if let Some(id) = &stage.id {
+                chain.stages.insert(id, stage);
+            }
+            chain.add_agents(stage.executions.as_deref().unwrap_or_default(), AGENTS_DEEP);
+        }
+        chain
+    }
+
+    fn add_agents(&mut self, executions: &'a [Execution], deep: u32) {
+        for execution in executions {
+            let name = execution.agent_name.as_deref();
+            self.first_agent = self.first_agent.or(name);
+            if let (Some(id), Some(name)) = (&execution.execution_id, name) {
+                self.agents.insert(id, name);
+            }
+            if let (Some(inner), Some(deep)) = (&execution.sub_agents, deep.checked_sub(1)) {
+                self.add_agents(inner, deep);
+            }
+        }
+    }
+
+    fn stage(&self, event: &Event) -> Option<&'a Stage> {
+        self.stages.get(event.stage_id.as_deref()?).copied()
+    }
+
+    fn stage_type(&self, event: &Event) -> Option<&'a str> {
+        self.stage(event)?.stage_type.as_deref()
+    }
+
+    /// Whether an event's final analysis may be the session's. One of a chat or of a summary never is.
+    fn concludes(&self, event: &Event) -> bool {
+        matches!(
+            self.stage_type(event),
+            None | Some("investigation" | "synthesis" | "action")
+        )
+    }
+
+    /// The events by stage, then by time, then by number. One without a stage follows what had begun before it.
+    fn in_order(&self, mut events: Vec<Event>) -> Vec<Event> {
+        events.retain(|event| self.stage_type(event) != Some("scoring"));
+        let created = |event: &Event| event.created_at.as_deref().and_then(time);
+        let index = |event: &Event| self.stage(event)?.stage_index;
+        let mut begun: HashMap<i64, DateTime<Utc>> = HashMap::new();
+        for event in &events {
+            if let (Some(index), Some(at)) = (index(event), created(event)) {
+                let first = begun.entry(index).or_insert(at);
+                *first = at.min(*first);
+            }
+        }
+        let last_begun = |at: DateTime<Utc>| {
+            let earlier = begun.iter().filter(|(_, began)| **began <= at);
+            earlier.map(|(index, _)| *index).max().unwrap_or(i64::MIN)
+        };
+        events.sort_by_cached_key(|event| {
+            let at = created(event);
+            let place = index(event).or_else(|| at.map(last_begun));
+            (place.unwrap_or(i64::MAX), at, event.sequence_number)
+        });
+        events
+    }
+
+    /// The message of an event; `None` for one that says nothing, or says the conclusion again.
+    fn message(&self, event: &Event, final_analysis: Option<&str>) -> Option<Message> {
+        let agent = event.execution_id.as_deref();
+        let agent = agent.and_then(|id| self.agents.get(id)).copied();
+        let stage = self
+            .stage(event)
+            .and_then(|stage| stage.stage_name.as_deref());
+        Some(Message {
+            agent: agent.map(str::to_owned),
+            stage: stage.map(str::to_owned),
+            ..message(event, final_analysis)?
+        })
+    }
+}
+
+/// Whether an answer is said again as the final analysis of the same agent, which a TARSy does with each.
+fn is_repeated(event: &Event, events: &[Event]) -> bool {
+    kind(event) == "llm_response"
+        && event.execution_id.is_some()
+        && events.iter().any(|other| {
+            kind(other) == "final_analysis"
+                && other.execution_id == event.execution_id
+                && other.content == event.content
+        })
 }
 
 /// A text that holds a JSON object is that object.
@@ -335,6 +443,7 @@ fn message(event: &Event, final_analysis: Option<&str>) -> Option<Message> {
             .created_at
             .clone()
             .filter(|at| DateTime::parse_from_rfc3339(at).is_ok()),
+        ..Message::default()
     })
 }
 

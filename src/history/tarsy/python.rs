@@ -189,8 +189,7 @@ fn message(message: WireMessage) -> Message {
             .filter(|role| !role.trim().is_empty())
             .unwrap_or_else(|| "assistant".to_owned()),
         content: as_text(message.content),
-        tool_name: None,
-        at: None,
+        ..Message::default()
     }
 }
 

@@ -111,8 +111,15 @@ fn conversation(session: &SessionRequest) -> String {
 
 fn head(message: &Message, number: usize, all: usize) -> String {
     let mut head = format!("{MESSAGE}{number}/{all} | {}", one_line(&message.role));
-    if let Some(tool) = &message.tool_name {
-        let _ = write!(head, " | tool {}", one_line(tool));
+    let about = [
+        ("tool", &message.tool_name),
+        ("agent", &message.agent),
+        ("stage", &message.stage),
+    ];
+    for (what, name) in about {
+        if let Some(name) = name {
+            let _ = write!(head, " | {what} {}", one_line(name));
+        }
     }
     if let Some(at) = &message.at {
         let _ = write!(head, " | {}", one_line(at));

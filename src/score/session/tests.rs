@@ -26,8 +26,7 @@ pub(super) fn message(role: &str, content: &str) -> Message {
     Message {
         role: role.to_owned(),
         content: content.to_owned(),
-        tool_name: None,
-        at: None,
+        ..Message::default()
     }
 }
 

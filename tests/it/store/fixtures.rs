@@ -55,8 +55,7 @@ pub(super) fn session(session_id: Uuid) -> SessionRecord {
         conversation: vec![Message {
             role: "user".to_owned(),
             content: "look".to_owned(),
-            tool_name: None,
-            at: None,
+            ..Message::default()
         }],
         final_analysis: Some("out of memory".to_owned()),
         tools: vec!["kubectl".to_owned()],

@@ -61,6 +61,8 @@ async fn a_session_reads_back_as_it_was_put() {
             role: "tool".to_owned(),
             content: "日本語 \"quoted\" \\ \n".to_owned(),
             tool_name: Some("kubectl".to_owned()),
+            agent: Some("Ärger".to_owned()),
+            stage: Some("validation".to_owned()),
             at: Some("2026-01-01T00:00:00Z".to_owned()),
         });
         assert_eq!(put(&test.store, &whole).await, PutOutcome::New);

@@ -120,3 +120,96 @@ fn only_an_id_that_is_one_part_of_a_path_is_asked_for() {
         assert!(!is_plain(id), "{id}");
     }
 }
+
+/// Two stages whose numbers begin anew, one of them with two agents, a summary, a chat, and the TARSy's own judge.
+fn several_stages() -> (Value, Value) {
+    let stage = |index: i64, name: &str, of: &str, agents: Value| json!({"id": format!("s{index}"), "stage_index": index, "stage_name": name, "stage_type": of, "executions": agents});
+    let detail = json!({
+        "status": "completed", "alert_data": "a", "final_analysis": null,
+        "stages": [
+            stage(1, "investigation", "investigation", json!([{"execution_id": "e1", "agent_name": "DataCollector"}])),
+            stage(2, "validation", "investigation", json!([
+                {"execution_id": "e2", "agent_name": "ConfigValidator"},
+                {"execution_id": "e3", "agent_name": "Orchestrator", "sub_agents": [{"execution_id": "e4", "agent_name": "LogAnalyzer"}]},
+            ])),
+            stage(3, "Executive Summary", "exec_summary", json!([{"execution_id": "e5", "agent_name": "ExecSummaryAgent"}])),
+            stage(4, "Chat", "chat", json!([{"execution_id": "e6", "agent_name": "ChatAgent"}])),
+            stage(5, "Scoring", "scoring", json!([{"execution_id": "e7", "agent_name": "ScoringAgent"}])),
+        ],
+    });
+    let event = |at: u32, stage: &str, execution: &str, number: i64, of: &str, content: &str| {
+        json!({"stage_id": stage, "execution_id": execution, "sequence_number": number, "event_type": of, "content": content,
+               "created_at": format!("2026-01-01T00:00:{at:02}Z")})
+    };
+    // In the order of the numbers, which is how a TARSy sends them.
+    let events = json!([
+        event(1, "s1", "e1", 1, "llm_response", "Looking at pods."),
+        event(11, "s2", "e2", 1, "llm_response", "Checking limits."),
+        event(12, "s2", "e3", 1, "llm_response", "Asking for logs."),
+        event(13, "s2", "e4", 1, "final_analysis", "The log says OOM."),
+        event(21, "s3", "e5", 1, "final_analysis", "Memory, in short."),
+        event(41, "s5", "e7", 1, "final_analysis", "{\"total_score\": 12}"),
+        event(2, "s1", "e1", 2, "final_analysis", "pod-1 was killed."),
+        event(14, "s2", "e2", 2, "llm_response", "The limit is too low."),
+        event(15, "s2", "e2", 3, "final_analysis", "The limit is too low."),
+        event(32, "s4", "e6", 2, "final_analysis", "Yes, 512Mi."),
+        {"sequence_number": 9, "event_type": "executive_summary", "content": "Memory.", "created_at": "2026-01-01T00:00:22Z"},
+        event(31, "s4", "e6", 12, "user_question", "Is it the limit?"),
+    ]);
+    (detail, events)
+}
+
+#[test]
+fn stages_follow_each_other_and_each_message_names_its_agent() {
+    let (detail, events) = several_stages();
+    let session = mapped(detail, events, &[]);
+    let said: Vec<(&str, Option<&str>, Option<&str>)> = session
+        .conversation
+        .iter()
+        .map(|m| (m.content.as_str(), m.agent.as_deref(), m.stage.as_deref()))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (
+                "Looking at pods.",
+                Some("DataCollector"),
+                Some("investigation")
+            ),
+            (
+                "pod-1 was killed.",
+                Some("DataCollector"),
+                Some("investigation")
+            ),
+            (
+                "Checking limits.",
+                Some("ConfigValidator"),
+                Some("validation")
+            ),
+            ("Asking for logs.", Some("Orchestrator"), Some("validation")),
+            ("The log says OOM.", Some("LogAnalyzer"), Some("validation")),
+            (
+                "Memory, in short.",
+                Some("ExecSummaryAgent"),
+                Some("Executive Summary")
+            ),
+            ("Memory.", None, None),
+            ("Is it the limit?", Some("ChatAgent"), Some("Chat")),
+            ("Yes, 512Mi.", Some("ChatAgent"), Some("Chat")),
+        ]
+    );
+    assert_eq!(session.agent.as_deref(), Some("DataCollector"));
+}
+
+#[test]
+fn the_conclusion_is_never_that_of_a_chat_a_summary_or_a_judge() {
+    let (mut detail, events) = several_stages();
+    let session = mapped(detail.clone(), events.clone(), &[]);
+    assert_eq!(
+        session.final_analysis.as_deref(),
+        Some("The limit is too low.")
+    );
+    detail["final_analysis"] = json!("Raise the limit.");
+    let session = mapped(detail, events, &[]);
+    assert_eq!(session.final_analysis.as_deref(), Some("Raise the limit."));
+}
