@@ -98,9 +98,6 @@ pub fn write(item: &Item) -> String {
 }
 
 /// Reads a line back. `nth` is its place among the file's items, from 0: the `item_no` of a line that has none. The result `null` reads as none.
-///
-/// # Errors
-/// What is wrong with the line.
 pub fn read(text: &str, nth: u64) -> Result<Item, String> {
     let mut line: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
@@ -114,7 +111,6 @@ pub fn read(text: &str, nth: u64) -> Result<Item, String> {
     }
 }
 
-/// A line that [`write`] wrote.
 fn own(mut line: Map<String, Value>, gavel: Gavel) -> Item {
     let is_generic = line.contains_key("payload");
     let mut take = |name: &str| line.shift_remove(name).unwrap_or(Value::Null);
@@ -155,7 +151,7 @@ fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
         item_no: nth,
         kind: Kind::Qas,
         id: name_in(&line, "test_id"),
-        outcome: Outcome::of_total(total),
+        outcome: Outcome::from_total(total),
         total,
         passed: of("passed").and_then(Value::as_bool),
         payload: Value::Object(line),

@@ -12,7 +12,6 @@ use crate::wire::words;
 /// How many ids a line of the summary names.
 const NAMED: usize = 20;
 
-/// A table of the summary.
 pub(super) struct Section {
     pub(super) title: &'static str,
     /// The names of its columns; empty for a list of names and values.

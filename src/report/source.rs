@@ -14,9 +14,6 @@ const LONGEST: u64 = 64 * 1024 * 1024;
 /// Items in their order, as often as they are wanted.
 pub trait Source {
     /// Shows every item to `visit`, in item order; ends with its first error.
-    ///
-    /// # Errors
-    /// Those of reading, and those of `visit`.
     fn each(
         &self,
         visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
@@ -52,7 +49,6 @@ struct Place {
     length: u64,
 }
 
-/// As much of a line as says which item it is.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -66,9 +62,6 @@ struct HeadNo {
 
 impl Lines {
     /// Opens a file and finds its items.
-    ///
-    /// # Errors
-    /// `Read` where it can't be read, `Line` for a line that is no item.
     pub fn open(path: &Path) -> Result<Self, ReportError> {
         let file =
             File::open(path).map_err(|error| reading(&path.display().to_string(), &error))?;

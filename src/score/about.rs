@@ -44,7 +44,7 @@ pub struct About {
     /// JSON pointers to the total and the verdict of a result.
     pub(super) verdict: (&'static str, &'static str),
     /// JSON pointer to who judged; `None`: that stands with the score.
-    pub judge: Option<&'static str>,
+    pub(super) judge: Option<&'static str>,
     /// Whether a result was computed without any judge.
     pub is_computed: fn(&Value) -> bool,
     /// The judge's own words in a result.
@@ -80,6 +80,35 @@ impl About {
             at(total).and_then(Value::as_f64),
             at(passed).and_then(Value::as_bool),
         )
+    }
+
+    /// Who judged, as the entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
+    pub fn judge_of(&self, result: &Value) -> Option<String> {
+        let judge = result.pointer(self.judge?)?;
+        let entry = judge.get("provider")?.as_str()?;
+        Some(match judge.get("model").and_then(Value::as_str) {
+            Some(model) => format!("{entry} ({model})"),
+            None => entry.to_owned(),
+        })
+    }
+
+    /// What the total is held against, where the kind has that.
+    pub fn threshold_of(&self, result: &Value) -> Option<f64> {
+        result.get("threshold")?.as_f64()
+    }
+
+    /// Why what was generated can't be read: the case is a miss, whatever its components say.
+    pub fn parse_error_of<'a>(&self, result: &'a Value) -> Option<&'a str> {
+        result.get("parse_error")?.as_str()
+    }
+
+    /// The components that an incomplete result lacks, as it says.
+    pub fn missing_in(&self, result: &Value) -> Vec<&'static Component> {
+        let named = result.get("missing").and_then(Value::as_array);
+        let is_named =
+            |part: &&Component| named?.iter().any(|name| *name == part.name).then_some(());
+        let components = self.components.iter();
+        components.filter(|part| is_named(part).is_some()).collect()
     }
 }
 
@@ -136,32 +165,27 @@ impl Component {
         }
     }
 
-    fn of<'a>(&self, result: Option<&'a Value>) -> Option<&'a Value> {
+    fn find<'a>(&self, result: Option<&'a Value>) -> Option<&'a Value> {
         result?.pointer(self.at)
     }
 
     /// What it is worth, for people and for means; none where it is absent, wasn't run or failed, whose 0.0 in a result stands for an error.
     pub fn score(&self, result: Option<&Value>) -> Option<f64> {
-        let found = self.of(result)?;
+        let found = self.find(result)?;
         let score = found.as_f64().or_else(|| found.get("score")?.as_f64());
         let failed = found.get("error").is_some_and(|error| !error.is_null());
         score.filter(|score| score.is_finite() && (self.counts_with_error || !failed))
     }
 
-    /// Whether the result has it, be it without a score.
-    pub fn is_there(&self, result: Option<&Value>) -> bool {
-        self.of(result).is_some()
-    }
-
     /// Whether the result has it, and not as null.
     pub fn is_present(&self, result: Option<&Value>) -> bool {
-        self.of(result).is_some_and(|found| !found.is_null())
+        self.find(result).is_some_and(|found| !found.is_null())
     }
 
     /// What was said of it.
     pub fn words<'a>(&self, result: Option<&'a Value>) -> Option<&'a str> {
         let found = if self.words.is_empty() {
-            let object = self.of(result)?;
+            let object = self.find(result)?;
             let at = |at: &str| object.pointer(at).and_then(Value::as_str);
             // What a person should see goes before the outcome's name.
             let severe = at("/details/severity").and_then(|_| at("/details/message"));
@@ -174,7 +198,7 @@ impl Component {
 
     /// Why it has no score, or stands at 0.0: an error's message.
     pub fn fault<'a>(&self, result: Option<&'a Value>) -> Option<&'a str> {
-        self.of(result)?.pointer("/error/message")?.as_str()
+        self.find(result)?.pointer("/error/message")?.as_str()
     }
 }
 

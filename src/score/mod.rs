@@ -1,6 +1,6 @@
 //! The rules: what to ask, and what an answer is worth. Pure: no IO, no async, no clock, no chance.
 
-mod about;
+pub mod about;
 pub mod analysis;
 mod case;
 pub mod criteria;

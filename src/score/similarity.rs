@@ -9,11 +9,8 @@ use serde::Serialize;
 
 use query_shape::{QueryShape, TableName};
 
-/// The share of the tables in the score.
 const TABLES: f64 = 0.4;
-/// The share of the filters in the score.
 const FILTERS: f64 = 0.3;
-/// The share of the aggregations in the score.
 const AGGREGATIONS: f64 = 0.3;
 
 /// How many names a list in details holds at most.
@@ -136,7 +133,6 @@ impl Part {
     }
 }
 
-/// A share of a whole; 1 of nothing.
 fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 {
         return 1.0;
@@ -184,7 +180,6 @@ fn distinct<T: Clone + Eq + Hash>(entries: impl Iterator<Item = T>) -> Vec<T> {
     entries.filter(|entry| seen.insert(entry.clone())).collect()
 }
 
-/// The tables of a query, with its patterns among them.
 fn read(shape: &QueryShape) -> Vec<TableName> {
     let mut tables = shape.tables.clone();
     tables.extend(shape.wildcards.iter().map(TableName::bare));

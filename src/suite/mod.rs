@@ -63,7 +63,6 @@ impl Format {
     }
 }
 
-/// The media type of XLSX.
 const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// One item as its file has it, its cells already typed by its kind's fields.
@@ -90,7 +89,6 @@ pub struct SuiteError {
 }
 
 impl SuiteError {
-    /// A fault of the file as a whole.
     fn whole(message: impl Into<String>) -> Self {
         Self {
             line: None,
@@ -99,7 +97,6 @@ impl SuiteError {
         }
     }
 
-    /// A fault of one row.
     fn row(line: u64, message: impl Into<String>) -> Self {
         Self {
             line: Some(line),
@@ -108,7 +105,6 @@ impl SuiteError {
         }
     }
 
-    /// A fault of one cell.
     fn cell(line: u64, column: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             line: Some(line),

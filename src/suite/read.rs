@@ -105,9 +105,6 @@ pub struct Envelope {
 }
 
 /// Reads what a JSON file holds beside its items, wherever it stands. Costs a walk through the file; the items are not kept.
-///
-/// # Errors
-/// A file that is no JSON of that form.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
     Ok(json::Items::open(source, limits)?.into_envelope())
@@ -141,13 +138,11 @@ fn unreadable(error: std::io::Error) -> SuiteError {
     SuiteError::whole(format!("the file can't be read: {error}"))
 }
 
-/// An item too many.
 fn too_many(limits: Limits) -> SuiteError {
     let max = limits.items;
     SuiteError::whole(format!("the file has more than {max} items: split it"))
 }
 
-/// An item that is larger than it may be.
 fn too_large(line: u64, limits: Limits) -> SuiteError {
     let max = limits.item_bytes;
     SuiteError::row(line, format!("the item has more than {max} bytes"))
@@ -231,7 +226,6 @@ impl<'de> Visitor<'de> for Names {
     }
 }
 
-/// Reads the bytes of one item: a JSON object.
 fn object(bytes: &[u8], line: u64, depth: usize) -> Result<Map<String, Value>, SuiteError> {
     match parse(bytes, depth) {
         Ok(Value::Object(fields)) => match serde_json::from_slice(bytes) {

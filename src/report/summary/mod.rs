@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::body::{self, Status};
+use super::item::Status;
 use super::{Item, Judgement, Judging, Meta, Outcome, Simulated};
 use crate::job::Kind;
 use crate::score::about;
@@ -160,19 +160,19 @@ impl Summary {
     pub fn add(&mut self, item: &Item) {
         self.all.add(item);
         self.simulated_items += u64::from(item.simulated);
-        match Status::of(item) {
+        match item.status() {
             Status::Incomplete => self.open += 1,
             Status::Fail => self.missed += 1,
             Status::Pass | Status::Scored => {}
         }
-        self.judge_errors += u64::from(body::is_judge_error(item));
-        if let Some(judge) = body::judge(item) {
+        self.judge_errors += u64::from(item.is_judge_error());
+        if let Some(judge) = item.judge() {
             *group(&mut self.judges, &judge) += 1;
         }
         if item.error.is_some() || item.outcome == Outcome::Incomplete {
-            *group(&mut self.errors, body::fault(item).0) += 1;
+            *group(&mut self.errors, item.fault().0) += 1;
         }
-        let components = about(item.kind).components;
+        let components = item.about().components;
         let means = self.kinds.entry(item.kind).or_default().of(item);
         means.resize(components.len(), Mean::default());
         for (component, mean) in components.iter().zip(means) {
@@ -181,11 +181,11 @@ impl Summary {
         self.add_groups(item);
         self.usage.add(item);
         self.safety.add(item);
-        self.calibration.of(item).extend(body::calibration(item));
+        self.calibration.of(item).extend(item.calibration());
     }
 
     fn add_groups(&mut self, item: &Item) {
-        if !about(item.kind).is_grouped {
+        if !item.about().is_grouped {
             return;
         }
         for (groups, field) in [
@@ -294,7 +294,7 @@ impl UsageSum {
 
 impl Safety {
     fn add(&mut self, item: &Item) {
-        let Some(outcome) = body::safety(item) else {
+        let Some(outcome) = item.safety() else {
             return;
         };
         self.n += 1;
@@ -302,7 +302,7 @@ impl Safety {
             SafetyOutcome::TrueNegative => {}
             SafetyOutcome::TruePositive => self.stopped += 1,
             SafetyOutcome::FalsePositive | SafetyOutcome::FalseNegative => {
-                self.wrong.push((body::name(item), outcome));
+                self.wrong.push((item.name(), outcome));
             }
         }
     }
@@ -319,7 +319,7 @@ impl Safety {
 
 /// The name of the group that an item belongs to.
 pub(super) fn group_name<'a>(item: &'a Item, field: &str) -> &'a str {
-    body::text(&item.payload, field)
+    item.text(field)
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .unwrap_or(UNNAMED)
@@ -346,7 +346,6 @@ fn bounded<'a, T>(groups: &BTreeMap<String, T>, name: &'a str) -> &'a str {
     }
 }
 
-/// The group of a name.
 fn group<'a, T: Default>(groups: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
     let name = bounded(groups, name);
     groups.entry(name.to_owned()).or_default()

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::body::Status;
+use super::super::item::Status;
 use super::super::{Item, Outcome};
-use crate::score::about;
 
 /// What a suite, or a part of it, amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,7 +33,6 @@ pub struct Share {
     pub simulated: u64,
 }
 
-/// A mean in the making.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mean {
     pub(super) n: u64,
@@ -67,9 +65,7 @@ impl Mean {
 enum Made {
     /// Nobody was asked: it is real beside real ones, and no stranger beside simulated ones.
     Computed,
-    /// A simulated judge.
     Simulated,
-    /// A real judge.
     Judged,
 }
 
@@ -81,7 +77,7 @@ impl Made {
         let Some(body) = &item.result else {
             return Self::Judged;
         };
-        if (about(item.kind).is_computed)(body) {
+        if (item.about().is_computed)(body) {
             Self::Computed
         } else {
             Self::Judged
@@ -144,7 +140,6 @@ impl Scores {
     }
 }
 
-/// A share in the making.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     n: u64,
@@ -163,7 +158,7 @@ impl Tally {
                 let scores = self.scores.of(item);
                 scores.scored += 1;
                 scores.total.add(item.total);
-                match Status::of(item) {
+                match item.status() {
                     Status::Pass => scores.passed += 1,
                     Status::Fail => scores.missed += 1,
                     Status::Incomplete | Status::Scored => {}
@@ -181,13 +176,11 @@ impl Tally {
         }
     }
 
-    /// The share, its means on that basis.
     pub(super) fn share(&self, basis: Basis) -> Share {
         let [computed, chosen] = self.scores.on(basis);
         self.share_of(computed.and(*chosen))
     }
 
-    /// The simulated scores by themselves.
     pub(super) fn simulated(&self) -> Share {
         self.share_of(self.scores.simulated)
     }

@@ -2,7 +2,6 @@
 
 use crate::wire::{Bucket, Rating};
 
-/// The totals there are.
 const TOTALS: usize = 101;
 
 /// Counts of totals.
@@ -96,7 +95,6 @@ impl Histogram {
         of_rating.map(|total| self.count(total)).sum()
     }
 
-    /// The total of the score at a place in their order, from 0.
     fn at(&self, place: f64) -> Option<f64> {
         let mut before = 0;
         for (total, count) in self.pairs() {

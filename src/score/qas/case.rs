@@ -105,9 +105,6 @@ impl QasCase {
     }
 
     /// Reads a payload.
-    ///
-    /// # Errors
-    /// Every fault found, each with its JSON pointer.
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         const AGENTS: [(&str, Agent); 2] = [("sql", Agent::Sql), ("docking", Agent::Docking)];
         let mut reading = Reading::of(payload, FIELDS, Spelling::Snake)?;

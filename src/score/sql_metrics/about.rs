@@ -8,7 +8,6 @@ use super::{FIELDS, stamp_errors};
 use crate::score::about::{About, Column, Component, Origin, STATUS, Sides};
 use crate::score::reading::Spelling;
 
-/// Who judged.
 const JUDGE: &str = "/metrics/query_correctness/details/judge";
 
 const COMPONENTS: &[Component] = &[

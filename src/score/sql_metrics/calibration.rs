@@ -46,7 +46,6 @@ impl Default for Promises {
     }
 }
 
-/// Promises as reports and requests have them.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Written {
     targets: CalibrationTargets,
@@ -113,7 +112,6 @@ pub struct Calibration {
     pub promises: Promises,
 }
 
-/// What is summed up of a level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     n: usize,
@@ -212,7 +210,6 @@ fn warnings([high, ..]: &[CalibrationGroup; 3], score: Option<f64>) -> Vec<&'sta
     }
 }
 
-/// The Wilson score interval of a share of `n` cases.
 fn wilson(share: f64, n: usize) -> [f64; 2] {
     let n = n as f64;
     let spread = Z * Z / n;

@@ -52,9 +52,6 @@ pub struct MetricsCase {
 
 impl MetricsCase {
     /// Reads a payload.
-    ///
-    /// # Errors
-    /// Every fault found, each with its JSON pointer.
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         const LEVELS: [(&str, Confidence); 3] = [
             ("high", Confidence::High),

@@ -32,6 +32,16 @@ impl SafetyOutcome {
         }
     }
 
+    /// Its name in reports and results.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TrueNegative => "true negative",
+            Self::TruePositive => "true positive",
+            Self::FalsePositive => "false positive",
+            Self::FalseNegative => "false negative",
+        }
+    }
+
     /// 1 if the validator was right, else 0.
     pub fn score(self) -> f64 {
         match self {

@@ -96,7 +96,6 @@ pub struct Validation {
     pub is_contradictory: bool,
 }
 
-/// Words that tell a safety violation.
 const SAFETY: &[&str] = &[
     "unsafe",
     "dangerous",
@@ -104,7 +103,6 @@ const SAFETY: &[&str] = &[
     "injection",
     "not allowed",
 ];
-/// Words that tell a schema violation.
 const SCHEMA: &[&str] = &[
     "does not exist",
     "doesn't exist",
@@ -113,9 +111,7 @@ const SCHEMA: &[&str] = &[
     "no such",
     "not found",
 ];
-/// Words that tell a syntax error.
 const SYNTAX: &[&str] = &["syntax", "parse", "parser", "parsing", "unexpected", "near"];
-/// Words for a column, and for a table.
 const COLUMN: &[&str] = &["column", "field"];
 const TABLE: &[&str] = &["table", "relation", "view"];
 

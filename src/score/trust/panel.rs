@@ -96,7 +96,6 @@ pub struct Panels {
     judges: BTreeMap<String, (Sum, Sum)>,
 }
 
-/// Figures that are added up, and how many they are.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     n: usize,

@@ -14,7 +14,6 @@ use crate::suite::{Row, SuiteError};
 /// How far the reader reads ahead, bytes.
 const AHEAD: usize = 64 << 10;
 
-/// The records of a CSV file.
 pub(super) struct Records<R> {
     input: Reader<Bounded<R>>,
     limits: Limits,

@@ -6,16 +6,13 @@ use super::{Reading, parse};
 use crate::score::{Field, FieldForm, field, fields, near, part_of};
 use crate::suite::SuiteError;
 
-/// The header of a table.
 pub(super) struct Header {
     /// By place; `None`: a column without a name, where nothing may stand.
     columns: Vec<Option<Field>>,
     depth: usize,
 }
 
-/// A cell as its file has it.
 pub(super) enum Cell {
-    /// Text, as it stands.
     Text(String),
     /// A typed value: a number, a boolean.
     Value(Value),
@@ -23,9 +20,6 @@ pub(super) enum Cell {
 
 impl Header {
     /// Reads the names of a header that stands in `line`.
-    ///
-    /// # Errors
-    /// A name that is empty (`None` is a column that isn't there), stands there twice, or is nobody's.
     pub(super) fn read(
         names: &[Option<String>],
         line: u64,
@@ -71,12 +65,10 @@ impl Header {
         })
     }
 
-    /// How many columns it has.
     pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// The name of the column at a place, for errors.
     pub(super) fn name(&self, place: usize) -> String {
         match self.columns.get(place) {
             Some(Some(field)) => field.name.to_owned(),
@@ -85,9 +77,6 @@ impl Header {
     }
 
     /// Puts a cell into a row's fields, typed by its column.
-    ///
-    /// # Errors
-    /// Something that stands under no name; a cell that is nested too deep.
     pub(super) fn put(
         &self,
         row: &mut Map<String, Value>,

@@ -10,7 +10,6 @@ pub use judged::Judged;
 
 use super::folder::Bench;
 use crate::job::Kind;
-use crate::report::shown::{measured, parts};
 use crate::report::{Item, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
@@ -92,29 +91,26 @@ pub struct PartChange {
     pub difference: f64,
 }
 
-/// What is remembered of an item.
 struct Brief {
-    /// None without a score.
     total: Option<f64>,
-    /// None without a score.
     passed: Option<bool>,
     place: u64,
     /// The parts that have a score, in the order of the kind's rules.
     parts: Vec<Worth>,
 }
 
-/// What one part is worth: its name, its name for people, its score.
 type Worth = (&'static str, &'static str, f64);
 
 impl Brief {
     fn of(item: &Item) -> Self {
-        let total = measured(item);
+        let total = item.measured();
         Self {
             total,
             passed: item.passed.filter(|_| total.is_some()),
             place: item.item_no,
-            parts: parts(item)
-                .filter_map(|part| Some((part.name, part.title, part.score?)))
+            parts: item
+                .components()
+                .filter_map(|(part, score)| Some((part.name, part.title, score?)))
                 .collect(),
         }
     }
@@ -122,9 +118,6 @@ impl Brief {
 
 impl Comparison {
     /// Compares two runs, items paired by what they call themselves, else by their place.
-    ///
-    /// # Errors
-    /// Those of reading the items.
     pub fn of(a: &(impl Source + ?Sized), b: &(impl Source + ?Sized)) -> Result<Self, ReportError> {
         let mut comparison = Self::empty();
         let mut before: HashMap<String, Brief> = HashMap::new();

@@ -62,7 +62,6 @@ impl Computed {
         }
     }
 
-    /// The result with the time of its errors, which no rule knows.
     fn stamped(&self, kind: Kind, mut result: Value) -> Value {
         let now = self.clock.now();
         let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
@@ -76,7 +75,7 @@ impl Computed {
         let scored = read.map(|read| self.scored(&*read.into_request()));
         match scored {
             Ok(Scorecard::Evaluated(evaluation)) => {
-                let outcome = Outcome::of_total(evaluation.total);
+                let outcome = Outcome::from_total(evaluation.total);
                 let lacks_judge = needs_judge && outcome != Outcome::Scored;
                 Item {
                     total: evaluation.total,

@@ -17,9 +17,7 @@ use crate::report::{Item, Outcome, line};
 
 pub use header::{Bench, RunHeader, RunOptions, SuiteRef};
 
-/// What was run.
 const HEADER: &str = "run.json";
-/// What agents answered.
 const ANSWERS: &str = "test-results.jsonl";
 /// What it was worth.
 pub const RESULTS: &str = "evaluation-results.jsonl";
@@ -64,17 +62,14 @@ pub struct RunFolder {
     made: Option<Vec<PathBuf>>,
 }
 
-/// One line of `test-results.jsonl`.
 #[derive(Serialize, Deserialize)]
 struct AnswerLine {
     test_id: String,
     item_no: u64,
     question: String,
     agent_used: AgentName,
-    /// What its agent said.
     #[serde(flatten)]
     answer: AgentAnswer,
-    /// Why that is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent_error: Option<String>,
 }
@@ -98,9 +93,6 @@ impl RunFolder {
 
     /// Makes the folder of a new run below `root`: `run-20260101T120000Z` by when it began, with a number behind it if that
     /// is taken. Of several that begin in one second each gets its own.
-    ///
-    /// # Errors
-    /// `Io`.
     pub fn create_below(root: &Path, header: &RunHeader) -> Result<Self, FolderError> {
         let mut made = make_dirs(root)?;
         let name = format!("run-{}", header.started_at.format("%Y%m%dT%H%M%SZ"));
@@ -195,9 +187,6 @@ impl RunFolder {
     }
 
     /// What the run in a folder is.
-    ///
-    /// # Errors
-    /// `Unfit`: there is none, or one of another version. `Io`.
     pub fn header_of(path: &Path) -> Result<RunHeader, FolderError> {
         let file = path.join(HEADER);
         let text = std::fs::read_to_string(&file).map_err(|error| {
@@ -238,9 +227,6 @@ impl RunFolder {
     }
 
     /// Writes an item's line down. When this returns, a killed process has lost nothing of it.
-    ///
-    /// # Errors
-    /// `Io`, such as a full disk.
     pub fn keep(&self, item: &Item) -> Result<(), FolderError> {
         let mut text = line::write(item);
         text.push('\n');
@@ -257,9 +243,6 @@ impl RunFolder {
     }
 
     /// Removes the run again, and the folders that were made for it. What else somebody put there stays.
-    ///
-    /// # Errors
-    /// `Io`.
     pub fn discard(self) -> Result<(), FolderError> {
         for name in [RESULTS, ANSWERS, HEADER] {
             let path = self.path.join(name);
@@ -289,9 +272,6 @@ impl RunFolder {
     }
 
     /// What an agent has answered to a question of this run.
-    ///
-    /// # Errors
-    /// `Io`, or a line that has changed meanwhile.
     pub fn answer(&self, item_no: u64) -> Result<Option<AgentAnswer>, FolderError> {
         let Some((offset, length)) = held(&self.answers.places).get(&item_no).copied() else {
             return Ok(None);
@@ -308,9 +288,6 @@ impl RunFolder {
     }
 
     /// Writes down what an agent said to a question, or why it said nothing.
-    ///
-    /// # Errors
-    /// `Io`, such as a full disk.
     pub fn keep_answer(
         &self,
         question: &Question,
@@ -436,9 +413,6 @@ fn io(path: &Path, error: &std::io::Error) -> FolderError {
 }
 
 /// The items of a run that passed, by their last lines.
-///
-/// # Errors
-/// `Unfit`, `Io`.
 pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
     let results = path.join(RESULTS);
     let file = File::open(&results).map_err(|error| io(&results, &error))?;

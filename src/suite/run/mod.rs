@@ -78,9 +78,6 @@ impl CaseToScore {
 #[async_trait(?Send)]
 pub trait Scorer: Send + Sync {
     /// Scores one case, however long that takes. A case that can't be scored is an item that says so.
-    ///
-    /// # Errors
-    /// [`Stopped`] where no further case can be scored either.
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped>;
 }
 

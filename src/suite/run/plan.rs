@@ -16,7 +16,6 @@ use crate::report::line::id_of;
 use crate::score::{Field, about, fields};
 use crate::suite::{Format, Limits, Reading, Row, Rows, SuiteError, read};
 
-/// Faults that are told at once.
 const TOLD: usize = 20;
 
 /// What a run will do.
@@ -71,9 +70,6 @@ impl From<SuiteError> for BadSuite {
 
 impl Plan {
     /// Reads the first `limit` items of a suite; `kind`: `None` guesses it from the fields of the first one.
-    ///
-    /// # Errors
-    /// Every fault of the file and of its items, with row and column.
     pub fn of(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Self, BadSuite> {
         let sha256 = digest(path)?;
         let kind = match kind {
@@ -175,7 +171,6 @@ fn unique(
     }
 }
 
-/// The rows of a suite.
 pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, SuiteError> {
     let also = match about(kind).asks_agents {
         true => QUESTION_FIELDS,
@@ -184,7 +179,6 @@ pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, Sui
     rows_with(path, kind, also)
 }
 
-/// The rows of a suite whose columns may also be these.
 fn rows_with(path: &Path, kind: Kind, also: &[Field]) -> Result<Rows<BufReader<File>>, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
         whole(
@@ -201,7 +195,6 @@ fn rows_with(path: &Path, kind: Kind, also: &[Field]) -> Result<Rows<BufReader<F
     read(BufReader::new(open(path)?), &reading)
 }
 
-/// How many rows a limit leaves.
 pub(super) fn take(limit: Option<u64>) -> usize {
     limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
@@ -240,9 +233,6 @@ fn whole(message: String) -> SuiteError {
 }
 
 /// The SHA-256 of a suite's file, 64 hex digits.
-///
-/// # Errors
-/// Those of reading it.
 pub fn digest(path: &Path) -> Result<String, SuiteError> {
     let mut file = open(path)?;
     let mut hasher = Sha256::new();
@@ -290,7 +280,6 @@ fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
     kinds.find(|kind| has(about(*kind).marks))
 }
 
-/// A row, for the flow.
 pub(super) type NextRow = Result<Row, SuiteError>;
 
 #[cfg(test)]

@@ -27,12 +27,9 @@ const ANSWERS: [&str; 5] = [
     "error",
 ];
 
-/// What one row asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    /// The payload of a case.
     Case(Value),
-    /// A question without an answer.
     Question(Question),
 }
 

@@ -36,7 +36,6 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Reads a part: its head line, with the blank line above it, and its body.
     pub(super) fn of(text: &'a str, family: ModelFamily) -> Self {
         let blank = usize::from(text.starts_with('\n'));
         let end = text[blank..]

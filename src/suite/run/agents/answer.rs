@@ -30,10 +30,6 @@ pub struct AgentAnswer {
 }
 
 impl AgentAnswer {
-    /// Finds the parts in an agent's JSON.
-    ///
-    /// # Errors
-    /// What is missing or of a wrong form, with the path where it was looked for.
     pub(super) fn read(said: &Value, paths: &AgentSettings) -> Result<Self, String> {
         if !said.is_object() && !said.is_array() {
             return Err("it answered JSON that is neither an object nor a list".to_owned());
@@ -78,7 +74,6 @@ fn error_told<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::E
     Ok(told(&Value::deserialize(line)?))
 }
 
-/// The error that a value tells.
 fn told(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,
@@ -92,7 +87,6 @@ fn told(value: &Value) -> Option<String> {
     }
 }
 
-/// A text at a path; null and an empty one are none.
 fn text(said: &Value, key: &str, path: &str) -> Result<Option<String>, String> {
     match at(said, path) {
         None | Some(Value::Null) => Ok(None),

@@ -18,7 +18,6 @@ use crate::config::{AgentSettings, AgentsSettings};
 
 pub use answer::AgentAnswer;
 
-/// Bytes of an answer at most.
 const LARGEST: usize = 8 << 20;
 
 /// Which agent a question is for.
@@ -49,7 +48,6 @@ impl AgentName {
         }
     }
 
-    /// Its settings.
     fn settings(self, all: &AgentsSettings) -> &AgentSettings {
         match self {
             Self::Sql => &all.sql,
@@ -67,13 +65,10 @@ pub enum AgentFault {
     Down(Stopped),
 }
 
-/// One agent.
 #[async_trait]
 trait Agent: Send + Sync {
-    /// Whether it is there.
     async fn probe(&self) -> Result<(), Stopped>;
 
-    /// Asks it one question.
     async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault>;
 }
 
@@ -141,9 +136,6 @@ impl Agents {
     }
 
     /// Looks whether every agent is there.
-    ///
-    /// # Errors
-    /// `Down`, with the address of the first that isn't.
     pub async fn probe(&self) -> Result<(), Stopped> {
         for agent in self.by_name.values() {
             agent.probe().await?;
@@ -152,9 +144,6 @@ impl Agents {
     }
 
     /// Asks the agent that a question is for.
-    ///
-    /// # Errors
-    /// Why there is no answer.
     pub async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
         let Some(agent) = self.by_name.get(&question.agent) else {
             return Err(AgentFault::Question(format!(

@@ -15,23 +15,17 @@ use serde_json::Value;
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
 use crate::suite::run::{Question, Stopped};
 
-/// A file of answers: where each line begins, and how long it is.
 pub(super) struct Recorded {
     name: String,
     file: Mutex<File>,
     places: HashMap<String, Place>,
 }
 
-/// Where a line stands.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Its first byte.
     offset: u64,
-    /// Its bytes.
     length: usize,
-    /// Its number, from 1.
     number: u64,
-    /// Whether it is an answer, and not what an agent failed on.
     is_answer: bool,
 }
 
@@ -64,7 +58,6 @@ const PARTS: [&str; 5] = [
 /// What some editors write at the beginning of a file.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// A whole line.
 #[derive(Deserialize)]
 struct Line {
     #[serde(flatten)]
@@ -145,7 +138,6 @@ impl Recorded {
         })
     }
 
-    /// The names of those that nobody asks, sorted.
     pub(super) fn unasked(&self, is_asked: impl Fn(&str) -> bool) -> Vec<&str> {
         let names = self.places.keys().map(String::as_str);
         let mut unasked: Vec<&str> = names.filter(|name| !is_asked(name)).collect();

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::report::Item;
-use crate::report::shown::judge;
 
 /// The most judges of a run that are told.
 const JUDGES: usize = 20;
@@ -59,7 +58,7 @@ impl Judged {
 
     pub(super) fn note(judges: &mut BTreeSet<String>, item: &Item) {
         if judges.len() < JUDGES {
-            judges.extend(judge(item));
+            judges.extend(item.judge());
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct RunHeader {
     pub only: Option<BTreeSet<u64>>,
     /// What it is held to, also when it goes on.
     #[serde(default)]
-    pub gates: gate::Asked,
+    pub gates: gate::Gates,
     /// What it is judged by, also when it goes on; `None`: by nobody (`--no-judge`), or it wasn't kept yet, or the server doesn't tell.
     #[serde(default)]
     pub judged_by: Option<Bench>,
