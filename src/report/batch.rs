@@ -18,9 +18,7 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// The items of a batch that have ended, as they were when they were read.
 #[derive(Debug)]
 pub struct Batch {
-    /// What a report is made of.
     pub items: Lines,
-    /// Those that have not ended.
     pub unfinished: u64,
 }
 

@@ -16,7 +16,6 @@ pub(super) enum Cell<'a> {
     Text(Cow<'a, str>),
     /// A list or an object of the payload; its JSON in a table.
     Json(&'a Value),
-    /// A score, a share, an amount.
     Number(f64),
     Count(i64),
     Flag(bool),
@@ -38,7 +37,6 @@ impl<'a> Cell<'a> {
         i64::try_from(count).map_or(Self::Empty, Self::Count)
     }
 
-    /// The value in a report.json.
     pub(super) fn json(&self) -> Value {
         match self {
             Self::Empty => Value::Null,

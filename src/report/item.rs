@@ -18,27 +18,18 @@ use crate::wire::ItemPart;
 pub struct Item {
     /// Its place in the suite, from 0.
     pub item_no: u64,
-    /// The kind.
     pub kind: Kind,
-    /// What the case calls itself.
     pub id: Option<String>,
-    /// What was scored.
     pub payload: Value,
-    /// How it ended.
     pub outcome: Outcome,
     /// 0-1; none unless it is known whole.
     pub total: Option<f64>,
     /// Whether it passed; none: not known.
     pub passed: Option<bool>,
-    /// The kind's body, as its rules give it.
     pub result: Option<Value>,
-    /// Why it has no score, or no whole one.
     pub error: Option<ItemError>,
-    /// Whether a simulated judge had a part in it.
     pub simulated: bool,
-    /// What its judge calls used.
     pub usage: Usage,
-    /// The job that made it.
     pub job_id: Option<Uuid>,
 }
 
@@ -46,7 +37,6 @@ pub struct Item {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// With a score.
     Scored,
     /// Some parts are there, others are missing: the judge failed or wasn't asked (`--no-judge`), or a part couldn't be computed.
     Incomplete,
@@ -63,7 +53,6 @@ impl Outcome {
         }
     }
 
-    /// The outcome as lines and tables name it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scored => "scored",
@@ -78,7 +67,6 @@ impl Outcome {
 pub struct ItemError {
     /// A job's error class, or `agent`, `not_run`, `cancelled`.
     pub class: String,
-    /// What happened.
     pub message: String,
 }
 
@@ -132,7 +120,6 @@ impl Item {
         self.about().judge_of(self.result.as_ref()?)
     }
 
-    /// The judge's own words.
     pub fn reasoning(&self) -> Option<&str> {
         (self.about().reasoning)(self.result.as_ref()?)
     }
@@ -267,7 +254,6 @@ impl Item {
         known.iter().map(move |part| (part, part.score(result)))
     }
 
-    /// The same as clients see them.
     pub fn parts(&self) -> Vec<ItemPart> {
         let words = |part: &Component| part.words(self.result.as_ref()).map(str::to_owned);
         self.components()
@@ -297,7 +283,6 @@ impl Item {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// The total and its components in one line.
     pub(super) fn one_line(&self) -> String {
         let threshold = self.threshold().map_or_else(String::new, |least| {
             format!(" (passes at {})", short(least))

@@ -63,7 +63,6 @@ fn score(item: &Item) -> String {
     }
 }
 
-/// A share as its kind shows it.
 fn shown(item: &Item, share: f64) -> String {
     match item.about().is_in_percent {
         true => words::percent(share),

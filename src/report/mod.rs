@@ -16,6 +16,7 @@ mod item;
 mod json;
 mod junit;
 pub mod line;
+pub(crate) mod line_reader;
 pub mod live;
 mod markdown;
 mod overview;
@@ -45,7 +46,6 @@ pub struct Meta {
     pub name: String,
     /// The batch's id, or the run's folder; none where there is neither.
     pub run: Option<String>,
-    /// When the report was made.
     pub made_at: DateTime<Utc>,
     /// Items that have not ended yet: they stand in no row, and keep the verdict from passing.
     pub unfinished: u64,
@@ -64,48 +64,32 @@ pub enum Simulated {
     /// They make the verdict `incomplete`.
     #[default]
     Refused,
-    /// They count like others.
     Allowed,
 }
 
 /// Why a report can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The items can't be read.
     #[error("reading {path}: {reason}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    Read { path: String, reason: String },
     /// A line of the items is none.
     #[error(
         "{path}, line {line}: {reason}; it must be a line of evaluation-results.jsonl as `gavel evaluate` writes it"
     )]
     Line {
-        /// The file.
         path: String,
         /// Which one, from 1.
         line: u64,
-        /// What is wrong with it.
         reason: String,
     },
-    /// The store can't be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The report can't be written: a full disk, a folder that isn't there, a reader that is gone.
     #[error("writing {what}: {reason}")]
-    Write {
-        /// The file or the format.
-        what: String,
-        /// Why.
-        reason: String,
-    },
+    Write { what: String, reason: String },
 }
 
 impl ReportError {
-    /// A report that can't be written.
     pub(crate) fn writing(what: impl Into<String>, reason: impl std::fmt::Display) -> Self {
         Self::Write {
             what: what.into(),

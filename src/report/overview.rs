@@ -106,7 +106,6 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     notes
 }
 
-/// The verdict with what it means.
 pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "PASS: every item was scored, and passed",
@@ -230,7 +229,6 @@ fn safety(suite: &SafetySuite) -> Section {
     }
 }
 
-/// How many there are, and the first of them.
 fn named(ids: &[String]) -> Cell<'static> {
     if ids.is_empty() {
         return Cell::Count(0);

@@ -85,7 +85,6 @@ fn cut_utf16(mut text: String) -> String {
     text
 }
 
-/// Line feeds for every kind of line end.
 fn lines(text: &str) -> Cow<'_, str> {
     if text.contains('\r') {
         Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))

@@ -25,7 +25,6 @@ pub(super) struct ReplyForm<T> {
     pub(super) reasons: (&'static str, &'static str),
     /// Name and schema of the verdict. Strict providers refuse bounds as keywords: they stand in words.
     pub(super) verdict: (&'static str, fn() -> Value),
-    /// Checks the verdict.
     pub(super) read: fn(Option<&Value>) -> Result<T, String>,
 }
 

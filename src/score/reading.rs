@@ -144,7 +144,6 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// A field's value, unless it is blank text.
     pub(super) fn solid(&self, name: &str) -> Option<Found<'a>> {
         self.value(name).filter(|found| {
             let text = found.value.as_str();

@@ -42,9 +42,7 @@ pub struct Part {
     pub score: f64,
     /// Entries of the expected query that the generated one has.
     pub matched: Vec<String>,
-    /// Entries that only the expected query has.
     pub missing: Vec<String>,
-    /// Entries that only the generated query has.
     pub extra: Vec<String>,
 }
 
@@ -102,7 +100,6 @@ pub fn tables(expected: &[TableName], generated: &[TableName]) -> Part {
     Part::of(ratio(matched.len(), union), matched, missing, extra)
 }
 
-/// Jaccard index of two lists, taken as sets.
 pub fn jaccard(expected: &[String], generated: &[String]) -> Part {
     let expected = distinct(expected.iter().cloned());
     let generated = distinct(generated.iter().cloned());

@@ -22,13 +22,9 @@ use crate::score::Field;
 /// How much is read at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Items of a file.
     pub items: u64,
-    /// Bytes of an item.
     pub item_bytes: u64,
-    /// Bytes of a file.
     pub file_bytes: u64,
-    /// Levels of nesting of JSON.
     pub depth: usize,
 }
 
@@ -44,16 +40,23 @@ impl Default for Limits {
     }
 }
 
+/// Whose fields the columns of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Columns {
+    OfKind(Kind),
+    /// Those of every kind of case.
+    OfCases,
+    /// Those that the reader of the rows names are all there are.
+    Named,
+}
+
 /// How a file is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading<'a> {
-    /// What it is written in.
     pub format: Format,
-    /// Whose fields its columns are; `None`: those of `also` are all there are.
-    pub kind: Option<Kind>,
-    /// Columns beside those of the kind that the reader of the rows knows; of objects in JSON any field is taken.
+    pub columns: Columns,
+    /// Columns beside those that the reader of the rows knows; of objects in JSON any field is taken.
     pub also: &'a [Field],
-    /// How much is read.
     pub limits: Limits,
 }
 
@@ -62,7 +65,7 @@ impl Reading<'static> {
     pub fn of(format: Format, kind: Kind) -> Self {
         Self {
             format,
-            kind: Some(kind),
+            columns: Columns::OfKind(kind),
             also: &[],
             limits: Limits::default(),
         }

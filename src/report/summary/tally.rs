@@ -8,28 +8,22 @@ use super::super::{Item, Outcome};
 /// What a suite, or a part of it, amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Share {
-    /// Its items.
     pub n: u64,
-    /// Those with a score.
     pub scored: u64,
     /// Those without one, since some of their parts are missing.
     pub incomplete: u64,
-    /// Those without any score.
     pub failed: u64,
     /// `scored / n`; null without items.
     pub coverage: Option<f64>,
     /// The scored items that mean and pass rate are made of: those of a real judge, or, where there are none, the simulated ones;
     /// with either those that needed no judge.
     pub measured: u64,
-    /// Those of them that passed.
     pub passed: u64,
-    /// Those of them that didn't.
     pub missed: u64,
     /// The mean of their totals, 0-1; null where none has one.
     pub mean: Option<f64>,
     /// `passed / (passed + missed)`; null where neither is known.
     pub pass_rate: Option<f64>,
-    /// How many scored items a simulated judge had a part in.
     pub simulated: u64,
 }
 
@@ -102,7 +96,6 @@ impl<T> Apart<T> {
         }
     }
 
-    /// What counts on that basis.
     pub(super) fn on(&self, basis: Basis) -> [&T; 2] {
         match basis {
             Basis::Real => [&self.computed, &self.judged],
@@ -167,7 +160,6 @@ impl Tally {
         }
     }
 
-    /// Whose scores its means are made of.
     pub(super) fn basis(&self) -> Basis {
         if self.scores.judged.scored == 0 && self.scores.simulated.scored > 0 {
             Basis::Simulated

@@ -26,7 +26,6 @@ impl Histogram {
         }
     }
 
-    /// How many scores there are.
     pub fn scores(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -89,7 +88,6 @@ impl Histogram {
             .collect()
     }
 
-    /// How many scores have this rating.
     pub fn rated(&self, rating: Rating) -> u64 {
         let of_rating = self.totals().filter(|total| Rating::of(*total) == rating);
         of_rating.map(|total| self.count(total)).sum()

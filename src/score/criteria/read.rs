@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    ANSWER_PLACEHOLDERS, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
+    ANSWER_PLACEHOLDERS, Criteria, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
 };
 use crate::job::{Kind, UnknownText};
 use crate::score::near;
@@ -65,7 +65,6 @@ pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
     })
 }
 
-/// The keys of a kind's file.
 fn keys(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Session => &["kind", "scoring", "judge_prompt", "dimensions", "judge"],
@@ -76,7 +75,7 @@ fn keys(kind: Kind) -> &'static [&'static str] {
 
 fn subject(value: Option<&Value>) -> Result<Kind, CriteriaError> {
     let text = text(value, "kind", "the name of a kind")?;
-    text.map_or(Ok(Kind::Session), |text| {
+    text.map_or(Ok(Criteria::DEFAULT_KIND), |text| {
         text.parse()
             .map_err(|error: UnknownText| fault("kind", error.to_string()))
     })

@@ -12,23 +12,14 @@ const WRAPPINGS: usize = 8;
 /// `expected_answer_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerType {
-    /// One number.
     Number,
-    /// One number that is watched.
     Kpi,
-    /// Rows of columns.
     Table,
-    /// Values.
     List,
-    /// Rows or values in time.
     Schedule,
-    /// Yes or no.
     Boolean,
-    /// A sentence.
     Text,
-    /// What follows from data, in prose or as an object.
     Analysis,
-    /// Steps, in prose or as an object.
     Plan,
     /// Steps that make something better, in prose or as an object.
     OptimizationPlan,
@@ -64,7 +55,6 @@ pub(super) enum Comparison {
     Numbers,
     Tables,
     Booleans,
-    /// Equal, or else by a judge.
     Texts,
 }
 
@@ -209,9 +199,7 @@ pub(super) enum RowsForm {
     Empty,
     Objects,
     Named,
-    /// Lists of cells without names.
     Lists,
-    /// Values that are no rows.
     Values,
     One,
 }

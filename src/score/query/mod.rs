@@ -39,7 +39,6 @@ const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks fo
 pub struct QueryCase {
     /// The case's own name, at most 255 characters.
     pub id: Option<String>,
-    /// The judge or model asked for.
     pub model: Option<String>,
     prompt: Option<String>,
     generated: Answer,
@@ -78,7 +77,6 @@ impl PartialEq for ResultSet {
 enum Ordered {
     No,
     Yes,
-    /// If the query that is right sorts at its top level.
     Auto,
 }
 

@@ -108,7 +108,6 @@ struct Part<'a> {
     before: &'a str,
     conversation: &'a str,
     after: &'a str,
-    /// Tokens of all but the conversation.
     fixed: u64,
 }
 

@@ -40,7 +40,6 @@ pub(super) fn ask(
     question(&FORM, criteria, &criteria.prompt, &evidence, asked)
 }
 
-/// One of the labels, in any case.
 fn label(given: Option<&Value>) -> Result<Label, String> {
     let word = given.and_then(Value::as_str);
     let word = word.map(|word| Value::String(word.trim().to_ascii_lowercase()));

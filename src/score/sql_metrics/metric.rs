@@ -24,7 +24,6 @@ pub(super) enum Outcome {
 pub(super) struct Cause {
     class: String,
     pub(super) message: String,
-    /// What lies behind it, the nearest cause first.
     chain: Vec<String>,
 }
 

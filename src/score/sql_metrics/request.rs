@@ -18,7 +18,6 @@ use query_shape::{QueryShape, TableName, sql};
 const NOTHING_GENERATED: &str = "No SQL was generated";
 
 impl MetricsCase {
-    /// Whether a judge has a part in it.
     pub fn needs_judge(&self) -> bool {
         self.expected_sql
             .as_deref()

@@ -16,7 +16,6 @@ pub enum Weights {
 }
 
 impl Strength {
-    /// The word for a kappa.
     pub fn of(kappa: f64) -> Self {
         match kappa {
             k if k < 0.0 => Self::Poor,
@@ -48,12 +47,10 @@ impl<const K: usize> Confusion<K> {
         }
     }
 
-    /// The table, row by row.
     pub fn rows(&self) -> [[u64; K]; K] {
         self.0
     }
 
-    /// How many things were counted.
     pub fn n(&self) -> u64 {
         self.0.iter().flatten().sum()
     }

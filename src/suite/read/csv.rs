@@ -31,9 +31,7 @@ struct Bounded<R> {
     left: u64,
     /// Where the record that is being read begins, or white space before it.
     from: u64,
-    /// How many bytes were read.
     offset: u64,
-    /// The line of the byte read last.
     line: u64,
     /// Whether that was a carriage return, a line feed, or neither.
     last: Option<u8>,
@@ -99,7 +97,6 @@ impl<R> Bounded<R> {
         }
     }
 
-    /// The line on which the record begins.
     fn line(&mut self) -> u64 {
         self.forget_before();
         self.starts.front().map_or(self.line, |(_, line)| *line)

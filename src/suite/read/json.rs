@@ -22,7 +22,6 @@ const FIELDS: usize = 64;
 
 pub(super) struct Items<R> {
     input: BufReader<R>,
-    /// How far it is read.
     at: u64,
     limits: Limits,
     envelope: Envelope,

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Reading, parse};
+use super::{Columns, Reading, parse};
+use crate::job::Kind;
 use crate::score::{Field, FieldForm, field, fields, near, part_of};
 use crate::suite::SuiteError;
 
@@ -25,13 +26,19 @@ impl Header {
         line: u64,
         reading: &Reading<'_>,
     ) -> Result<Self, SuiteError> {
-        let known: Vec<Field> = reading
-            .kind
-            .map_or(&[][..], fields)
-            .iter()
-            .chain(reading.also)
-            .copied()
-            .collect();
+        let kinds: Vec<Kind> = match reading.columns {
+            Columns::OfKind(kind) => vec![kind],
+            Columns::OfCases => Kind::ALL
+                .iter()
+                .copied()
+                .filter(|kind| kind.is_case())
+                .collect(),
+            Columns::Named => Vec::new(),
+        };
+        let known = || {
+            let own = kinds.iter().flat_map(|kind| fields(*kind));
+            own.chain(reading.also).map(|field| field.name)
+        };
         let mut columns: Vec<Option<Field>> = Vec::with_capacity(names.len());
         for (n, name) in names.iter().enumerate() {
             let Some(name) = name else {
@@ -44,9 +51,9 @@ impl Header {
                 return Err(SuiteError::row(line, fault));
             }
             let also = || reading.also.iter().find(|field| field.name == name);
-            let own = reading.kind.and_then(|kind| field(kind, name));
+            let own = kinds.iter().find_map(|kind| field(*kind, name));
             let Some(field) = own.or_else(|| also().copied()) else {
-                return Err(unknown(name, names.len(), line, &known));
+                return Err(unknown(name, names.len(), line, known()));
             };
             if columns.contains(&Some(field)) {
                 let fault = "stands in the header twice";
@@ -124,9 +131,19 @@ fn is(text: &str, word: &str) -> bool {
     text.trim().eq_ignore_ascii_case(word)
 }
 
-fn unknown(name: &str, columns: usize, line: u64, known: &[Field]) -> SuiteError {
+fn unknown<'k>(
+    name: &str,
+    columns: usize,
+    line: u64,
+    known: impl Iterator<Item = &'k str>,
+) -> SuiteError {
     let shown: String = name.chars().take(80).collect();
-    let names: Vec<&str> = known.iter().map(|field| field.name).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for name in known {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     let message = if columns == 1 && (name.contains(';') || name.contains('\t')) {
         "is no field: separate the columns by commas".to_owned()
     } else {

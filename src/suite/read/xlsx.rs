@@ -100,7 +100,6 @@ struct Filling<'a> {
     name: String,
     header: Option<Header>,
     rows: VecDeque<Result<Row, SuiteError>>,
-    /// Of all cells so far.
     bytes: u64,
 }
 

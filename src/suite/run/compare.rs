@@ -19,19 +19,12 @@ const SEED: u64 = 20_260_101;
 /// How run B differs from run A.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Items that stand in both runs.
     pub common: u64,
-    /// Those that passed in A and miss in B.
     pub pass_to_fail: Vec<Change>,
-    /// Those that missed in A and pass in B.
     pub fail_to_pass: Vec<Change>,
-    /// Those that have a score in A alone.
     pub lost_score: Vec<Change>,
-    /// Those that have a score in B alone.
     pub gained_score: Vec<Change>,
-    /// Items of B alone.
     pub new: Vec<String>,
-    /// Items of A alone.
     pub gone: Vec<String>,
     /// Items with a score in both runs: what the means are made of.
     pub compared: u64,
@@ -45,16 +38,11 @@ pub struct Comparison {
     pub interval: Option<(f64, f64)>,
     /// The same for each part of the scores, over the items that have it in both runs.
     pub parts: Vec<PartChange>,
-    /// Scores of A that a simulated judge made.
     pub simulated_a: u64,
-    /// Scores of B that a simulated judge made.
     pub simulated_b: u64,
-    /// What each run was judged by.
     pub judged: Judged,
-    /// The kinds of A's items.
     #[serde(skip)]
     pub kinds_a: BTreeSet<Kind>,
-    /// The kinds of B's items.
     #[serde(skip)]
     pub kinds_b: BTreeSet<Kind>,
 }
@@ -70,7 +58,6 @@ pub struct Change {
     pub after: Option<f64>,
     /// Its place in A, from 0.
     pub item_a: u64,
-    /// Its place in B.
     pub item_b: u64,
 }
 
@@ -81,11 +68,9 @@ pub struct PartChange {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// Items that have it in both runs.
     pub compared: u64,
     /// Their mean in A, 0-1 (of sessions 0-100).
     pub mean_a: f64,
-    /// Their mean in B.
     pub mean_b: f64,
     /// `mean_b - mean_a`.
     pub difference: f64,

@@ -18,7 +18,6 @@ use crate::score::{Case, Criteria, Fault, Request, Scorecard, about, score_unask
 pub struct Computed {
     criteria: Arc<Criteria>,
     clock: Arc<dyn Clock>,
-    /// What an item without its judge's part says.
     error: ItemError,
     wanted: Wanted,
 }

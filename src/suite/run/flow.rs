@@ -22,7 +22,6 @@ const AHEAD: usize = 16;
 /// Whether items that were tried without a score are tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// An item with a line is done.
     Never,
     /// One without a score isn't (`--retry-errors`).
     Errors,
@@ -30,15 +29,10 @@ pub enum Again {
 
 /// What a run works with.
 pub struct Run<'a> {
-    /// Where its lines go, and what it is.
     pub folder: &'a RunFolder,
-    /// Who answers questions.
     pub agents: &'a Agents,
-    /// Who scores.
     pub scorer: &'a dyn Scorer,
-    /// Items worked on at once.
     pub at_once: usize,
-    /// What is tried again.
     pub again: Again,
 }
 

@@ -10,7 +10,6 @@ pub use gates::{Gates, word};
 
 const SLACK: f64 = 1e-9;
 
-/// Decides over a run.
 pub fn decide(
     figures: &Figures,
     gates: &Gates,
@@ -30,7 +29,6 @@ pub fn decide(
     judged(open, missed)
 }
 
-/// What is open wins over what is missed.
 fn judged(open: Vec<String>, missed: Vec<String>) -> Judgement {
     let decision = match (open.is_empty(), missed.is_empty()) {
         (false, _) => Decision::Incomplete,

@@ -26,7 +26,6 @@ pub(super) fn of_messages((first, last): (u64, u64), gone: u64) -> String {
     format!("\n{MARK} messages {first} to {last}, about {gone} tokens\n")
 }
 
-/// What the longest mark there can be takes.
 pub(super) fn most_tokens(family: ModelFamily) -> u64 {
     let inside = family.tokens(&of_tokens(LONGEST));
     inside.max(family.tokens(&of_messages((LONGEST, LONGEST), LONGEST)))
@@ -63,7 +62,6 @@ pub(super) fn messages(line: &str) -> (u64, u64) {
     (number(first), number(rest))
 }
 
-/// The number that a text begins with.
 pub(super) fn number(text: &str) -> u64 {
     let digits = text.split(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)

@@ -169,7 +169,6 @@ fn refusal(status: StatusCode, body: &[u8], agent: AgentName) -> String {
     format!("it answered {status}: {}", text.trim())
 }
 
-/// A body up to the largest that is taken.
 async fn read(response: reqwest::Response) -> Result<Vec<u8>, String> {
     let read = outbound::read_whole(response, LARGEST).await;
     read.map_err(|unread| match unread {

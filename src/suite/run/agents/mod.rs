@@ -24,14 +24,11 @@ const LARGEST: usize = 8 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentName {
-    /// It writes SQL and runs it.
     Sql,
-    /// It calls an API.
     Docking,
 }
 
 impl AgentName {
-    /// The agent of that name.
     pub fn of(text: &str) -> Option<Self> {
         match text {
             "sql" => Some(Self::Sql),
@@ -40,7 +37,6 @@ impl AgentName {
         }
     }
 
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sql => "sql",
@@ -61,7 +57,6 @@ impl AgentName {
 pub enum AgentFault {
     /// This question went wrong; others may go well.
     Question(String),
-    /// No question can be answered.
     Down(Stopped),
 }
 
@@ -75,7 +70,6 @@ trait Agent: Send + Sync {
 /// Where answers come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswersFrom<'a> {
-    /// The agents that the settings name.
     Http,
     /// A command: a question on its stdin, an answer as JSON on its stdout.
     Command(&'a str),
@@ -135,7 +129,6 @@ impl Agents {
         recorded.map_or_else(Vec::new, |recorded| recorded.unasked(is_asked))
     }
 
-    /// Looks whether every agent is there.
     pub async fn probe(&self) -> Result<(), Stopped> {
         for agent in self.by_name.values() {
             agent.probe().await?;
@@ -143,7 +136,6 @@ impl Agents {
         Ok(())
     }
 
-    /// Asks the agent that a question is for.
     pub async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
         let Some(agent) = self.by_name.get(&question.agent) else {
             return Err(AgentFault::Question(format!(

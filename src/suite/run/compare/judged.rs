@@ -14,11 +14,9 @@ const JUDGES: usize = 20;
 pub struct Judged {
     /// The judges of A's items, as `entry (model)`, the first 20.
     pub judges_a: BTreeSet<String>,
-    /// Those of B's.
     pub judges_b: BTreeSet<String>,
     /// The criteria of A, 64 hex digits.
     pub criteria_a: Option<String>,
-    /// Those of B.
     pub criteria_b: Option<String>,
 }
 

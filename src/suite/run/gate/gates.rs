@@ -44,12 +44,10 @@ impl Gates {
         }
     }
 
-    /// How many items may have no score.
     pub(super) fn most_errors(&self) -> u64 {
         self.max_errors.unwrap_or(0)
     }
 
-    /// Whether simulated scores count.
     pub fn simulated(&self) -> Simulated {
         match self.allow_simulated {
             true => Simulated::Allowed,
