@@ -11,10 +11,9 @@ use super::params::{Params, Segment, uuid};
 use super::problem::{ApiError, Problem, Refusal};
 use super::{ApiState, job_view};
 use crate::job;
-use crate::report::Item;
-use crate::report::shown::{self, Shown};
+use crate::report::{Item, Outcome, live};
 use crate::store;
-use crate::wire::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, ItemPart, Job};
+use crate::wire::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, Job};
 
 /// The list's name in its cursors.
 const LIST: char = 'i';
@@ -26,30 +25,6 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_items))
         .routes(routes!(get_item))
-}
-
-fn item(outcome: ItemOutcome, shown: Shown, total: Option<f64>, job: Job) -> BatchItem {
-    let part = |part: shown::Part| ItemPart {
-        name: part.name.to_owned(),
-        title: part.title.to_owned(),
-        score: part.score,
-        words: part.words,
-    };
-    BatchItem {
-        item_no: job.item_no.unwrap_or_default(),
-        outcome,
-        name: shown.name,
-        question: shown.question,
-        lines: shown.lines,
-        total,
-        threshold: shown.threshold,
-        execution_error: shown.execution_error,
-        unreadable: shown.unreadable,
-        missing: shown.missing.into_iter().map(str::to_owned).collect(),
-        parts: shown.parts.into_iter().map(part).collect(),
-        reasoning: shown.reasoning,
-        job,
-    }
 }
 
 /// Lists the items of a batch, in their order.
@@ -85,7 +60,7 @@ async fn list_items(
     let items: Vec<BatchItem> = briefs
         .into_iter()
         .zip(jobs)
-        .map(|((outcome, shown, total), job)| item(outcome, shown, total, job))
+        .map(|(item, job)| item(job))
         .collect();
     let last = items.last().filter(|_| more);
     Ok(Json(BatchItems {
@@ -94,7 +69,8 @@ async fn list_items(
     }))
 }
 
-type Brief = (ItemOutcome, Shown, Option<f64>);
+/// An item without its job.
+type Brief = Box<dyn FnOnce(Job) -> BatchItem + Send>;
 
 /// A page of items as they are shown, their jobs without what makes them heavy, and whether more follow.
 async fn read(
@@ -129,7 +105,38 @@ async fn read(
 
 fn brief(row: store::BatchItem) -> Brief {
     let (outcome, total) = (row.outcome(), row.total);
-    (outcome, Shown::of(&Item::from(row)), total)
+    let item = Item::from(row);
+    let has_ended =
+        item.outcome != Outcome::Incomplete || item.result.is_some() || item.error.is_some();
+    let lines = match has_ended {
+        true => live::lines(&item),
+        false => Vec::new(),
+    };
+    let (name, question) = (item.name(), item.question().to_owned());
+    let execution_error = item.execution_error().map(str::to_owned);
+    let unreadable = item.unreadable().map(str::to_owned);
+    let missing = item
+        .missing()
+        .iter()
+        .map(|part| part.name.to_owned())
+        .collect();
+    let (threshold, parts) = (item.threshold(), item.parts());
+    let reasoning = item.reasoning().map(str::to_owned);
+    Box::new(move |job| BatchItem {
+        item_no: job.item_no.unwrap_or_default(),
+        outcome,
+        name,
+        question,
+        lines,
+        total,
+        threshold,
+        execution_error,
+        unreadable,
+        missing,
+        parts,
+        reasoning,
+        job,
+    })
 }
 
 /// The place that the page before ended with; a fault stays with the query.
@@ -177,9 +184,6 @@ async fn get_item(
     let row = row.ok_or(ApiError::BatchItemNotFound(id, place))?;
     let job = job_view::load(&state, &row.job).await?;
     let payload = row.job.payload.clone();
-    let (outcome, shown, total) = brief(row);
-    Ok(Json(BatchItemDetail {
-        item: item(outcome, shown, total, job),
-        payload,
-    }))
+    let item = brief(row)(job);
+    Ok(Json(BatchItemDetail { item, payload }))
 }

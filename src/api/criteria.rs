@@ -101,7 +101,7 @@ async fn get_criteria(
     mut params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let kind = params.take("kind").unwrap_or(Kind::Session);
+    let kind = params.take("kind").unwrap_or(Criteria::DEFAULT_KIND);
     params.finish()?;
     let hash = named(&state, "/criteria_hash", &name, kind).await?.hash;
     let current = Kind::ALL

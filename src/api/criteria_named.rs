@@ -4,6 +4,7 @@ use super::ApiState;
 use super::params::Params;
 use super::problem::{ApiError, Refusal};
 use crate::job::Kind;
+use crate::score::Criteria;
 
 /// Shortest beginning of a hash that names one.
 const SHORTEST: usize = 8;
@@ -35,8 +36,8 @@ pub(super) async fn both(
     state: &ApiState,
     (a, b): (String, String),
 ) -> Result<(Named, Named), ApiError> {
-    let a = named(state, "/a", &a, Kind::Session).await?;
-    let b = named(state, "/b", &b, Kind::Session).await?;
+    let a = named(state, "/a", &a, Criteria::DEFAULT_KIND).await?;
+    let b = named(state, "/b", &b, Criteria::DEFAULT_KIND).await?;
     if a.hash == b.hash {
         return Err(ApiError::fault(
             Refusal::Unprocessable,
@@ -56,7 +57,9 @@ pub(super) async fn whole(
     if is_whole(&text) {
         return Ok(text.to_ascii_lowercase());
     }
-    Ok(named(state, pointer, &text, Kind::Session).await?.hash)
+    Ok(named(state, pointer, &text, Criteria::DEFAULT_KIND)
+        .await?
+        .hash)
 }
 
 /// The hash that a text of a request names, which may be its beginning; one that begins no stored hash is a fault of the request.
@@ -149,7 +152,7 @@ pub(super) async fn criteria_of(
     text: Option<String>,
 ) -> Result<String, ApiError> {
     let text = text.unwrap_or_else(|| "current".to_owned());
-    let found = named(state, "/criteria", &text, Kind::Session).await?;
+    let found = named(state, "/criteria", &text, Criteria::DEFAULT_KIND).await?;
     if found.kind.is_case() {
         let message = format!("is for kind {}: people rate sessions alone", found.kind);
         return Err(ApiError::fault(

@@ -88,7 +88,7 @@ enum What {
     /// Show the definition that new requests of a kind get
     Current {
         /// The kind
-        #[arg(long, default_value_t = Kind::Session, value_name = "KIND")]
+        #[arg(long, default_value_t = Criteria::DEFAULT_KIND, value_name = "KIND")]
         kind: Kind,
         #[command(flatten)]
         common: Common,
@@ -227,11 +227,12 @@ async fn add(global: &Global, file: &Path, common: &Common) -> Result<Exit, CliE
         }
         let hash = answer.criteria_hash;
         output::line(&hash)?;
-        let (trying, variable) = match criteria.kind {
-            Kind::Session => ("score", "GAVEL_SCORING_CONFIG"),
-            Kind::Query => ("evaluate", "GAVEL_CRITERIA_QUERY"),
-            Kind::Qas => ("evaluate", "GAVEL_CRITERIA_QAS"),
-            Kind::SqlMetrics => ("evaluate", "GAVEL_CRITERIA_SQL_METRICS"),
+        let (trying, variable) = match criteria.kind.is_case() {
+            false => ("score", "GAVEL_SCORING_CONFIG".to_owned()),
+            true => {
+                let kind = criteria.kind.as_str().to_uppercase();
+                ("evaluate", format!("GAVEL_CRITERIA_{kind}"))
+            }
         };
         output::note(&format!(
             "stored; not current. Try it: gavel {trying} --criteria-hash {hash} FILE\n\

@@ -11,7 +11,6 @@ use crate::wire::ItemOutcome;
 
 /// The first page; the next ones are as long as their items are short.
 const FIRST_PAGE: u32 = 16;
-/// The longest page.
 const LONGEST_PAGE: u32 = 500;
 /// What a page should weigh at most, bytes of lines.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -19,17 +18,12 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// The items of a batch that have ended, as they were when they were read.
 #[derive(Debug)]
 pub struct Batch {
-    /// What a report is made of.
     pub items: Lines,
-    /// Those that have not ended.
     pub unfinished: u64,
 }
 
 impl Batch {
     /// Reads a batch; one without items is empty.
-    ///
-    /// # Errors
-    /// `Store` where the store can't be read, `Write` where the temporary file takes no more.
     pub async fn read(store: &Store, id: Uuid) -> Result<Self, ReportError> {
         let failed = |error: &dyn std::fmt::Display| {
             ReportError::writing("a batch's items into the temporary folder", error)
@@ -86,7 +80,6 @@ impl From<BatchItem> for Item {
     }
 }
 
-/// How an item ended; none while it hasn't.
 fn outcome(row: &BatchItem) -> Option<Outcome> {
     Some(match row.outcome() {
         ItemOutcome::Open => return None,

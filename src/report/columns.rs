@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::Item;
-use super::body::{self, Status};
 use crate::job::Kind;
+use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::score::{Column, Component, Origin, about};
 
 /// What stands in one cell.
@@ -16,19 +16,16 @@ pub(super) enum Cell<'a> {
     Text(Cow<'a, str>),
     /// A list or an object of the payload; its JSON in a table.
     Json(&'a Value),
-    /// A score, a share, an amount.
     Number(f64),
     Count(i64),
     Flag(bool),
 }
 
 impl<'a> Cell<'a> {
-    /// Text, or nothing.
     pub(super) fn text(text: Option<&'a str>) -> Self {
         text.map_or(Self::Empty, |text| Self::Text(Cow::Borrowed(text)))
     }
 
-    /// A number, or nothing.
     pub(super) fn number(number: Option<f64>) -> Self {
         number
             .filter(|number| number.is_finite())
@@ -40,7 +37,6 @@ impl<'a> Cell<'a> {
         i64::try_from(count).map_or(Self::Empty, Self::Count)
     }
 
-    /// The value in a report.json.
     pub(super) fn json(&self) -> Value {
         match self {
             Self::Empty => Value::Null,
@@ -70,10 +66,8 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = Column> {
     HEAD.iter().chain(own).chain(&TAIL).copied()
 }
 
-/// The columns of a table.
 #[derive(Debug)]
 pub(super) struct Columns {
-    /// Their names, with the widths of a sheet.
     pub(super) heads: Vec<(&'static str, u16)>,
     /// Of each kind: where each column's value comes from; none where the kind hasn't that column.
     kinds: Vec<(Kind, Vec<Option<Origin>>)>,
@@ -98,7 +92,6 @@ impl Columns {
         Self { heads, kinds }
     }
 
-    /// An item's cells, one for each column.
     pub(super) fn row<'a>(&self, item: &'a Item) -> impl Iterator<Item = Cell<'a>> {
         let own = self.kinds.iter().find(|(kind, _)| *kind == item.kind);
         let cell =
@@ -106,28 +99,27 @@ impl Columns {
         own.into_iter().flat_map(|(_, origins)| origins).map(cell)
     }
 
-    /// Where a column stands.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.heads.iter().position(|(known, _)| *known == name)
     }
 }
 
 fn cell(origin: Origin, item: &Item) -> Cell<'_> {
-    let component = |nth: usize| about(item.kind).components.get(nth);
+    let component = |nth: usize| item.about().components.get(nth);
     let result = item.result.as_ref();
     match origin {
         Origin::ItemNo => Cell::count(item.item_no),
         Origin::Id => Cell::text(item.id.as_deref()),
         Origin::Payload(names) => payload(item, names),
         Origin::Total => Cell::number(item.total),
-        Origin::Status => Cell::text(Some(Status::of(item).as_str())),
-        Origin::Threshold => Cell::number(body::threshold(item)),
+        Origin::Status => Cell::text(Some(item.status().as_str())),
+        Origin::Threshold => Cell::number(item.threshold()),
         Origin::Score(nth) => Cell::number(component(nth).and_then(|part| part.score(result))),
         Origin::Words(nth) => Cell::text(component(nth).and_then(|part| part.words(result))),
-        Origin::Reasoning => Cell::text(body::reasoning(item)),
-        Origin::ParseError => Cell::text(body::parse_error(item)),
+        Origin::Reasoning => Cell::text(item.reasoning()),
+        Origin::ParseError => Cell::text(item.parse_error()),
         Origin::Faults => faults(item),
-        Origin::Safety => Cell::text(body::safety(item).map(body::safety_name)),
+        Origin::Safety => Cell::text(item.safety().map(SafetyOutcome::as_str)),
         Origin::Outcome => Cell::text(Some(item.outcome.as_str())),
         Origin::ErrorClass => Cell::text(item.error.as_ref().map(|error| error.class.as_str())),
         Origin::ErrorMessage => Cell::text(item.error.as_ref().map(|error| error.message.as_str())),
@@ -153,11 +145,7 @@ fn payload<'a>(item: &'a Item, names: &[&str]) -> Cell<'a> {
 fn faults(item: &Item) -> Cell<'_> {
     let result = item.result.as_ref();
     let fault = |part: &Component| Some(format!("{}: {}", part.name, part.fault(result)?));
-    let faults: Vec<String> = about(item.kind)
-        .components
-        .iter()
-        .filter_map(fault)
-        .collect();
+    let faults: Vec<String> = item.about().components.iter().filter_map(fault).collect();
     if faults.is_empty() {
         Cell::Empty
     } else {

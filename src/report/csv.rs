@@ -7,7 +7,6 @@ use super::plain::Plain;
 use super::summary::Figures;
 use super::{ReportError, Source};
 
-/// Writes a header, then a row for each item.
 pub(super) fn write(
     out: &mut dyn Write,
     source: &(impl Source + ?Sized),

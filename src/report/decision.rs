@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judging {
-    /// It was, where one is needed.
     #[default]
     Asked,
     /// None was (`--no-judge`): nothing passes.
@@ -17,18 +16,14 @@ pub enum Judging {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Good enough.
     Passed,
-    /// Not good enough.
     Failed,
     /// Not known: something is missing, or simulated.
     Incomplete,
-    /// There was no item.
     Nothing,
 }
 
 impl Decision {
-    /// In a word, as people read it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "PASSED",
@@ -42,7 +37,6 @@ impl Decision {
 /// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judgement {
-    /// What the run came to.
     pub decision: Decision,
     /// Why it didn't pass; empty if it did.
     pub reasons: Vec<String>,

@@ -6,15 +6,12 @@ use std::str::FromStr;
 /// A form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// The summary, then an object for each item.
     Json,
     /// A line for each item: what can be read back, see [`super::line`].
     Jsonl,
-    /// A header, then a row for each item.
     Csv,
     /// A sheet with the summary, and one with a row for each item.
     Xlsx,
-    /// For CI servers.
     Junit,
     /// A summary for people, at most 900 KB.
     Markdown,
@@ -43,7 +40,6 @@ impl Format {
         }
     }
 
-    /// The media type of its files.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -55,7 +51,6 @@ impl Format {
         }
     }
 
-    /// The name of its file in a run's folder.
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Json => "report.json",

@@ -9,10 +9,8 @@ use super::columns::Columns;
 use super::summary::Figures;
 use super::{Item, Meta, ReportError, Source, line};
 
-/// Beside the columns: the kind's body, whole.
 const RESULT: &str = "Result";
 
-/// The head of a report.json.
 #[derive(Serialize)]
 struct Head<'a> {
     #[serde(flatten)]
@@ -51,7 +49,6 @@ fn object(columns: &Columns, item: &Item) -> Value {
     Value::Object(object)
 }
 
-/// Writes a line for each item.
 pub(super) fn write_lines(
     out: &mut dyn Write,
     source: &(impl Source + ?Sized),

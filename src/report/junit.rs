@@ -11,16 +11,14 @@ use quick_xml::Writer;
 use quick_xml::escape::partial_escape;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
-use super::body::{self, Status};
+use super::item::{NO_SCORE, Status};
 use super::plain::{cut, xml_lines};
 use super::summary::{Figures, GroupNames, group_name};
 use super::{Item, Meta, ReportError, Simulated, Source};
 use crate::job::Kind;
-use crate::score::about;
 
 /// The most of one text within an element, characters.
 const LONGEST: usize = 20_000;
-/// The most of one attribute, characters.
 const LONGEST_NAME: usize = 500;
 
 type Xml<'a> = Writer<&'a mut dyn Write>;
@@ -45,7 +43,6 @@ enum Shown {
     Skipped,
 }
 
-/// Writes the document.
 pub(super) fn write(
     out: &mut dyn Write,
     source: &(impl Source + ?Sized),
@@ -115,7 +112,7 @@ fn shown(item: &Item, simulated: Simulated) -> Shown {
         Simulated::Refused => item.simulated,
         Simulated::Allowed => false,
     };
-    match Status::of(item) {
+    match item.status() {
         Status::Incomplete => Shown::Error,
         Status::Pass | Status::Fail | Status::Scored if is_refused => Shown::Skipped,
         Status::Fail => Shown::Failure,
@@ -124,7 +121,8 @@ fn shown(item: &Item, simulated: Simulated) -> Shown {
 }
 
 fn key(item: &Item, names: &mut GroupNames) -> Key {
-    let agent = about(item.kind)
+    let agent = item
+        .about()
         .is_grouped
         .then(|| names.bounded(group_name(item, "agent_used")).to_owned());
     (item.kind, agent)
@@ -187,17 +185,17 @@ fn case(
     item: &Item,
     (suite, simulated): (&str, Simulated),
 ) -> std::io::Result<()> {
-    let (name, class) = (body::name(item), suite.to_owned());
+    let (name, class) = (item.name(), suite.to_owned());
     let start = element("testcase", [("name", name), ("classname", class)]);
     let (tag, kind, message) = match shown(item, simulated) {
         Shown::Passed => return xml.write_event(Event::Empty(start)),
-        Shown::Failure => ("failure", "miss".to_owned(), body::one_line(item)),
+        Shown::Failure => ("failure", "miss".to_owned(), item.one_line()),
         Shown::Error => {
-            let (class, message) = body::fault(item);
+            let (class, message) = item.fault();
             ("error", class.to_owned(), message.into_owned())
         }
         Shown::Skipped => {
-            let message = format!("scored by a simulated judge: {}", body::one_line(item));
+            let message = format!("scored by a simulated judge: {}", item.one_line());
             xml.write_event(Event::Start(start))?;
             xml.write_event(Event::Empty(element("skipped", [("message", message)])))?;
             return xml.write_event(Event::End(BytesEnd::new("testcase")));
@@ -216,15 +214,15 @@ fn case(
 
 /// What was asked, and what was said of each component.
 fn explained(item: &Item) -> String {
-    let mut text = format!("{}\n", body::question(item));
+    let mut text = format!("{}\n", item.question());
     if let Some(error) = &item.error {
         text.push_str(&format!("{}\n", error.message));
     }
-    if let Some(why) = body::unreadable(item) {
+    if let Some(why) = item.unreadable() {
         text.push_str(&format!("The SQL can't be read: {why}\n"));
     }
-    for (title, score, words) in body::breakdown(item) {
-        let gap = if score == body::NO_SCORE { ": " } else { " " };
+    for (title, score, words) in item.breakdown() {
+        let gap = if score == NO_SCORE { ": " } else { " " };
         let line = if words.is_empty() {
             format!("{title}: {score}")
         } else {

@@ -10,19 +10,7 @@ use uuid::Uuid;
 
 use super::{Item, ItemError, Outcome};
 use crate::job::{Kind, Usage};
-use crate::score::about;
-
-/// The payload's fields that stand in a QAS line under their own names, in this order.
-const QAS_FIELDS: [&str; 8] = [
-    "test_id",
-    "question",
-    "agent_used",
-    "difficulty",
-    "expected_sql",
-    "generated_sql",
-    "expected_results",
-    "actual_results",
-];
+use crate::score::{About, about};
 
 /// What gavel knows of an item beyond the line's own fields.
 #[derive(Serialize, Deserialize)]
@@ -71,11 +59,11 @@ pub fn write(item: &Item) -> String {
     };
     let mut line = Map::new();
     let result = item.result.clone().unwrap_or(Value::Null);
-    match (item.kind, &item.payload) {
-        (Kind::Qas, Value::Object(payload)) => {
+    match (item.about().line_fields, &item.payload) {
+        (names @ [_, ..], Value::Object(payload)) => {
             gavel.id = item.id.clone();
             let mut rest = payload.clone();
-            for name in QAS_FIELDS {
+            for name in names.iter().copied() {
                 let value = rest.shift_remove(name).unwrap_or_else(|| {
                     gavel.absent.push(name.to_owned());
                     Value::Null
@@ -83,7 +71,7 @@ pub fn write(item: &Item) -> String {
                 line.insert(name.to_owned(), value);
             }
             gavel.payload = rest;
-            line.insert("qas_evaluation".to_owned(), result);
+            line.insert(About::LINE_RESULT.to_owned(), result);
         }
         (_, payload) => {
             line.insert("id".to_owned(), item.id.clone().into());
@@ -98,23 +86,19 @@ pub fn write(item: &Item) -> String {
 }
 
 /// Reads a line back. `nth` is its place among the file's items, from 0: the `item_no` of a line that has none. The result `null` reads as none.
-///
-/// # Errors
-/// What is wrong with the line.
-pub fn read(text: &str, nth: u64) -> Result<Item, String> {
-    let mut line: Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))?;
+pub fn read(text: impl AsRef<[u8]>, nth: u64) -> Result<Item, String> {
+    let mut line: Map<String, Value> = serde_json::from_slice(text.as_ref())
+        .map_err(|error| format!("it is no JSON object: {error}"))?;
     match line.shift_remove("gavel") {
         Some(gavel) => {
             let gavel = serde_json::from_value(gavel).map_err(|e| format!("gavel: {e}"))?;
             Ok(own(line, gavel))
         }
-        None if line.contains_key("qas_evaluation") => Ok(foreign(line, nth)),
+        None if line.contains_key(About::LINE_RESULT) => Ok(foreign(line, nth)),
         None => Err("it has neither the object gavel nor the object qas_evaluation".to_owned()),
     }
 }
 
-/// A line that [`write`] wrote.
 fn own(mut line: Map<String, Value>, gavel: Gavel) -> Item {
     let is_generic = line.contains_key("payload");
     let mut take = |name: &str| line.shift_remove(name).unwrap_or(Value::Null);
@@ -122,13 +106,14 @@ fn own(mut line: Map<String, Value>, gavel: Gavel) -> Item {
         let id = take("id").as_str().map(str::to_owned);
         (id, take("payload"), take("result"))
     } else {
-        let mut payload: Map<String, Value> = QAS_FIELDS
-            .into_iter()
-            .filter(|name| !gavel.absent.iter().any(|absent| absent == name))
-            .map(|name| (name.to_owned(), take(name)))
+        let mut payload: Map<String, Value> = about(gavel.kind)
+            .line_fields
+            .iter()
+            .filter(|name| !gavel.absent.iter().any(|absent| absent == *name))
+            .map(|name| ((*name).to_owned(), take(name)))
             .collect();
         payload.extend(gavel.payload);
-        (gavel.id, Value::Object(payload), take("qas_evaluation"))
+        (gavel.id, Value::Object(payload), take(About::LINE_RESULT))
     };
     Item {
         item_no: gavel.item_no,
@@ -148,16 +133,18 @@ fn own(mut line: Map<String, Value>, gavel: Gavel) -> Item {
 
 /// A QAS line of another program: its fields are the payload, and its evaluation tells the rest.
 fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
-    let result = line.shift_remove("qas_evaluation");
-    let of = |name: &str| result.as_ref().and_then(|result| result.get(name));
-    let total = of("final_score").and_then(Value::as_f64);
+    let kind = About::kind_of_foreign_lines();
+    let result = line.shift_remove(About::LINE_RESULT);
+    let (total, passed) = result
+        .as_ref()
+        .map_or((None, None), |result| about(kind).verdict_of(result));
     Item {
         item_no: nth,
-        kind: Kind::Qas,
-        id: name_in(&line, "test_id"),
-        outcome: Outcome::of_total(total),
+        kind,
+        id: name_in(&line, about(kind).name),
+        outcome: Outcome::from_total(total),
         total,
-        passed: of("passed").and_then(Value::as_bool),
+        passed,
         payload: Value::Object(line),
         result: result.filter(|result| !result.is_null()),
         error: None,

@@ -1,41 +1,36 @@
 //! An item in a few lines, for whoever watches a run.
 
 use super::Item;
-use super::body::{self, Status};
+use super::item::{INCOMPLETE, Status, short};
 use super::plain::cut;
-use crate::score::about;
 use crate::wire::words;
+use serde_json::Value;
 
-/// The most of a question, characters.
+/// The most of a text, characters.
 const LONGEST: usize = 200;
+/// The rows that the generated query gave.
+const ROWS: &str = "generated_results";
 
 /// `Query: …`, whether it was executed, the score with its threshold, and the components; a line each, without control characters.
 pub fn lines(item: &Item) -> Vec<String> {
-    let about = about(item.kind);
-    let asked = match body::question(item) {
-        "" => body::name(item),
+    let asked = match item.question() {
+        "" => item.name(),
         asked => asked.to_owned(),
     };
-    let mut lines = vec![format!("{}: {}", about.title, cut(&asked, LONGEST))];
-    if let Some(error) = body::execution_error(item) {
-        lines.push(format!("Not executed: {}", cut(error, LONGEST)));
-    } else if let Some(rows) = body::rows(item) {
-        lines.push(format!("Query executed (results: {rows})"));
+    let mut lines = vec![format!("{}: {}", item.about().title, cut(&asked, LONGEST))];
+    let rows = item.payload.get(ROWS).and_then(Value::as_array);
+    match (item.execution_error(), rows) {
+        (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, LONGEST))),
+        (None, Some(rows)) => lines.push(format!("Query executed (results: {})", rows.len())),
+        (None, None) => {}
     }
-    if let Some(error) = body::parse_error(item) {
+    if let Some(error) = item.parse_error() {
         lines.push(format!("SQL can't be read: {}", cut(error, LONGEST)));
     }
     lines.push(score(item));
-    let parts: Vec<String> = about
-        .components
-        .iter()
-        .filter_map(|part| {
-            Some(format!(
-                "{}: {}",
-                part.title,
-                shown(item, part.score(item.result.as_ref())?)
-            ))
-        })
+    let parts: Vec<String> = item
+        .components()
+        .filter_map(|(part, score)| Some(format!("{}: {}", part.title, shown(item, score?))))
         .collect();
     if !parts.is_empty() && item.kind.is_case() {
         lines.push(parts.join(" | "));
@@ -47,9 +42,9 @@ pub fn lines(item: &Item) -> Vec<String> {
 }
 
 fn score(item: &Item) -> String {
-    let status = Status::of(item);
+    let status = item.status();
     let mark = if item.simulated { ", simulated" } else { "" };
-    let threshold = body::threshold(item).map_or_else(String::new, |threshold| {
+    let threshold = item.threshold().map_or_else(String::new, |threshold| {
         let sign = if status == Status::Fail { '<' } else { '≥' };
         format!(" {sign}{}", shown(item, threshold))
     });
@@ -60,19 +55,18 @@ fn score(item: &Item) -> String {
                 .map_or_else(|| "-".to_owned(), |total| shown(item, total));
             format!("Score: {total} ({}{threshold}{mark})", status.as_str())
         }
-        Status::Scored => format!("Score: {}{mark}", body::total(item)),
-        Status::Incomplete => match body::fault(item) {
-            (body::INCOMPLETE, why) => format!("Score: none (INCOMPLETE, {why})"),
+        Status::Scored => format!("Score: {}{mark}", item.shown_total()),
+        Status::Incomplete => match item.fault() {
+            (INCOMPLETE, why) => format!("Score: none (INCOMPLETE, {why})"),
             (class, why) => format!("Score: none (INCOMPLETE, {class}: {})", cut(&why, LONGEST)),
         },
     }
 }
 
-/// A share as its kind shows it.
 fn shown(item: &Item, share: f64) -> String {
-    match about(item.kind).is_in_percent {
+    match item.about().is_in_percent {
         true => words::percent(share),
-        false => body::short(share),
+        false => short(share),
     }
 }
 
@@ -81,7 +75,7 @@ mod tests {
     use super::*;
     use crate::job::{Kind, Usage};
     use crate::report::{ItemError, Outcome};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn query(total: Option<f64>, passed: Option<bool>, payload: Value) -> Item {
         Item {

@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use super::body::{self, Status};
 use super::columns::Cell;
+use super::item::Status;
 use super::overview::{self, Section};
 use super::plain::{Plain, cut, markdown, markdown_block};
 use super::summary::Figures;
@@ -22,7 +22,6 @@ const SUMMARY: usize = 100_000;
 const MISSES: usize = 500_000;
 /// What judge errors may take at most.
 const JUDGE: usize = 150_000;
-/// The most of one text, characters.
 const TEXT: usize = 4_000;
 /// The most of a gate's reason, characters: it may name items.
 const REASON: usize = 1_000;
@@ -75,7 +74,6 @@ impl Part {
     }
 }
 
-/// Writes the document.
 pub(super) fn write(
     out: &mut dyn Write,
     source: &(impl Source + ?Sized),
@@ -84,7 +82,7 @@ pub(super) fn write(
     let mut misses = Part::new("Missed or not executed", MISSES);
     let mut judge = Part::new("Without the judge's part", JUDGE);
     source.each(&mut |item| {
-        match Status::of(item) {
+        match item.status() {
             Status::Pass | Status::Scored => {}
             Status::Incomplete if is_judges(item) => judge.add(&judge_row(item)),
             Status::Fail | Status::Incomplete => misses.add(&miss(item)),
@@ -102,7 +100,7 @@ pub(super) fn write(
     let room = LONGEST.saturating_sub(head.len() + misses.len() + judge.len() + 1_000);
     let mut passed = Part::new("Passed", room);
     source.each(&mut |item| {
-        match Status::of(item) {
+        match item.status() {
             Status::Pass | Status::Scored => passed.add(&passed_row(item)),
             Status::Fail | Status::Incomplete => {}
         }
@@ -129,8 +127,8 @@ fn is_judges(item: &Item) -> bool {
         .as_ref()
         .is_some_and(|error| error.class == "not_run");
     // A line from elsewhere says nothing of what it lacks.
-    let is_untold = item.error.is_none() && body::missing(item).next().is_none();
-    not_run || is_untold || body::is_judge_error(item)
+    let is_untold = item.error.is_none() && item.missing().is_empty();
+    not_run || is_untold || item.is_judge_error()
 }
 
 fn head(figures: &Figures, meta: &Meta) -> String {
@@ -188,7 +186,7 @@ fn in_table(cell: &Cell<'_>) -> String {
 }
 
 fn name(item: &Item) -> String {
-    markdown(&cut(&body::name(item), IN_TABLE))
+    markdown(&cut(&item.name(), IN_TABLE))
 }
 
 fn mark(item: &Item) -> &'static str {
@@ -196,21 +194,18 @@ fn mark(item: &Item) -> &'static str {
 }
 
 fn passed_row(item: &Item) -> String {
-    let parts: Vec<String> = body::breakdown(item)
-        .map(|(title, score, _)| format!("{title} {score}"))
-        .collect();
-    let asked = markdown(&cut(body::question(item), IN_TABLE));
-    let score = body::total(item);
+    let asked = markdown(&cut(item.question(), IN_TABLE));
+    let score = item.shown_total();
     format!(
         "| {} | {asked} | {score}{} | {} |\n",
         name(item),
         mark(item),
-        parts.join(", ")
+        item.scores()
     )
 }
 
 fn judge_row(item: &Item) -> String {
-    let (class, message) = body::fault(item);
+    let (class, message) = item.fault();
     format!(
         "| {} | {} | {} |\n",
         name(item),
@@ -224,10 +219,10 @@ fn miss(item: &Item) -> String {
     let mut out = format!(
         "### {}: {}{}\n\n",
         name(item),
-        body::total(item),
+        item.shown_total(),
         mark(item)
     );
-    let asked = body::question(item);
+    let asked = item.question();
     if !asked.is_empty() {
         let _ = writeln!(out, "{}", markdown_block(asked, TEXT));
     }
@@ -239,14 +234,14 @@ fn miss(item: &Item) -> String {
             markdown_block(&error.message, TEXT)
         );
     }
-    if let Some(fault) = body::execution_error(item) {
+    if let Some(fault) = item.execution_error() {
         let _ = writeln!(out, "Not executed:\n\n{}", markdown_block(fault, TEXT));
     }
-    if let Some(why) = body::unreadable(item) {
+    if let Some(why) = item.unreadable() {
         let why = markdown_block(why, TEXT);
         let _ = writeln!(out, "The SQL can't be read:\n\n{why}");
     }
-    for (title, score, words) in body::breakdown(item) {
+    for (title, score, words) in item.breakdown() {
         let _ = writeln!(out, "- {title}: {score}");
         if !words.is_empty() {
             let _ = writeln!(out, "\n{}", markdown_block(words, TEXT));

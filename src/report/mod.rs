@@ -8,19 +8,19 @@
 //! A [`Source`] is read more than once instead of being held: a report of a million items takes no more memory than one of ten.
 
 mod batch;
-mod body;
 mod columns;
 mod csv;
 mod decision;
 mod format;
+mod item;
 mod json;
 mod junit;
 pub mod line;
+pub(crate) mod line_reader;
 pub mod live;
 mod markdown;
 mod overview;
 mod plain;
-pub mod shown;
 mod source;
 pub mod summary;
 mod write;
@@ -28,89 +28,16 @@ mod xlsx;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use uuid::Uuid;
 
-use crate::job::{Kind, Usage};
 use crate::store::StoreError;
 
 pub use batch::Batch;
 pub use decision::{Decision, Judgement, Judging};
 pub use format::Format;
+pub use item::{Item, ItemError, Outcome};
 pub use source::{Lines, Source};
 pub(crate) use write::beside;
 pub use write::{sum_up, write, write_all, write_file};
-
-/// One evaluated item of a suite: what every report is made of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Item {
-    /// Its place in the suite, from 0.
-    pub item_no: u64,
-    /// The kind.
-    pub kind: Kind,
-    /// What the case calls itself.
-    pub id: Option<String>,
-    /// What was scored.
-    pub payload: Value,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// 0-1; none unless it is known whole.
-    pub total: Option<f64>,
-    /// Whether it passed; none: not known.
-    pub passed: Option<bool>,
-    /// The kind's body, as its rules give it.
-    pub result: Option<Value>,
-    /// Why it has no score, or no whole one.
-    pub error: Option<ItemError>,
-    /// Whether a simulated judge had a part in it.
-    pub simulated: bool,
-    /// What its judge calls used.
-    pub usage: Usage,
-    /// The job that made it.
-    pub job_id: Option<Uuid>,
-}
-
-/// How an item ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// With a score.
-    Scored,
-    /// Some parts are there, others are missing: the judge failed or wasn't asked (`--no-judge`), or a part couldn't be computed.
-    Incomplete,
-    /// Without any score: its agent or its job failed, or it was cancelled.
-    Failed,
-}
-
-impl Outcome {
-    /// Of a case that has a result: without a total it is incomplete.
-    pub fn of_total(total: Option<f64>) -> Self {
-        match total {
-            Some(_) => Self::Scored,
-            None => Self::Incomplete,
-        }
-    }
-}
-
-impl Outcome {
-    /// The outcome as lines and tables name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scored => "scored",
-            Self::Incomplete => "incomplete",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// Why an item has no score.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ItemError {
-    /// A job's error class, or `agent`, `not_run`, `cancelled`.
-    pub class: String,
-    /// What happened.
-    pub message: String,
-}
 
 /// What a report says of itself, beside its items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -119,7 +46,6 @@ pub struct Meta {
     pub name: String,
     /// The batch's id, or the run's folder; none where there is neither.
     pub run: Option<String>,
-    /// When the report was made.
     pub made_at: DateTime<Utc>,
     /// Items that have not ended yet: they stand in no row, and keep the verdict from passing.
     pub unfinished: u64,
@@ -138,48 +64,32 @@ pub enum Simulated {
     /// They make the verdict `incomplete`.
     #[default]
     Refused,
-    /// They count like others.
     Allowed,
 }
 
 /// Why a report can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// The items can't be read.
     #[error("reading {path}: {reason}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    Read { path: String, reason: String },
     /// A line of the items is none.
     #[error(
         "{path}, line {line}: {reason}; it must be a line of evaluation-results.jsonl as `gavel evaluate` writes it"
     )]
     Line {
-        /// The file.
         path: String,
         /// Which one, from 1.
         line: u64,
-        /// What is wrong with it.
         reason: String,
     },
-    /// The store can't be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The report can't be written: a full disk, a folder that isn't there, a reader that is gone.
     #[error("writing {what}: {reason}")]
-    Write {
-        /// The file or the format.
-        what: String,
-        /// Why.
-        reason: String,
-    },
+    Write { what: String, reason: String },
 }
 
 impl ReportError {
-    /// A report that can't be written.
     pub(crate) fn writing(what: impl Into<String>, reason: impl std::fmt::Display) -> Self {
         Self::Write {
             what: what.into(),

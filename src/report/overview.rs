@@ -12,7 +12,6 @@ use crate::wire::words;
 /// How many ids a line of the summary names.
 const NAMED: usize = 20;
 
-/// A table of the summary.
 pub(super) struct Section {
     pub(super) title: &'static str,
     /// The names of its columns; empty for a list of names and values.
@@ -107,7 +106,6 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     notes
 }
 
-/// The verdict with what it means.
 pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "PASS: every item was scored, and passed",
@@ -231,7 +229,6 @@ fn safety(suite: &SafetySuite) -> Section {
     }
 }
 
-/// How many there are, and the first of them.
 fn named(ids: &[String]) -> Cell<'static> {
     if ids.is_empty() {
         return Cell::Count(0);

@@ -16,7 +16,6 @@ const CELL: usize = 32_767;
 /// Room for the mark of a cut.
 const MARK: usize = 80;
 
-/// A cell of a table: what both CSV and XLSX hold.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Plain {
     Text(String),
@@ -37,7 +36,6 @@ impl Plain {
         }
     }
 
-    /// The cell in a CSV file.
     pub(super) fn csv(self) -> String {
         match self {
             Self::Text(text) => text,
@@ -87,7 +85,6 @@ fn cut_utf16(mut text: String) -> String {
     text
 }
 
-/// Line feeds for every kind of line end.
 fn lines(text: &str) -> Cow<'_, str> {
     if text.contains('\r') {
         Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))

@@ -1,11 +1,12 @@
 //! Where a report's items come from: a place that can be read again and again, in item order, one item at a time.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use serde::Deserialize;
 
+use super::line_reader::{LineReader, LineSpan};
 use super::{Item, ReportError, line};
 
 /// The longest line that is read: a body of 8 MiB is the most that a service takes, and its result comes on top.
@@ -14,9 +15,6 @@ const LONGEST: u64 = 64 * 1024 * 1024;
 /// Items in their order, as often as they are wanted.
 pub trait Source {
     /// Shows every item to `visit`, in item order; ends with its first error.
-    ///
-    /// # Errors
-    /// Those of reading, and those of `visit`.
     fn each(
         &self,
         visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
@@ -40,19 +38,10 @@ impl Source for [Item] {
 pub struct Lines {
     file: File,
     path: String,
-    places: Vec<Place>,
+    /// By item.
+    places: Vec<(u64, LineSpan)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    item_no: u64,
-    /// Which line of the file, from 1.
-    line: u64,
-    offset: u64,
-    length: u64,
-}
-
-/// As much of a line as says which item it is.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -65,10 +54,6 @@ struct HeadNo {
 }
 
 impl Lines {
-    /// Opens a file and finds its items.
-    ///
-    /// # Errors
-    /// `Read` where it can't be read, `Line` for a line that is no item.
     pub fn open(path: &Path) -> Result<Self, ReportError> {
         let file =
             File::open(path).map_err(|error| reading(&path.display().to_string(), &error))?;
@@ -81,7 +66,6 @@ impl Lines {
         Ok(Self { file, path, places })
     }
 
-    /// How many items there are.
     pub fn len(&self) -> u64 {
         self.places.len() as u64
     }
@@ -101,7 +85,7 @@ impl Source for Lines {
         let mut reader = BufReader::new(&self.file);
         reader.seek(SeekFrom::Start(0)).map_err(failed)?;
         let (mut at, mut text) = (0_u64, Vec::new());
-        for place in &self.places {
+        for (item_no, place) in &self.places {
             // Lines mostly follow each other: a step within what is buffered costs no read.
             let step = place.offset.cast_signed() - at.cast_signed();
             reader.seek_relative(step).map_err(failed)?;
@@ -111,63 +95,31 @@ impl Source for Lines {
                 .read_to_end(&mut text)
                 .map_err(failed)?;
             at = place.offset + text.len() as u64;
-            visit(&read(&text, place, &self.path)?)?;
+            let item = line::read(&text, *item_no);
+            visit(&item.map_err(|reason| bad_line(&self.path, place.number, reason))?)?;
         }
         Ok(())
     }
 }
 
-fn read(text: &[u8], place: &Place, path: &str) -> Result<Item, ReportError> {
-    std::str::from_utf8(text)
-        .map_err(|error| error.to_string())
-        .and_then(|text| line::read(text, place.item_no))
-        .map_err(|reason| bad_line(path, place.line, reason))
-}
-
-/// Where each item's last line is, by item.
-fn places(file: &File, path: &str) -> Result<Vec<Place>, ReportError> {
+/// Where each item's last line is.
+fn places(file: &File, path: &str) -> Result<Vec<(u64, LineSpan)>, ReportError> {
     let failed = |error: std::io::Error| reading(path, &error);
-    let mut reader = BufReader::new(file);
-    reader.seek(SeekFrom::Start(0)).map_err(failed)?;
-    let mut places: Vec<Place> = Vec::new();
-    let (mut offset, mut number, mut text) = (0_u64, 0_u64, Vec::new());
-    loop {
-        text.clear();
-        let length = (&mut reader)
-            .take(LONGEST)
-            .read_until(b'\n', &mut text)
-            .map_err(failed)? as u64;
-        if length == 0 {
-            break;
-        }
-        number += 1;
-        let is_whole = text.last() == Some(&b'\n');
-        if !is_whole && length == LONGEST {
-            let reason = format!("it is longer than {} MiB", LONGEST >> 20);
-            return Err(bad_line(path, number, reason));
-        }
-        let place = Place {
-            item_no: places.len() as u64,
-            line: number,
-            offset,
-            length,
-        };
-        offset += length;
-        if text.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match serde_json::from_slice::<Head>(&text) {
-            Ok(head) => places.push(Place {
-                item_no: head.gavel.map_or(place.item_no, |gavel| gavel.item_no),
-                ..place
-            }),
+    let mut lines = LineReader::new(file, LONGEST).map_err(failed)?;
+    let mut places: Vec<(u64, LineSpan)> = Vec::new();
+    while let Some((span, text)) = lines.next().map_err(failed)? {
+        match serde_json::from_slice::<Head>(text) {
+            Ok(head) => {
+                let nth = places.len() as u64;
+                places.push((head.gavel.map_or(nth, |gavel| gavel.item_no), span));
+            }
             // Written when the run was killed: its item has no line yet.
-            Err(error) if !is_whole && error.is_eof() => break,
-            Err(error) => return Err(bad_line(path, number, error.to_string())),
+            Err(error) if !text.ends_with(b"\n") && error.is_eof() => break,
+            Err(error) => return Err(bad_line(path, span.number, error.to_string())),
         }
     }
-    places.sort_by_key(|place| (place.item_no, std::cmp::Reverse(place.line)));
-    places.dedup_by_key(|place| place.item_no);
+    places.sort_by_key(|(item_no, span)| (*item_no, std::cmp::Reverse(span.number)));
+    places.dedup_by_key(|(item_no, _)| *item_no);
     Ok(places)
 }
 

@@ -19,9 +19,6 @@ const FILES: [Format; 5] = [
 ];
 
 /// Writes one report. Blocks, and reads the source more than once: for a thread of its own.
-///
-/// # Errors
-/// Those of reading the items, and `Write` where `out` takes no more.
 pub fn write(
     format: Format,
     source: &(impl Source + ?Sized),
@@ -40,9 +37,6 @@ pub fn write(
 
 /// Writes every report of a run into its folder, each one whole or not at all, over what was there: report.json, report.xlsx, report.csv,
 /// junit.xml, summary.md. The figures are those of [`sum_up`], with what the run's gates say of them. Blocks: for a thread of its own.
-///
-/// # Errors
-/// Those of reading the items, and `Write` with the name of the file that can't be written.
 pub fn write_all(
     dir: &Path,
     source: &(impl Source + ?Sized),
@@ -56,9 +50,6 @@ pub fn write_all(
 }
 
 /// Writes one report to a file, whole or not at all, over what was there. Blocks, like [`write()`].
-///
-/// # Errors
-/// Those of [`write()`], with the file's name.
 pub fn write_file(
     format: Format,
     source: &(impl Source + ?Sized),
@@ -93,9 +84,6 @@ pub(crate) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
 }
 
 /// Sums up a source: its first pass. Knows no gates. Blocks, like [`write()`].
-///
-/// # Errors
-/// Those of reading the items.
 pub fn sum_up(source: &(impl Source + ?Sized), meta: &Meta) -> Result<Figures, ReportError> {
     let mut summary = Summary::default();
     source.each(&mut |item| {

@@ -16,9 +16,7 @@ use super::summary::Figures;
 use super::{Item, Meta, ReportError, Source};
 use crate::score::STATUS;
 
-/// The rows that a sheet has for items, below its header.
 const ROWS: u32 = 1_048_575;
-/// The widths of the summary's columns, characters.
 const SUMMARY_WIDTHS: [u16; 6] = [30, 44, 12, 12, 12, 12];
 /// What colours the status: its text, the letters, the ground.
 const COLOURS: [(&str, u32, u32); 4] = [
@@ -28,7 +26,6 @@ const COLOURS: [(&str, u32, u32); 4] = [
     ("SCORED", 0x1F_4E_79, 0xDD_EB_F7),
 ];
 
-/// Writes the workbook.
 pub(super) fn write(
     out: &mut (impl Write + Seek + Send),
     source: &(impl Source + ?Sized),
@@ -122,17 +119,14 @@ fn put(
     Ok(())
 }
 
-/// The sheet of items in the making.
 struct Results<'a> {
     sheet: &'a mut Worksheet,
     text: Format,
     columns: &'a Columns,
-    /// The last row that is written.
     row: u32,
 }
 
 impl Results<'_> {
-    /// The header, and what holds for the whole sheet.
     fn begin(&mut self, items: u64) -> Result<(), XlsxError> {
         let head = head();
         self.sheet.set_name("Results")?;

@@ -15,7 +15,6 @@ pub struct About {
     pub title: &'static str,
     /// The payload's fields, in the order of a report.
     pub fields: &'static [Field],
-    /// How the payload may spell them.
     pub(super) spelling: Spelling,
     /// The field that names an item.
     pub name: &'static str,
@@ -23,19 +22,18 @@ pub struct About {
     pub question: &'static [&'static str],
     /// Fields that no other kind has: the first item of a suite tells its kind by them.
     pub marks: &'static [&'static str],
-    /// The fields that are held against each other.
     pub sides: Sides,
     /// The field that says why what was generated could not be executed.
     pub execution_error: Option<&'static str>,
+    /// The fields that stand in a line of `evaluation-results.jsonl` under their own names, in this order, beside the result under
+    /// [`Self::LINE_RESULT`], as the origin of these files has it; empty: payload and result stand there whole.
+    pub line_fields: &'static [&'static str],
     /// Whether an agent may be asked for the answer of a case that has none.
     pub asks_agents: bool,
     /// Whether reports group its items by difficulty and by agent.
     pub is_grouped: bool,
-    /// Whether shares are shown in per cent.
     pub is_in_percent: bool,
-    /// Whether a batch may name the threshold of its items.
     pub has_threshold: bool,
-    /// How long a judge has for a question, retries included.
     pub deadline: Option<Duration>,
     /// The parts of its score, in the order of its rules. A session's is its score from 0 to 100, all others go from 0 to 1.
     pub components: &'static [Component],
@@ -44,10 +42,9 @@ pub struct About {
     /// JSON pointers to the total and the verdict of a result.
     pub(super) verdict: (&'static str, &'static str),
     /// JSON pointer to who judged; `None`: that stands with the score.
-    pub judge: Option<&'static str>,
+    pub(super) judge: Option<&'static str>,
     /// Whether a result was computed without any judge.
     pub is_computed: fn(&Value) -> bool,
-    /// The judge's own words in a result.
     pub reasoning: fn(&Value) -> Option<&str>,
     /// Writes the time of its errors into a result: no rule knows it.
     pub stamp: fn(&mut Value, &str),
@@ -69,6 +66,16 @@ pub struct Sides {
 }
 
 impl About {
+    /// The result's name in a line of a kind with [`Self::line_fields`].
+    pub const LINE_RESULT: &'static str = "qas_evaluation";
+
+    /// The kind whose lines other programs write.
+    pub fn kind_of_foreign_lines() -> Kind {
+        let mut kinds = Kind::ALL.iter().copied();
+        let found = kinds.find(|kind| !about(*kind).line_fields.is_empty());
+        found.unwrap_or(Kind::UNNAMED)
+    }
+
     /// Total and verdict of a result that isn't incomplete.
     pub fn verdict_of(&self, result: &Value) -> (Option<f64>, Option<bool>) {
         if result.get("status").and_then(Value::as_str) == Some("incomplete") {
@@ -81,9 +88,37 @@ impl About {
             at(passed).and_then(Value::as_bool),
         )
     }
+
+    /// Who judged, as the entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
+    pub fn judge_of(&self, result: &Value) -> Option<String> {
+        let judge = result.pointer(self.judge?)?;
+        let entry = judge.get("provider")?.as_str()?;
+        Some(match judge.get("model").and_then(Value::as_str) {
+            Some(model) => format!("{entry} ({model})"),
+            None => entry.to_owned(),
+        })
+    }
+
+    /// What the total is held against, where the kind has that.
+    pub fn threshold_of(&self, result: &Value) -> Option<f64> {
+        result.get("threshold")?.as_f64()
+    }
+
+    /// Why what was generated can't be read: the case is a miss, whatever its components say.
+    pub fn parse_error_of<'a>(&self, result: &'a Value) -> Option<&'a str> {
+        result.get("parse_error")?.as_str()
+    }
+
+    /// The components that an incomplete result lacks, as it says.
+    pub fn missing_in(&self, result: &Value) -> Vec<&'static Component> {
+        let named = result.get("missing").and_then(Value::as_array);
+        let is_named =
+            |part: &&Component| named?.iter().any(|name| *name == part.name).then_some(());
+        let components = self.components.iter();
+        components.filter(|part| is_named(part).is_some()).collect()
+    }
 }
 
-/// The description of a kind.
 pub fn about(kind: Kind) -> &'static About {
     match kind {
         Kind::Session => &session::ABOUT,
@@ -136,32 +171,26 @@ impl Component {
         }
     }
 
-    fn of<'a>(&self, result: Option<&'a Value>) -> Option<&'a Value> {
+    fn find<'a>(&self, result: Option<&'a Value>) -> Option<&'a Value> {
         result?.pointer(self.at)
     }
 
     /// What it is worth, for people and for means; none where it is absent, wasn't run or failed, whose 0.0 in a result stands for an error.
     pub fn score(&self, result: Option<&Value>) -> Option<f64> {
-        let found = self.of(result)?;
+        let found = self.find(result)?;
         let score = found.as_f64().or_else(|| found.get("score")?.as_f64());
         let failed = found.get("error").is_some_and(|error| !error.is_null());
         score.filter(|score| score.is_finite() && (self.counts_with_error || !failed))
     }
 
-    /// Whether the result has it, be it without a score.
-    pub fn is_there(&self, result: Option<&Value>) -> bool {
-        self.of(result).is_some()
-    }
-
     /// Whether the result has it, and not as null.
     pub fn is_present(&self, result: Option<&Value>) -> bool {
-        self.of(result).is_some_and(|found| !found.is_null())
+        self.find(result).is_some_and(|found| !found.is_null())
     }
 
-    /// What was said of it.
     pub fn words<'a>(&self, result: Option<&'a Value>) -> Option<&'a str> {
         let found = if self.words.is_empty() {
-            let object = self.of(result)?;
+            let object = self.find(result)?;
             let at = |at: &str| object.pointer(at).and_then(Value::as_str);
             // What a person should see goes before the outcome's name.
             let severe = at("/details/severity").and_then(|_| at("/details/message"));
@@ -174,7 +203,7 @@ impl Component {
 
     /// Why it has no score, or stands at 0.0: an error's message.
     pub fn fault<'a>(&self, result: Option<&'a Value>) -> Option<&'a str> {
-        self.of(result)?.pointer("/error/message")?.as_str()
+        self.find(result)?.pointer("/error/message")?.as_str()
     }
 }
 
@@ -188,44 +217,26 @@ pub const STATUS: &str = "Score Status";
 /// Where a column's value comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
-    /// Its place in the suite.
     ItemNo,
-    /// What it calls itself.
     Id,
     /// The first of these fields of the payload that is there.
     Payload(&'static [&'static str]),
-    /// Its total.
     Total,
-    /// PASS, FAIL, INCOMPLETE or SCORED.
     Status,
-    /// What the total is held against.
     Threshold,
-    /// The nth component's score.
     Score(usize),
-    /// What was said of the nth component.
     Words(usize),
-    /// The judge's words.
     Reasoning,
-    /// Why the generated SQL can't be read.
     ParseError,
-    /// Which metrics couldn't be computed, and why.
     Faults,
-    /// What the validator's word amounts to.
     Safety,
-    /// How it ended.
     Outcome,
-    /// The class of its error.
     ErrorClass,
-    /// The words of its error.
     ErrorMessage,
-    /// Whether a simulated judge made it.
     Simulated,
-    /// Prompt tokens.
     TokensIn,
-    /// Tokens of the replies.
     TokensOut,
     /// USD.
     Cost,
-    /// Its job.
     JobId,
 }

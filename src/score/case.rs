@@ -65,7 +65,6 @@ impl Case {
         }
     }
 
-    /// What is asked and scored.
     pub fn into_request(self) -> Box<dyn Request> {
         match self {
             Self::Query(case) => case,
@@ -80,14 +79,12 @@ impl Case {
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// How a cell of a table holds it.
     pub form: FieldForm,
 }
 
 /// How a cell of a table holds a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldForm {
-    /// As text, as it stands.
     Text,
     /// As JSON: a list, an object, a number, a boolean; in answers also plain text.
     Json,
@@ -96,24 +93,21 @@ pub enum FieldForm {
 }
 
 impl Field {
-    /// A field that is text.
-    pub(super) const fn text(name: &'static str) -> Self {
+    pub const fn text(name: &'static str) -> Self {
         Self {
             name,
             form: FieldForm::Text,
         }
     }
 
-    /// A field that is true or false.
-    pub(super) const fn flag(name: &'static str) -> Self {
+    pub const fn flag(name: &'static str) -> Self {
         Self {
             name,
             form: FieldForm::Flag,
         }
     }
 
-    /// A field that is anything else.
-    pub(super) const fn json(name: &'static str) -> Self {
+    pub const fn json(name: &'static str) -> Self {
         Self {
             name,
             form: FieldForm::Json,

@@ -1,5 +1,6 @@
 //! What a case of kind `query`, `qas` or `sql_metrics` came to: one form for the store, the API and the reports.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::judge::{JudgeError, Reply};
@@ -24,7 +25,8 @@ pub struct Evaluation {
 }
 
 /// The judge that answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = QueryJudge)]
 pub struct JudgedBy {
     /// The provider entry's name in `llm_providers.yaml`.
     pub provider: String,

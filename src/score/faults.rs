@@ -11,7 +11,6 @@ const LONGEST_KEY: usize = 64;
 /// How alike an unknown key must be to a known one to be taken for it.
 const LIKENESS: f64 = 0.6;
 
-/// Faults found so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     found: Vec<Fault>,
@@ -19,7 +18,6 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Adds one.
     pub(super) fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
         self.add_with(|| (pointer.into(), message.into()));
     }
@@ -44,7 +42,6 @@ impl Faults {
         self.add_with(|| (format!("{place}{}", pointer(key)), unknown(key, known)));
     }
 
-    /// Takes over those of a part.
     pub(super) fn adopt(&mut self, part: Self) {
         for Fault { pointer, message } in part.found {
             self.add(pointer, message);
@@ -52,17 +49,14 @@ impl Faults {
         self.untold += part.untold;
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Whether one is told of this place.
     pub(super) fn is_told_of(&self, pointer: &str) -> bool {
         self.found.iter().any(|fault| fault.pointer == pointer)
     }
 
-    /// All of them, for the client.
     pub(super) fn into_list(mut self) -> Vec<Fault> {
         if self.untold > 0 {
             self.found.push(Fault {
@@ -80,7 +74,6 @@ pub(super) fn pointer(key: &str) -> String {
     format!("/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// What a value is, in words.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

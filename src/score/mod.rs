@@ -1,6 +1,6 @@
 //! The rules: what to ask, and what an answer is worth. Pure: no IO, no async, no clock, no chance.
 
-mod about;
+pub mod about;
 pub mod analysis;
 mod case;
 pub mod criteria;
@@ -34,14 +34,8 @@ pub use unasked::score_unasked;
 /// A subject that can't be judged as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
-    /// Something is wrong with it.
     #[error("{pointer}: {message}")]
-    Invalid {
-        /// JSON pointer into the subject.
-        pointer: String,
-        /// What is wrong, and the remedy.
-        message: String,
-    },
+    Invalid { pointer: String, message: String },
     /// It doesn't fit into the judge's context window: the sizes, and the remedy.
     #[error("{0}")]
     TooLarge(String),
@@ -65,9 +59,7 @@ pub trait Request: Send + Sync {
 /// What the rules made of the answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scorecard {
-    /// A session's score.
     Session(session::SessionScore),
-    /// What a query, a QAS case or a metric case came to.
     Evaluated(Box<Evaluation>),
     /// No score: the judge failed, and nothing of the kind survives that.
     Unscored(JudgeError),

@@ -8,23 +8,37 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::criteria::{Prompt, SCHEMA};
+use super::opinion::ReplyForm;
 use super::template::{Segment, segments};
 use super::{BadRequest, Criteria, fence};
-use crate::judge::{Check, Limits, Nonce, Question};
+use crate::judge::{Limits, Nonce, Question};
 
-/// Evidence for one place of a template.
-pub(super) struct Part<'a> {
-    /// The placeholder that it stands for.
-    pub(super) placeholder: &'static str,
+/// Evidence, and where it stands in a template.
+pub(super) struct Evidence<'a> {
+    placeholder: &'static str,
     /// Its name in the fence's lines.
-    pub(super) name: &'static str,
-    /// The text, as it came.
-    pub(super) text: &'a str,
+    name: &'static str,
+    text: &'a str,
+}
+
+impl<'a> Evidence<'a> {
+    pub(super) fn new(placeholder: &'static str, name: &'static str, text: &'a str) -> Self {
+        Self {
+            placeholder,
+            name,
+            text,
+        }
+    }
 }
 
 /// Fills the template in one pass: a placeholder inside evidence is evidence. The schema isn't fenced.
-pub(super) fn fill(template: &str, parts: &[Part<'_>], schema: &Value, nonce: &Nonce) -> String {
-    let size = template.len() + parts.iter().map(|part| part.text.len()).sum::<usize>();
+pub(super) fn fill(
+    template: &str,
+    evidence: &[Evidence<'_>],
+    schema: &Value,
+    nonce: &Nonce,
+) -> String {
+    let size = template.len() + evidence.iter().map(|part| part.text.len()).sum::<usize>();
     let mut prompt = String::with_capacity(size + 8 * 1024);
     let mut after_fence = false;
     for segment in segments(template) {
@@ -44,7 +58,7 @@ pub(super) fn fill(template: &str, parts: &[Part<'_>], schema: &Value, nonce: &N
                 after_fence = false;
                 if name == SCHEMA {
                     prompt.push_str(&format!("{schema:#}"));
-                } else if let Some(part) = parts.iter().find(|part| part.placeholder == name) {
+                } else if let Some(part) = evidence.iter().find(|part| part.placeholder == name) {
                     fence::append(&mut prompt, part.name, part.text, &nonce.0);
                     after_fence = true;
                 } else {
@@ -67,43 +81,29 @@ pub(super) fn digest(parts: &[&str]) -> String {
     hex::encode(digest.finalize())
 }
 
-/// What a question is beside its evidence.
-pub(super) struct Form {
-    /// The kind's name.
-    pub(super) kind: &'static str,
-    /// The reply's name for providers that want one.
-    pub(super) schema_name: &'static str,
-    /// Changes with what the schema or the checks mean.
-    pub(super) version: &'static str,
-    /// Makes the reply's schema, once for each definition.
-    pub(super) schema: fn() -> Value,
-    /// What the schema doesn't say.
-    pub(super) check: Check,
-}
-
 /// A question whose evidence may not be made smaller: it fits into the judge's window, or is [`BadRequest::TooLarge`].
-pub(super) fn question(
-    form: Form,
+pub(super) fn question<T>(
+    form: &'static ReplyForm<T>,
     criteria: &Criteria,
     prompt: &Prompt,
-    parts: &[Part<'_>],
+    evidence: &[Evidence<'_>],
     (limits, nonce): (&Limits, &Nonce),
 ) -> Result<Question, BadRequest> {
     let (schema, template_hash) = prompt.frame.get(|| {
-        let schema = (form.schema)();
+        let schema = form.schema();
         let hash = digest(&[&prompt.text, &schema.to_string(), form.version]);
         (schema, hash)
     });
-    let texts: Vec<&str> = parts.iter().map(|part| part.text).collect();
+    let texts: Vec<&str> = evidence.iter().map(|part| part.text).collect();
     let question = Question {
         kind: form.kind,
         template_hash,
         criteria_hash: criteria.hash.0.clone(),
         evidence_hash: digest(&texts),
-        prompt: Arc::from(fill(&prompt.text, parts, &schema, nonce)),
+        prompt: Arc::from(fill(&prompt.text, evidence, &schema, nonce)),
         schema_name: form.schema_name,
         schema,
-        check: form.check,
+        check: Arc::new(|reply| form.read(reply).map(drop)),
         trimmed_tokens: 0,
         shrink: None,
     };

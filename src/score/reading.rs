@@ -14,17 +14,14 @@ const LONGEST_NAME: usize = 255;
 /// The most entries of a list of texts.
 const MOST_TEXTS: usize = 1_000;
 
-/// How a payload may spell its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// `generated_sql`.
     Snake,
     /// `generated_sql` or `generatedSql`, one of the two.
     SnakeOrCamel,
 }
 
 impl Spelling {
-    /// Whether a field may be called so.
     pub(super) fn takes(self, field: &Field, name: &str) -> bool {
         field.name == name || self.other(field.name).as_deref() == Some(name)
     }
@@ -47,9 +44,7 @@ pub(super) struct Reading<'a> {
     faults: Faults,
 }
 
-/// A field's value and where it stands.
 pub(super) struct Found<'a> {
-    /// JSON pointer into the payload.
     pub(super) pointer: String,
     /// What is there; never null.
     pub(super) value: &'a Value,
@@ -57,9 +52,6 @@ pub(super) struct Found<'a> {
 
 impl<'a> Reading<'a> {
     /// Begins with a payload's names: unknown ones, and a field that is given in both spellings, are faults.
-    ///
-    /// # Errors
-    /// The payload is no object.
     pub(super) fn of(
         payload: &'a Value,
         fields: &[Field],
@@ -85,7 +77,6 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Takes over the faults of an object within.
     pub(super) fn adopt(&mut self, within: Reading<'_>) {
         self.faults.adopt(within.faults);
     }
@@ -138,12 +129,10 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Where a field stands in the payload.
     pub(super) fn pointer(&self, name: &str) -> String {
         format!("{}{}", self.place, pointer(name))
     }
 
-    /// A field's value, whatever it is.
     pub(super) fn value(&self, name: &str) -> Option<Found<'a>> {
         let (key, value) = self.map.get_key_value(name).or_else(|| {
             let other = self.spelling.other(name)?;
@@ -155,7 +144,6 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// A field's value, unless it is blank text.
     pub(super) fn solid(&self, name: &str) -> Option<Found<'a>> {
         self.value(name).filter(|found| {
             let text = found.value.as_str();
@@ -222,7 +210,6 @@ impl<'a> Reading<'a> {
         truth
     }
 
-    /// A number from 0 to 1.
     pub(super) fn share(&mut self, name: &str) -> Option<f64> {
         let found = self.value(name)?;
         let share = found
@@ -280,7 +267,6 @@ impl<'a> Reading<'a> {
         Some(texts)
     }
 
-    /// One of some words, in any case; blank counts as left out.
     pub(super) fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> Option<T> {
         let found = self.solid(name)?;
         let chosen = found.value.as_str().map(str::trim).and_then(|text| {
@@ -327,12 +313,10 @@ impl<'a> Reading<'a> {
         self.fault(found.pointer, message);
     }
 
-    /// Tells a fault.
     pub(super) fn fault(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
         self.faults.add(pointer, message);
     }
 
-    /// The faults, if there are any.
     pub(super) fn finish(self) -> Result<(), Vec<Fault>> {
         if self.faults.is_empty() {
             Ok(())

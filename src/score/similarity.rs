@@ -9,11 +9,8 @@ use serde::Serialize;
 
 use query_shape::{QueryShape, TableName};
 
-/// The share of the tables in the score.
 const TABLES: f64 = 0.4;
-/// The share of the filters in the score.
 const FILTERS: f64 = 0.3;
-/// The share of the aggregations in the score.
 const AGGREGATIONS: f64 = 0.3;
 
 /// How many names a list in details holds at most.
@@ -45,9 +42,7 @@ pub struct Part {
     pub score: f64,
     /// Entries of the expected query that the generated one has.
     pub matched: Vec<String>,
-    /// Entries that only the expected query has.
     pub missing: Vec<String>,
-    /// Entries that only the generated query has.
     pub extra: Vec<String>,
 }
 
@@ -105,7 +100,6 @@ pub fn tables(expected: &[TableName], generated: &[TableName]) -> Part {
     Part::of(ratio(matched.len(), union), matched, missing, extra)
 }
 
-/// Jaccard index of two lists, taken as sets.
 pub fn jaccard(expected: &[String], generated: &[String]) -> Part {
     let expected = distinct(expected.iter().cloned());
     let generated = distinct(generated.iter().cloned());
@@ -136,7 +130,6 @@ impl Part {
     }
 }
 
-/// A share of a whole; 1 of nothing.
 fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 {
         return 1.0;
@@ -184,7 +177,6 @@ fn distinct<T: Clone + Eq + Hash>(entries: impl Iterator<Item = T>) -> Vec<T> {
     entries.filter(|entry| seen.insert(entry.clone())).collect()
 }
 
-/// The tables of a query, with its patterns among them.
 fn read(shape: &QueryShape) -> Vec<TableName> {
     let mut tables = shape.tables.clone();
     tables.extend(shape.wildcards.iter().map(TableName::bare));

@@ -1,11 +1,8 @@
 //! Prompt templates: text with `{{PLACEHOLDER}}`s. Filled in one pass, so that what is put in is never looked at again.
 
-/// A piece of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Segment<'a> {
-    /// Text that stays as it is.
     Text(&'a str),
-    /// The name between `{{` and `}}`.
     Placeholder(&'a str),
 }
 

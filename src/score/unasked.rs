@@ -3,7 +3,6 @@
 use super::{Criteria, Request, Scorecard};
 use crate::judge::{Answer, ErrorClass, JudgeError};
 
-/// The most questions that a kind asks of a case.
 const QUESTIONS: usize = 2;
 
 /// Scores a case by what can be computed; `(class, message)` is why no judge could be asked, such as `wait_expired`.

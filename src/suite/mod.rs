@@ -7,14 +7,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub use read::{Envelope, Limits, Reading, Rows, envelope, read};
+pub use read::{Columns, Envelope, Limits, Reading, Rows, envelope, read};
 
 /// What a file of items is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// One JSON list of objects, or an object that holds it as `items` or `questions`.
     Json,
-    /// One JSON object a line.
     Jsonl,
     /// A header line, then a row each; lists and objects are JSON in the cell.
     Csv,
@@ -52,7 +51,6 @@ impl Format {
         }
     }
 
-    /// Its media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -63,7 +61,6 @@ impl Format {
     }
 }
 
-/// The media type of XLSX.
 const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// One item as its file has it, its cells already typed by its kind's fields.
@@ -73,7 +70,6 @@ pub struct Row {
     pub item_no: u64,
     /// Where it stands in the file, as people count: the line of a JSONL or CSV file, the row of a sheet, the item of a list; from 1.
     pub line: u64,
-    /// Its fields by name.
     pub fields: Map<String, Value>,
 }
 
@@ -83,14 +79,11 @@ pub struct Row {
 pub struct SuiteError {
     /// Where, as in [`Row::line`]; `None`: the file as a whole.
     pub line: Option<u64>,
-    /// The column or field.
     pub column: Option<String>,
-    /// What is wrong, and the remedy.
     pub message: String,
 }
 
 impl SuiteError {
-    /// A fault of the file as a whole.
     fn whole(message: impl Into<String>) -> Self {
         Self {
             line: None,
@@ -99,7 +92,6 @@ impl SuiteError {
         }
     }
 
-    /// A fault of one row.
     fn row(line: u64, message: impl Into<String>) -> Self {
         Self {
             line: Some(line),
@@ -108,7 +100,6 @@ impl SuiteError {
         }
     }
 
-    /// A fault of one cell.
     fn cell(line: u64, column: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             line: Some(line),

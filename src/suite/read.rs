@@ -22,13 +22,9 @@ use crate::score::Field;
 /// How much is read at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Items of a file.
     pub items: u64,
-    /// Bytes of an item.
     pub item_bytes: u64,
-    /// Bytes of a file.
     pub file_bytes: u64,
-    /// Levels of nesting of JSON.
     pub depth: usize,
 }
 
@@ -44,16 +40,23 @@ impl Default for Limits {
     }
 }
 
+/// Whose fields the columns of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Columns {
+    OfKind(Kind),
+    /// Those of every kind of case.
+    OfCases,
+    /// Those that the reader of the rows names are all there are.
+    Named,
+}
+
 /// How a file is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading<'a> {
-    /// What it is written in.
     pub format: Format,
-    /// Whose fields its columns are; `None`: those of `also` are all there are.
-    pub kind: Option<Kind>,
-    /// Columns beside those of the kind that the reader of the rows knows; of objects in JSON any field is taken.
+    pub columns: Columns,
+    /// Columns beside those that the reader of the rows knows; of objects in JSON any field is taken.
     pub also: &'a [Field],
-    /// How much is read.
     pub limits: Limits,
 }
 
@@ -62,7 +65,7 @@ impl Reading<'static> {
     pub fn of(format: Format, kind: Kind) -> Self {
         Self {
             format,
-            kind: Some(kind),
+            columns: Columns::OfKind(kind),
             also: &[],
             limits: Limits::default(),
         }
@@ -105,9 +108,6 @@ pub struct Envelope {
 }
 
 /// Reads what a JSON file holds beside its items, wherever it stands. Costs a walk through the file; the items are not kept.
-///
-/// # Errors
-/// A file that is no JSON of that form.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
     Ok(json::Items::open(source, limits)?.into_envelope())
@@ -141,13 +141,11 @@ fn unreadable(error: std::io::Error) -> SuiteError {
     SuiteError::whole(format!("the file can't be read: {error}"))
 }
 
-/// An item too many.
 fn too_many(limits: Limits) -> SuiteError {
     let max = limits.items;
     SuiteError::whole(format!("the file has more than {max} items: split it"))
 }
 
-/// An item that is larger than it may be.
 fn too_large(line: u64, limits: Limits) -> SuiteError {
     let max = limits.item_bytes;
     SuiteError::row(line, format!("the item has more than {max} bytes"))
@@ -231,7 +229,6 @@ impl<'de> Visitor<'de> for Names {
     }
 }
 
-/// Reads the bytes of one item: a JSON object.
 fn object(bytes: &[u8], line: u64, depth: usize) -> Result<Map<String, Value>, SuiteError> {
     match parse(bytes, depth) {
         Ok(Value::Object(fields)) => match serde_json::from_slice(bytes) {

@@ -129,8 +129,8 @@ pub(in crate::cli) struct Evaluate {
 
 impl Evaluate {
     /// The gates that these flags ask for.
-    pub(super) fn gates(&self) -> gate::Asked {
-        gate::Asked {
+    pub(super) fn gates(&self) -> gate::Gates {
+        gate::Gates {
             min_pass_rate: self.min_pass_rate,
             min_mean: self.min_mean,
             max_errors: self.max_errors,

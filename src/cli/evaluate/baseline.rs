@@ -9,7 +9,6 @@ use crate::cli::outcome::CliError;
 use crate::cli::output;
 use crate::client::{Client, ClientError};
 use crate::job::Kind;
-use crate::report::shown::{judge, measured};
 use crate::report::{Lines, Simulated, Source as _};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
@@ -49,9 +48,9 @@ impl Baseline {
         let read = lines.each(&mut |item| {
             baseline.kinds.insert(item.kind);
             baseline.is_simulated |= item.simulated;
-            baseline.is_judged |= !item.simulated && judge(item).is_some();
+            baseline.is_judged |= !item.simulated && item.judge().is_some();
             baseline.items += 1;
-            if measured(item).is_some() {
+            if item.measured().is_some() {
                 baseline.names.insert(compare::name(item));
             }
             Ok(())
@@ -94,7 +93,7 @@ impl Baseline {
             true => self.is_judged && !self.is_simulated,
             false => self.is_simulated,
         };
-        match gates.simulated {
+        match gates.simulated() {
             Simulated::Refused if is_mixed => Err(CliError::usage(mixed("--baseline"))),
             Simulated::Refused | Simulated::Allowed => Ok(()),
         }

@@ -357,7 +357,7 @@ fn item(case: CaseToScore, job: &Job) -> Item {
         }),
     };
     let outcome = match &result {
-        Some(_) => Outcome::of_total(total),
+        Some(_) => Outcome::from_total(total),
         None => Outcome::Failed,
     };
     Item {

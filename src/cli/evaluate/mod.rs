@@ -165,7 +165,7 @@ impl Evaluate {
             && let judges = prepared.judges(bench.judge.as_deref())
             && let Some(simulated) = baseline::are_simulated(connection.client, &judges).await?
         {
-            against.fits_judge(simulated, &self.gates().over(&header.gates).gates())?;
+            against.fits_judge(simulated, &self.gates().over(&header.gates))?;
         }
         let needed = prepared.agents_needed(self.again());
         if let Some(connection) =
@@ -245,15 +245,13 @@ impl Evaluate {
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
         let asked = folder.header().asked();
-        let held = self.gates().over(&folder.header().gates);
-        let gates = held.gates();
-        let baseline = held.baseline;
+        let gates = self.gates().over(&folder.header().gates);
         let meta = Meta {
             name: folder.header().suite.path.display().to_string(),
             run: Some(folder.path().display().to_string()),
             made_at: SystemClock.now(),
             unfinished: asked.saturating_sub(folder.lines()),
-            simulated: gates.simulated,
+            simulated: gates.simulated(),
             judging: folder.header().judging(),
             criteria_hash: folder
                 .header()
@@ -262,7 +260,8 @@ impl Evaluate {
                 .map(|bench| bench.criteria_hash.clone()),
         };
         let path = folder.path().to_owned();
-        let reports = move || report(&path, &meta, &gates, baseline.as_deref());
+        let held = gates.clone();
+        let reports = move || report(&path, &meta, &held);
         let made = tokio::task::spawn_blocking(reports)
             .await
             .map_err(|error| {
@@ -363,10 +362,11 @@ fn report(
     path: &Path,
     meta: &Meta,
     gates: &gate::Gates,
-    baseline: Option<&Path>,
 ) -> Result<(Figures, Judgement, Option<Comparison>), ReportError> {
     let lines = Lines::open(&path.join(RESULTS))?;
-    let against = baseline
+    let against = gates
+        .baseline
+        .as_deref()
         .map(|dir| {
             let found = Comparison::of(&Lines::open(&dir.join(RESULTS))?, &lines)?;
             // A folder from elsewhere has no header.
@@ -394,7 +394,7 @@ fn is_refused(ended: &Result<(), CliError>) -> bool {
 
 /// Whether a real and a simulated run would be held against each other, and may not be.
 fn is_mixed(against: &Comparison, gates: &gate::Gates) -> bool {
-    match gates.simulated {
+    match gates.simulated() {
         Simulated::Allowed => false,
         Simulated::Refused => against.mixes_simulated(),
     }

@@ -86,7 +86,7 @@ impl Evaluate {
     }
 
     /// Says what a run that goes on is held to.
-    fn tell_gates(&self, kept: &gate::Asked) {
+    fn tell_gates(&self, kept: &gate::Gates) {
         let given = self.gates();
         let held = given.clone().over(kept).command_line();
         if held.is_empty() {
@@ -326,7 +326,7 @@ impl Prepared {
 }
 
 /// The baseline that a run would be held against, if what it is held to can be measured.
-fn measurable(gates: &gate::Asked) -> Result<Option<Baseline>, CliError> {
+fn measurable(gates: &gate::Gates) -> Result<Option<Baseline>, CliError> {
     match (&gates.baseline, gates.max_regression) {
         (None, Some(_)) => Err(CliError::usage(
             "--max-regression: the mean is held against that of an earlier run; name its folder with --baseline",
@@ -340,7 +340,7 @@ fn measurable(gates: &gate::Asked) -> Result<Option<Baseline>, CliError> {
 fn fits(
     baseline: Option<&Baseline>,
     plan: &Plan,
-    (no_judge, gates): (bool, &gate::Asked),
+    (no_judge, gates): (bool, &gate::Gates),
 ) -> Result<(), CliError> {
     let Some(baseline) = baseline else {
         return Ok(());
@@ -351,7 +351,7 @@ fn fits(
     }
     match no_judge {
         // No simulated judge has a part in it.
-        true => baseline.fits_judge(false, &gates.gates()),
+        true => baseline.fits_judge(false, gates),
         false => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ use crate::cli::outcome::CliError;
 use crate::client::{Client, Rated};
 use crate::clock::read_time;
 use crate::score::{Field, FieldForm};
-use crate::suite::{Format, Limits, Reading, Row, SuiteError, read};
+use crate::suite::{Columns, Format, Limits, Reading, Row, SuiteError, read};
 use crate::wire::{HumanRating, Quality, Rating};
 
 /// Faults that are told at once.
@@ -76,7 +76,7 @@ impl Ratings {
         })?;
         let reading = Reading {
             format,
-            kind: None,
+            columns: Columns::Named,
             also: &COLUMNS,
             limits: Limits::default(),
         };

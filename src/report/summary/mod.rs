@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::body::{self, Status};
+use super::item::Status;
 use super::{Item, Judgement, Judging, Meta, Outcome, Simulated};
 use crate::job::Kind;
 use crate::score::about;
@@ -30,19 +30,15 @@ const UNNAMED: &str = "(none)";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Every item was scored, and passed.
     Pass,
-    /// Every item was scored, and at least one missed.
     Fail,
     /// Something wasn't scored, has not ended, or was scored by a simulated judge that isn't allowed, or no judge was asked.
     /// Wins over `Fail`.
     Incomplete,
-    /// There is no item.
     Nothing,
 }
 
 impl Verdict {
-    /// The verdict in a word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
@@ -58,7 +54,6 @@ impl Verdict {
 pub struct Summary {
     all: Tally,
     kinds: BTreeMap<Kind, Apart<Vec<Mean>>>,
-    /// Items that are INCOMPLETE in reports.
     open: u64,
     missed: u64,
     simulated_items: u64,
@@ -75,9 +70,7 @@ pub struct Summary {
 /// What the judge calls of a suite used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct UsageSum {
-    /// Prompt tokens, cached ones included.
     pub tokens_in: i64,
-    /// Tokens of the replies.
     pub tokens_out: i64,
     /// USD of the items whose cost is known; null where calls were made and none of them has a price.
     pub cost_usd: Option<f64>,
@@ -101,7 +94,6 @@ pub struct ComponentMean {
     /// Its name in texts.
     #[serde(skip)]
     pub title: &'static str,
-    /// How many items have it.
     pub n: u64,
     /// The mean, 0-1 (a session's 0-100); null without items.
     pub mean: Option<f64>,
@@ -110,9 +102,7 @@ pub struct ComponentMean {
 /// One group of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// The difficulty, or the agent.
     pub name: String,
-    /// What it amounts to.
     #[serde(flatten)]
     pub share: Share,
 }
@@ -120,18 +110,14 @@ pub struct Group {
 /// The summary of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
-    /// What the default gate says.
     pub verdict: Verdict,
     /// What the gates of the run said; null where they aren't known.
     pub gate: Option<Judgement>,
-    /// The kinds of the items.
     pub kinds: Vec<Kind>,
-    /// Counts and means of the whole.
     #[serde(flatten)]
     pub all: Share,
     /// Items that have not ended; not among `n`.
     pub unfinished: u64,
-    /// Whose scores the means are made of.
     pub basis: Basis,
     /// The simulated scores by themselves, where there are real ones beside them.
     pub simulated_apart: Option<Share>,
@@ -147,7 +133,6 @@ pub struct Figures {
     pub by_difficulty: Vec<Group>,
     /// Of `qas`, by agent, by name.
     pub by_agent: Vec<Group>,
-    /// What the judge calls used.
     pub usage: UsageSum,
     /// Of `sql_metrics`: the validator over the suite; null where no case has its flag.
     pub safety: Option<SafetySuite>,
@@ -156,23 +141,22 @@ pub struct Figures {
 }
 
 impl Summary {
-    /// Adds one item.
     pub fn add(&mut self, item: &Item) {
         self.all.add(item);
         self.simulated_items += u64::from(item.simulated);
-        match Status::of(item) {
+        match item.status() {
             Status::Incomplete => self.open += 1,
             Status::Fail => self.missed += 1,
             Status::Pass | Status::Scored => {}
         }
-        self.judge_errors += u64::from(body::is_judge_error(item));
-        if let Some(judge) = body::judge(item) {
+        self.judge_errors += u64::from(item.is_judge_error());
+        if let Some(judge) = item.judge() {
             *group(&mut self.judges, &judge) += 1;
         }
         if item.error.is_some() || item.outcome == Outcome::Incomplete {
-            *group(&mut self.errors, body::fault(item).0) += 1;
+            *group(&mut self.errors, item.fault().0) += 1;
         }
-        let components = about(item.kind).components;
+        let components = item.about().components;
         let means = self.kinds.entry(item.kind).or_default().of(item);
         means.resize(components.len(), Mean::default());
         for (component, mean) in components.iter().zip(means) {
@@ -181,11 +165,11 @@ impl Summary {
         self.add_groups(item);
         self.usage.add(item);
         self.safety.add(item);
-        self.calibration.of(item).extend(body::calibration(item));
+        self.calibration.of(item).extend(item.calibration());
     }
 
     fn add_groups(&mut self, item: &Item) {
-        if !about(item.kind).is_grouped {
+        if !item.about().is_grouped {
             return;
         }
         for (groups, field) in [
@@ -214,7 +198,6 @@ impl Summary {
         }
     }
 
-    /// The figures of what was added so far.
     pub fn figures(&self, meta: &Meta) -> Figures {
         let basis = self.all.basis();
         let has_both = basis == Basis::Real && self.all.simulated().simulated > 0;
@@ -294,7 +277,7 @@ impl UsageSum {
 
 impl Safety {
     fn add(&mut self, item: &Item) {
-        let Some(outcome) = body::safety(item) else {
+        let Some(outcome) = item.safety() else {
             return;
         };
         self.n += 1;
@@ -302,7 +285,7 @@ impl Safety {
             SafetyOutcome::TrueNegative => {}
             SafetyOutcome::TruePositive => self.stopped += 1,
             SafetyOutcome::FalsePositive | SafetyOutcome::FalseNegative => {
-                self.wrong.push((body::name(item), outcome));
+                self.wrong.push((item.name(), outcome));
             }
         }
     }
@@ -319,7 +302,7 @@ impl Safety {
 
 /// The name of the group that an item belongs to.
 pub(super) fn group_name<'a>(item: &'a Item, field: &str) -> &'a str {
-    body::text(&item.payload, field)
+    item.text(field)
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .unwrap_or(UNNAMED)
@@ -346,7 +329,6 @@ fn bounded<'a, T>(groups: &BTreeMap<String, T>, name: &'a str) -> &'a str {
     }
 }
 
-/// The group of a name.
 fn group<'a, T: Default>(groups: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
     let name = bounded(groups, name);
     groups.entry(name.to_owned()).or_default()
@@ -368,7 +350,6 @@ fn rank(difficulty: &str) -> usize {
 }
 
 impl Figures {
-    /// Items without a score.
     pub fn unscored(&self) -> u64 {
         self.all.incomplete + self.all.failed
     }

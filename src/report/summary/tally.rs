@@ -2,39 +2,31 @@
 
 use serde::Serialize;
 
-use super::super::body::Status;
+use super::super::item::Status;
 use super::super::{Item, Outcome};
-use crate::score::about;
 
 /// What a suite, or a part of it, amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Share {
-    /// Its items.
     pub n: u64,
-    /// Those with a score.
     pub scored: u64,
     /// Those without one, since some of their parts are missing.
     pub incomplete: u64,
-    /// Those without any score.
     pub failed: u64,
     /// `scored / n`; null without items.
     pub coverage: Option<f64>,
     /// The scored items that mean and pass rate are made of: those of a real judge, or, where there are none, the simulated ones;
     /// with either those that needed no judge.
     pub measured: u64,
-    /// Those of them that passed.
     pub passed: u64,
-    /// Those of them that didn't.
     pub missed: u64,
     /// The mean of their totals, 0-1; null where none has one.
     pub mean: Option<f64>,
     /// `passed / (passed + missed)`; null where neither is known.
     pub pass_rate: Option<f64>,
-    /// How many scored items a simulated judge had a part in.
     pub simulated: u64,
 }
 
-/// A mean in the making.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mean {
     pub(super) n: u64,
@@ -67,9 +59,7 @@ impl Mean {
 enum Made {
     /// Nobody was asked: it is real beside real ones, and no stranger beside simulated ones.
     Computed,
-    /// A simulated judge.
     Simulated,
-    /// A real judge.
     Judged,
 }
 
@@ -81,7 +71,7 @@ impl Made {
         let Some(body) = &item.result else {
             return Self::Judged;
         };
-        if (about(item.kind).is_computed)(body) {
+        if (item.about().is_computed)(body) {
             Self::Computed
         } else {
             Self::Judged
@@ -106,7 +96,6 @@ impl<T> Apart<T> {
         }
     }
 
-    /// What counts on that basis.
     pub(super) fn on(&self, basis: Basis) -> [&T; 2] {
         match basis {
             Basis::Real => [&self.computed, &self.judged],
@@ -144,7 +133,6 @@ impl Scores {
     }
 }
 
-/// A share in the making.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     n: u64,
@@ -163,7 +151,7 @@ impl Tally {
                 let scores = self.scores.of(item);
                 scores.scored += 1;
                 scores.total.add(item.total);
-                match Status::of(item) {
+                match item.status() {
                     Status::Pass => scores.passed += 1,
                     Status::Fail => scores.missed += 1,
                     Status::Incomplete | Status::Scored => {}
@@ -172,7 +160,6 @@ impl Tally {
         }
     }
 
-    /// Whose scores its means are made of.
     pub(super) fn basis(&self) -> Basis {
         if self.scores.judged.scored == 0 && self.scores.simulated.scored > 0 {
             Basis::Simulated
@@ -181,13 +168,11 @@ impl Tally {
         }
     }
 
-    /// The share, its means on that basis.
     pub(super) fn share(&self, basis: Basis) -> Share {
         let [computed, chosen] = self.scores.on(basis);
         self.share_of(computed.and(*chosen))
     }
 
-    /// The simulated scores by themselves.
     pub(super) fn simulated(&self) -> Share {
         self.share_of(self.scores.simulated)
     }

@@ -2,7 +2,6 @@
 
 use crate::wire::{Bucket, Rating};
 
-/// The totals there are.
 const TOTALS: usize = 101;
 
 /// Counts of totals.
@@ -27,7 +26,6 @@ impl Histogram {
         }
     }
 
-    /// How many scores there are.
     pub fn scores(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -90,13 +88,11 @@ impl Histogram {
             .collect()
     }
 
-    /// How many scores have this rating.
     pub fn rated(&self, rating: Rating) -> u64 {
         let of_rating = self.totals().filter(|total| Rating::of(*total) == rating);
         of_rating.map(|total| self.count(total)).sum()
     }
 
-    /// The total of the score at a place in their order, from 0.
     fn at(&self, place: f64) -> Option<f64> {
         let mut before = 0;
         for (total, count) in self.pairs() {

@@ -16,7 +16,6 @@ pub fn key_of(name: &str) -> Option<String> {
     Some(key)
 }
 
-/// White space, dots, underscores, and dashes of every width.
 fn parts_words(c: char) -> bool {
     c.is_whitespace() || matches!(c, '-' | '_' | '.' | '\u{2010}'..='\u{2015}' | '\u{2212}')
 }

@@ -61,7 +61,6 @@ impl fmt::Display for CriteriaHash {
 pub struct CriteriaError {
     /// Dotted path of the key, for the file's line to be found by; `.` for the whole file.
     pub path: String,
-    /// What is wrong and what would be right.
     pub message: String,
 }
 
@@ -87,7 +86,6 @@ pub enum Trim {
 /// A prompt's template, and what every question made of it shares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
-    /// The text with its placeholders.
     pub text: String,
     /// What every question under this definition shares, made by the first.
     pub frame: Frame,
@@ -107,7 +105,6 @@ impl Prompt {
 pub struct Criteria {
     /// What is scored by it. A file says `kind`; one that doesn't is for sessions.
     pub kind: Kind,
-    /// Identity of the content.
     pub hash: CriteriaHash,
     /// The content that is stored: every value in its typed form, defaults written out, an empty `llm_model`, a
     /// `judge.trim` of `auto` and `scoring.enabled` left out. [`Criteria::from_value`] reads it back to the same hash.
@@ -158,6 +155,9 @@ impl PartialEq for Frame {
 }
 
 impl Criteria {
+    /// What is scored by criteria that don't say it.
+    pub const DEFAULT_KIND: Kind = Kind::Session;
+
     /// Reads a resolved definition (YAML after substitution, as JSON). Boolean and number fields are parsed from text,
     /// since substitution yields text. Unknown keys, a missing or repeated placeholder and an unknown `{{X}}` are errors.
     ///

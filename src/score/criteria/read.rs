@@ -3,18 +3,15 @@
 use serde_json::{Map, Value};
 
 use super::{
-    ANSWER_PLACEHOLDERS, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
+    ANSWER_PLACEHOLDERS, Criteria, CriteriaError, Dimension, Trim, default_dimensions, placeholders,
 };
 use crate::job::{Kind, UnknownText};
 use crate::score::near;
 use crate::score::template::{Segment, segments};
 
-/// The longest judge prompt, in bytes.
 const MAX_PROMPT: usize = 256 * 1024;
-/// The longest name of a provider entry or a model, in characters.
 const MAX_NAME: usize = 255;
 
-/// The typed form of a file.
 pub(super) struct Definition {
     pub(super) kind: Kind,
     pub(super) enabled: bool,
@@ -68,7 +65,6 @@ pub(super) fn definition(value: &Value) -> Result<Definition, CriteriaError> {
     })
 }
 
-/// The keys of a kind's file.
 fn keys(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Session => &["kind", "scoring", "judge_prompt", "dimensions", "judge"],
@@ -77,22 +73,14 @@ fn keys(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// `kind`; `session` where nothing is said.
 fn subject(value: Option<&Value>) -> Result<Kind, CriteriaError> {
-    match value {
-        None | Some(Value::Null) => Ok(Kind::Session),
-        Some(Value::String(text)) => text
-            .trim()
-            .parse()
-            .map_err(|error: UnknownText| fault("kind", error.to_string())),
-        Some(other) => Err(fault(
-            "kind",
-            format!("must be the name of a kind, not {}", kind(other)),
-        )),
-    }
+    let text = text(value, "kind", "the name of a kind")?;
+    text.map_or(Ok(Criteria::DEFAULT_KIND), |text| {
+        text.parse()
+            .map_err(|error: UnknownText| fault("kind", error.to_string()))
+    })
 }
 
-/// `judge.trim`; `auto` where nothing is said.
 fn trim(judge: Option<&Value>) -> Result<Trim, CriteriaError> {
     const PATH: &str = "judge.trim";
     let judge = match judge {
@@ -100,79 +88,67 @@ fn trim(judge: Option<&Value>) -> Result<Trim, CriteriaError> {
         Some(judge) => object(judge, "judge")?,
     };
     known_keys(judge, &["trim"], "judge.")?;
-    let text = match judge.get("trim") {
-        None | Some(Value::Null) => return Ok(Trim::Auto),
-        Some(Value::String(text)) => text.trim(),
-        Some(other) => {
-            return Err(fault(
-                PATH,
-                format!("must be auto or never, not {}", kind(other)),
-            ));
-        }
-    };
-    match text {
-        "" | "auto" => Ok(Trim::Auto),
-        "never" => Ok(Trim::Never),
-        _ => Err(fault(PATH, format!("must be auto or never, not {text:?}"))),
+    match text(judge.get("trim"), PATH, "auto or never")? {
+        None | Some("" | "auto") => Ok(Trim::Auto),
+        Some("never") => Ok(Trim::Never),
+        Some(text) => Err(fault(PATH, format!("must be auto or never, not {text:?}"))),
     }
 }
 
 /// A prompt at `path`, which holds each of `wanted` once.
 fn prompt(value: Option<&Value>, path: &str, wanted: &[&str]) -> Result<String, CriteriaError> {
-    let prompt = match value {
-        None | Some(Value::Null) => {
-            return Err(fault(path, "is missing: the judge's instructions"));
-        }
-        Some(Value::String(text)) => text,
-        Some(other) => return Err(fault(path, format!("must be text, not {}", kind(other)))),
+    text(value, path, "text")?;
+    let Some(prompt) = value.and_then(Value::as_str) else {
+        return Err(fault(path, "is missing: the judge's instructions"));
     };
+    let mut problem = None;
     if prompt.len() > MAX_PROMPT {
-        return Err(fault(
-            path,
-            format!("holds {} bytes; at most {MAX_PROMPT}", prompt.len()),
+        problem = Some(format!(
+            "holds {} bytes; at most {MAX_PROMPT}",
+            prompt.len()
         ));
+    } else if prompt.contains('\0') {
+        problem = Some("holds a NUL character; remove it".to_owned());
     }
-    if prompt.contains('\0') {
-        return Err(fault(path, "holds a NUL character; remove it"));
+    match problem.or_else(|| misplaced(prompt, wanted)) {
+        Some(problem) => Err(fault(path, problem)),
+        None => Ok(prompt.to_owned()),
     }
-    let found: Vec<&str> = segments(prompt)
+}
+
+/// What is wrong with a prompt's placeholders.
+fn misplaced(prompt: &str, wanted: &[&str]) -> Option<String> {
+    let names = segments(prompt)
         .into_iter()
         .filter_map(|segment| match segment {
             Segment::Placeholder(name) => Some(name),
             Segment::Text(_) => None,
-        })
-        .collect();
+        });
+    let found: Vec<&str> = names.collect();
     if let Some(unknown) = found.iter().find(|p| !wanted.contains(p)) {
         let hint = near(unknown, wanted.iter().copied()).map_or_else(
-            || format!("known: {}", braced(wanted)),
+            || {
+                let known = wanted.iter().map(|name| format!("{{{{{name}}}}}"));
+                format!("known: {}", known.collect::<Vec<_>>().join(", "))
+            },
             |known| format!("did you mean {{{{{known}}}}}?"),
         );
-        return Err(fault(
-            path,
-            format!("holds the unknown placeholder {{{{{unknown}}}}}; {hint}"),
+        return Some(format!(
+            "holds the unknown placeholder {{{{{unknown}}}}}; {hint}"
         ));
     }
-    for wanted in wanted {
+    wanted.iter().find_map(|wanted| {
         match found.iter().filter(|p| *p == wanted).count() {
-            1 => {}
-            0 => {
-                return Err(fault(
-                    path,
-                    format!("lacks {{{{{wanted}}}}}: without it the judge doesn't see that part"),
-                ));
-            }
+            1 => None,
+            0 => Some(format!(
+                "lacks {{{{{wanted}}}}}: without it the judge doesn't see that part"
+            )),
             // A second copy would double the evidence's cost, and the judge couldn't tell which of the two counts.
-            n => {
-                return Err(fault(
-                    path,
-                    format!(
-                        "holds {{{{{wanted}}}}} {n} times; exactly one is allowed, as each copy is sent and paid for"
-                    ),
-                ));
-            }
+            n => Some(format!(
+                "holds {{{{{wanted}}}}} {n} times; exactly one is allowed, as each copy is sent and paid for"
+            )),
         }
-    }
-    Ok(prompt.clone())
+    })
 }
 
 fn dimensions(value: Option<&Value>) -> Result<Vec<Dimension>, CriteriaError> {
@@ -180,69 +156,56 @@ fn dimensions(value: Option<&Value>) -> Result<Vec<Dimension>, CriteriaError> {
         None | Some(Value::Null) => return Ok(default_dimensions()),
         Some(Value::Array(items)) => items,
         Some(other) => {
-            return Err(fault(
-                "dimensions",
-                format!("must be a list of {{name, max}}, not {}", kind(other)),
-            ));
+            let problem = format!("must be a list of {{name, max}}, not {}", kind(other));
+            return Err(fault("dimensions", problem));
         }
     };
     let mut read: Vec<Dimension> = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let dimension = dimension(item, &format!("dimensions.{index}"))?;
         if read.iter().any(|d| d.name == dimension.name) {
-            return Err(fault(
-                format!("dimensions.{index}.name"),
-                format!("{:?} is there twice; names must differ", dimension.name),
-            ));
+            let problem = format!("{:?} is there twice; names must differ", dimension.name);
+            return Err(fault(format!("dimensions.{index}.name"), problem));
         }
         read.push(dimension);
     }
-    let sum: u64 = read.iter().map(|d| u64::from(d.max)).sum();
-    if sum != 100 {
-        return Err(fault(
-            "dimensions",
-            format!("the maxima sum up to {sum}; they must sum up to 100"),
-        ));
+    match read.iter().map(|d| u64::from(d.max)).sum() {
+        100_u64 => Ok(read),
+        sum => {
+            let problem = format!("the maxima sum up to {sum}; they must sum up to 100");
+            Err(fault("dimensions", problem))
+        }
     }
-    Ok(read)
 }
 
 fn dimension(value: &Value, path: &str) -> Result<Dimension, CriteriaError> {
     let item = object(value, path)?;
     known_keys(item, &["name", "max"], &format!("{path}."))?;
-    let name = match item.get("name") {
-        Some(Value::String(name)) if is_dimension_name(name) => name.clone(),
-        Some(Value::String(name)) => {
-            return Err(fault(
-                format!("{path}.name"),
-                format!(
-                    "{name:?} must begin with a-z, hold only a-z, 0-9 and _, and have at most 64 characters"
-                ),
-            ));
+    let at = format!("{path}.name");
+    text(item.get("name"), &at, "text")?;
+    let name = match item.get("name").and_then(Value::as_str) {
+        Some(name) if is_dimension_name(name) => name.to_owned(),
+        Some(name) => {
+            let problem = format!(
+                "{name:?} must begin with a-z, hold only a-z, 0-9 and _, and have at most 64 characters"
+            );
+            return Err(fault(at, problem));
         }
-        Some(other) => {
-            return Err(fault(
-                format!("{path}.name"),
-                format!("must be text, not {}", kind(other)),
-            ));
-        }
-        None => return Err(fault(format!("{path}.name"), "is missing")),
+        None => return Err(fault(at, "is missing")),
     };
+    let at = format!("{path}.max");
     let max = match item.get("max") {
         Some(Value::Number(number)) => number.as_f64(),
         Some(Value::String(text)) => text.trim().parse().ok(),
         Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => None,
-        None => return Err(fault(format!("{path}.max"), "is missing")),
+        None => return Err(fault(at, "is missing")),
     };
     match max {
         Some(max) if max.fract() == 0.0 && (1.0..=100.0).contains(&max) => Ok(Dimension {
             name,
             max: max as u32,
         }),
-        _ => Err(fault(
-            format!("{path}.max"),
-            "must be a whole number from 1 to 100",
-        )),
+        _ => Err(fault(at, "must be a whole number from 1 to 100")),
     }
 }
 
@@ -257,34 +220,43 @@ fn is_dimension_name(name: &str) -> bool {
 /// A provider entry's or a model's name; empty text means absent. The narrow alphabet refuses a `${..}` that nobody
 /// substituted, where criteria come in without substitution.
 fn judge_part(value: Option<&Value>, path: &str) -> Result<Option<String>, CriteriaError> {
-    let text = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => text.trim(),
-        Some(other) => return Err(fault(path, format!("must be text, not {}", kind(other)))),
-    };
-    if text.is_empty() {
+    let Some(text) = text(value, path, "text")?.filter(|text| !text.is_empty()) else {
         return Ok(None);
-    }
-    if text.contains("${") {
-        return Err(fault(
-            path,
-            "holds `${`, which isn't substituted here; write the name out",
-        ));
-    }
+    };
     let well_formed = text.chars().count() <= MAX_NAME
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || "._-/:@+".contains(c));
-    if !well_formed {
-        return Err(fault(
+    match well_formed {
+        true => Ok(Some(text.to_owned())),
+        false if text.contains("${") => Err(fault(
+            path,
+            "holds `${`, which isn't substituted here; write the name out",
+        )),
+        false => Err(fault(
             path,
             format!(
                 "isn't a name: it must begin with a letter or digit, hold only those and . _ - / : @ +, and have at most {MAX_NAME} characters"
             ),
-        ));
+        )),
     }
-    Ok(Some(text.to_owned()))
+}
+
+/// Text, trimmed; null means absent.
+fn text<'a>(
+    value: Option<&'a Value>,
+    path: &str,
+    expected: &str,
+) -> Result<Option<&'a str>, CriteriaError> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.trim())),
+        Some(other) => Err(fault(
+            path,
+            format!("must be {expected}, not {}", kind(other)),
+        )),
+    }
 }
 
 /// A boolean, or its text: substitution yields text. Empty text means absent.
@@ -295,10 +267,8 @@ fn boolean(value: Option<&Value>, path: &str) -> Result<Option<bool>, CriteriaEr
         Some(Value::String(text)) => text.trim().to_ascii_lowercase(),
         Some(Value::Number(number)) => number.to_string(),
         Some(other @ (Value::Array(_) | Value::Object(_))) => {
-            return Err(fault(
-                path,
-                format!("must be true or false, not {}", kind(other)),
-            ));
+            let problem = format!("must be true or false, not {}", kind(other));
+            return Err(fault(path, problem));
         }
     };
     match text.as_str() {
@@ -336,14 +306,6 @@ fn known_keys(map: &Map<String, Value>, known: &[&str], prefix: &str) -> Result<
             ))
         }
     }
-}
-
-fn braced(names: &[&str]) -> String {
-    names
-        .iter()
-        .map(|name| format!("{{{{{name}}}}}"))
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -428,7 +428,7 @@ fn a_value_of_the_wrong_type_is_named_with_its_place_and_its_type() {
         (
             wrong(json!({ "name": null, "max": 100 })),
             "dimensions.0.name",
-            "null",
+            "is missing",
         ),
         (
             wrong(json!({ "name": "a", "max": null })),

@@ -12,23 +12,14 @@ const WRAPPINGS: usize = 8;
 /// `expected_answer_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerType {
-    /// One number.
     Number,
-    /// One number that is watched.
     Kpi,
-    /// Rows of columns.
     Table,
-    /// Values.
     List,
-    /// Rows or values in time.
     Schedule,
-    /// Yes or no.
     Boolean,
-    /// A sentence.
     Text,
-    /// What follows from data, in prose or as an object.
     Analysis,
-    /// Steps, in prose or as an object.
     Plan,
     /// Steps that make something better, in prose or as an object.
     OptimizationPlan,
@@ -49,7 +40,6 @@ impl AnswerType {
         ("optimization_plan", Self::OptimizationPlan),
     ];
 
-    /// How two answers of the type are compared.
     pub(super) fn comparison(self) -> Comparison {
         match self {
             Self::Number | Self::Kpi => Comparison::Numbers,
@@ -60,25 +50,18 @@ impl AnswerType {
     }
 }
 
-/// How answers are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// By how far apart they are.
     Numbers,
-    /// Row by row.
     Tables,
-    /// Equal or not.
     Booleans,
-    /// Equal, or else by a judge.
     Texts,
 }
 
 /// What bringing an answer into its form cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// Nothing.
     None,
-    /// Something that was there is left out.
     Some,
 }
 
@@ -117,7 +100,6 @@ pub(super) fn single(value: &Value) -> &Value {
     value
 }
 
-/// The number that an answer is.
 pub(super) fn number(value: &Value) -> Option<(f64, Loss)> {
     match single(&opened(value)) {
         Value::Number(number) => number.as_f64().map(|number| (number, Loss::None)),
@@ -177,7 +159,6 @@ fn number_in(text: &str) -> Option<f64> {
     Some(if is_negative { -number } else { number })
 }
 
-/// The boolean that an answer is: true, yes, 1, and false, no, 0 in any case.
 pub(super) fn boolean(value: &Value) -> Option<bool> {
     match single(&opened(value)) {
         Value::Bool(truth) => Some(*truth),
@@ -195,7 +176,6 @@ pub(super) fn boolean(value: &Value) -> Option<bool> {
     }
 }
 
-/// The text that an answer is: trimmed; lists and objects as JSON.
 pub(super) fn text(value: &Value) -> String {
     match single(value) {
         Value::String(text) => text.trim().to_owned(),
@@ -210,29 +190,20 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// Whether two answers are the same, once trimmed.
 pub(super) fn is_same(expected: &Value, actual: &Value) -> bool {
     expected == actual || text(expected) == text(actual)
 }
 
-/// What an answer's rows look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowsForm {
-    /// No row.
     Empty,
-    /// Objects.
     Objects,
-    /// Columns and rows apart.
     Named,
-    /// Lists of cells without names.
     Lists,
-    /// Values that are no rows.
     Values,
-    /// One object.
     One,
 }
 
-/// The form of an answer's rows; none if it has none.
 pub(super) fn form(value: &Value) -> Option<RowsForm> {
     match value {
         Value::Array(entries) if entries.is_empty() => Some(RowsForm::Empty),

@@ -36,9 +36,7 @@ pub const FIELDS: &[Field] = &[
 /// Who answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
-    /// An agent that writes SQL.
     Sql,
-    /// An agent that calls the docking API.
     Docking,
 }
 
@@ -53,17 +51,13 @@ enum Difficulty {
 /// One question, the answer that is right, and the one that an agent gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QasCase {
-    /// Its name.
     pub test_id: Option<String>,
-    /// What was asked, in plain language.
     pub question: String,
     /// Who answered; `sql` where nothing is said.
     pub agent: Agent,
-    /// The query that is right.
     pub expected_sql: Option<String>,
     /// The agent's query; none if it wrote none.
     pub generated_sql: Option<String>,
-    /// The kind of answer that is asked for.
     pub answer_type: AnswerType,
     /// The answer that is right; none: nobody knows.
     pub expected: Option<Value>,
@@ -71,13 +65,10 @@ pub struct QasCase {
     pub actual: Option<Value>,
     /// Whether the agent's run succeeded; where nothing is said, one with an `error` didn't.
     pub success: Option<bool>,
-    /// What the agent said went wrong.
     pub error: Option<String>,
-    /// Whether the docking API call succeeded.
     pub api_success: Option<bool>,
     /// What the total is held against, 0-1.
     pub threshold: f64,
-    /// The dialect of both queries.
     pub dialect: Dialect,
 }
 
@@ -104,10 +95,6 @@ impl QasCase {
         }) || self.error.as_ref().is_some_and(is_own)
     }
 
-    /// Reads a payload.
-    ///
-    /// # Errors
-    /// Every fault found, each with its JSON pointer.
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         const AGENTS: [(&str, Agent); 2] = [("sql", Agent::Sql), ("docking", Agent::Docking)];
         let mut reading = Reading::of(payload, FIELDS, Spelling::Snake)?;
@@ -169,7 +156,6 @@ impl QasCase {
     }
 }
 
-/// Fields that play no part in the score.
 fn check_what_reports_show(reading: &mut Reading<'_>) {
     const DIFFICULTIES: [(&str, Difficulty); 3] = [
         ("easy", Difficulty::Easy),

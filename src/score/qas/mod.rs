@@ -15,7 +15,7 @@ mod tests;
 
 use serde_json::{Value, json};
 
-use super::opinion::unusable;
+use super::opinion::Judged;
 use super::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
 use crate::judge::{Answer, JudgeError, Limits, Nonce, Question};
 
@@ -113,9 +113,6 @@ impl QasCase {
             .filter(|(_, finding)| finding.is_missing())
             .map(|(name, _)| name)
             .collect();
-        let judge = judged_by.as_ref().map(
-            |by| json!({ "provider": by.provider, "model": by.model, "simulated": by.simulated }),
-        );
         let mut result = json!({
             "semantic_score": semantic.shown(),
             "execution_score": execution.shown(),
@@ -129,7 +126,7 @@ impl QasCase {
                 "execution_explanation": execution.explanation(),
                 "datatype_explanation": datatype.explanation(),
             },
-            "judge": judge,
+            "judge": judged_by,
         });
         if !missing.is_empty() {
             result["missing"] = json!(missing);
@@ -190,13 +187,13 @@ fn finding<'a>(part: Part, answers: &mut impl Iterator<Item = &'a Answer>) -> Fi
     match part {
         Part::Known(score, why) => Finding::Scored(score, why),
         Part::Absent(why) => Finding::Absent(why),
-        Part::Judged => match answers.next() {
-            None => Finding::NotRun,
-            Some(Err(error)) => Finding::Failed(error.clone()),
-            Some(Ok(reply)) => match judge::read(&reply.value) {
-                Ok(verdict) => Finding::Scored(verdict.score, verdict.explanation),
-                Err(faults) => Finding::Failed(unusable(reply, &faults)),
-            },
+        // Both questions are answered in one form.
+        Part::Judged => match judge::QUERIES.judged(answers.next()) {
+            Judged::NotRun => Finding::NotRun,
+            Judged::Failed(error) => Finding::Failed(error),
+            Judged::Replied {
+                verdict, reasons, ..
+            } => Finding::Scored(verdict, reasons),
         },
     }
 }

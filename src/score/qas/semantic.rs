@@ -4,7 +4,6 @@ use super::Part;
 use super::case::{Agent, QasCase};
 use query_shape::sql;
 
-/// What the query is worth, unless a judge has to say.
 pub(super) fn semantic(case: &QasCase) -> Part {
     match case.agent {
         Agent::Docking => match case.api_success.or(case.success) {

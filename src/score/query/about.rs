@@ -77,6 +77,7 @@ pub const ABOUT: About = About {
         expected_rows: "expected_results",
     },
     execution_error: Some("generated_error"),
+    line_fields: &[],
     asks_agents: false,
     is_grouped: false,
     is_in_percent: true,

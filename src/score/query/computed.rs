@@ -12,33 +12,26 @@ use row_match::{Comparison, SchemaMatch, schema_match};
 /// How many expected rows count for the component's score; precision and F1 are of all rows.
 const COMPARED_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99);
 
-/// What can be said without a judge.
 #[derive(Debug, Clone)]
 pub(super) struct Computed {
     /// Which further right answer counts, from 0; `None`: the expected one.
     pub(super) accepted: Option<usize>,
     /// Whether the two queries are one but for white space and comments, so that no judge is needed.
     pub(super) identical: bool,
-    /// The columns.
     pub(super) schema: SchemaMatch,
-    /// The texts, or which of them can't be read and why.
     pub(super) semantic: Result<Similarity, Unread>,
     /// Of the texts, what counts; `None`: one can't be read. 0.0 where that query didn't execute either.
     pub(super) semantic_score: Option<f64>,
-    /// The rows.
     pub(super) results: Comparison,
-    /// Whether rows had to come in order.
     pub(super) ordered: bool,
     /// Of the rows, what counts: 0.0 where the query didn't execute.
     pub(super) results_score: f64,
 }
 
-/// A query whose text the parser can't read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unread {
     /// `generated` or `expected`.
     pub(super) which: &'static str,
-    /// Where the parser stopped.
     pub(super) error: SqlError,
 }
 
@@ -100,7 +93,6 @@ impl Computed {
         }
     }
 
-    /// The sum of the components that need no judge.
     fn certain(&self) -> f64 {
         let judged = if self.identical { 1.0 } else { 0.0 };
         self.schema.score + self.semantic_score.unwrap_or(0.0) + self.results_score + judged

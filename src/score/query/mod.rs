@@ -15,21 +15,19 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use super::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION};
-use super::prompt::{Form, Part, question};
+use super::opinion::Judged;
+use super::prompt::{Evidence, question};
 use super::{BadRequest, Criteria, Evaluation, Request, Scorecard};
 use crate::judge::{Answer as JudgeAnswer, Fault, Limits, Nonce, Question};
 use computed::Computed;
-use grading::Grading;
+use grading::{FORM, Grading};
 use query_shape::sql::Dialect;
 use row_match::Table;
 
 pub use about::ABOUT;
 pub use payload::FIELDS;
-pub use result::{
-    ComponentError, QueryComponent, QueryComponents, QueryJudge, QueryScore, QueryStatus,
-};
+pub use result::{ComponentError, QueryComponent, QueryComponents, QueryScore, QueryStatus};
 
-/// The weight of each of the four components.
 const COMPONENT_WEIGHT: f64 = 0.25;
 /// How far below the threshold a total may lie: sums of fractions are not exact.
 const SLACK: f64 = 1e-9;
@@ -41,7 +39,6 @@ const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks fo
 pub struct QueryCase {
     /// The case's own name, at most 255 characters.
     pub id: Option<String>,
-    /// The judge or model asked for.
     pub model: Option<String>,
     prompt: Option<String>,
     generated: Answer,
@@ -55,7 +52,6 @@ pub struct QueryCase {
     computed: Once,
 }
 
-/// A query and what it gave.
 #[derive(Debug, Clone, PartialEq)]
 struct Answer {
     query: String,
@@ -77,16 +73,13 @@ impl PartialEq for ResultSet {
     }
 }
 
-/// Whether rows must come in the expected order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ordered {
     No,
     Yes,
-    /// If the query that is right sorts at its top level.
     Auto,
 }
 
-/// How the queries are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grammar {
     Kql,
@@ -110,9 +103,6 @@ impl QueryCase {
     ///
     /// `generated_kql` and `expected_kql` are required, texts of at most 64 KiB. Rows are objects or lists, at most 10,000 of 500
     /// columns a side.
-    ///
-    /// # Errors
-    /// Every fault, each with its JSON pointer into the payload; at most 100 are listed.
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         payload::read(payload)
     }
@@ -164,31 +154,14 @@ impl Request for QueryCase {
             Grammar::Kql => ("expected_kql", "generated_kql"),
             Grammar::Sql(_) => ("expected_sql", "generated_sql"),
         };
-        let parts = [
-            Part {
-                placeholder: QUESTION,
-                name: "question",
-                text: self.prompt.as_deref().unwrap_or(NO_PROMPT),
-            },
-            Part {
-                placeholder: EXPECTED_QUERY,
-                name: expected_name,
-                text: &right.query,
-            },
-            Part {
-                placeholder: GENERATED_QUERY,
-                name: generated_name,
-                text: &self.generated.query,
-            },
+        let prompt = self.prompt.as_deref().unwrap_or(NO_PROMPT);
+        let evidence = [
+            Evidence::new(QUESTION, "question", prompt),
+            Evidence::new(EXPECTED_QUERY, expected_name, &right.query),
+            Evidence::new(GENERATED_QUERY, generated_name, &self.generated.query),
         ];
-        let form = Form {
-            kind: "query",
-            schema_name: "query_grade",
-            version: grading::VERSION,
-            schema: grading::schema,
-            check: grading::check(),
-        };
-        question(form, criteria, &criteria.prompt, &parts, (limits, nonce)).map(|one| vec![one])
+        let asked = (limits, nonce);
+        question(&FORM, criteria, &criteria.prompt, &evidence, asked).map(|one| vec![one])
     }
 
     fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
@@ -196,15 +169,15 @@ impl Request for QueryCase {
         let grading = if computed.identical {
             Grading::Identical
         } else {
-            Grading::of(answers.first())
+            Grading::from_answer(answers.first())
         };
         let graded = grading.score();
         let total = graded.and_then(|graded| Self::total(computed, graded));
         let passed = total.map(|total| self.passes(total));
         let (judged_by, error) = match &grading {
-            Grading::Graded { by, .. } => (Some(by.clone()), None),
-            Grading::Failed(error) => (None, Some(error.clone())),
-            Grading::Identical | Grading::NotRun => (None, None),
+            Grading::Asked(Judged::Replied { by, .. }) => (Some(by.clone()), None),
+            Grading::Asked(Judged::Failed(error)) => (None, Some(error.clone())),
+            Grading::Identical | Grading::Asked(Judged::NotRun) => (None, None),
         };
         let score = QueryScore {
             total_score: total,
@@ -223,7 +196,7 @@ impl Request for QueryCase {
             .collect(),
             accepted: computed.accepted,
             components: result::components(self, computed, &grading),
-            judge: judged_by.as_ref().map(QueryJudge::from),
+            judge: judged_by.clone(),
         };
         Scorecard::Evaluated(Box::new(Evaluation {
             total,

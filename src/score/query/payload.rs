@@ -38,15 +38,10 @@ const ANSWER: &[Field] = &[
     Field::json("columns"),
     Field::json("results"),
 ];
-/// What queries may be written in.
 const LANGUAGES: &[(&str, Language)] = &[("kql", Language::Kql), ("sql", Language::Sql)];
-/// The longest error of an execution, bytes.
 const MAX_ERROR: usize = 16 * 1024;
-/// The longest name of a column, bytes.
 const MAX_NAME: usize = 1024;
-/// The most further right answers.
 const MAX_ACCEPTED: usize = 16;
-/// The most decimals that numbers may be rounded to.
 const MAX_DECIMALS: u64 = 15;
 /// What a total must reach if the payload doesn't say.
 const THRESHOLD: f64 = 0.9;
@@ -145,7 +140,6 @@ fn result(reading: &mut Reading<'_>, (columns, rows): (&str, &str)) -> Option<Re
     })
 }
 
-/// Names of columns; none if the field is left out.
 fn names(reading: &mut Reading<'_>, field: &str) -> Option<Vec<String>> {
     if reading.value(field).is_none() {
         return Some(Vec::new());

@@ -7,8 +7,8 @@ use super::computed::Computed;
 use super::grading::Grading;
 use super::{COMPONENT_WEIGHT, QueryCase};
 use crate::score::JudgedBy;
+use crate::score::opinion::Judged;
 
-/// How many names a list in details holds at most.
 const SHOWN_NAMES: usize = 100;
 /// The longest row that is shown whole, bytes of JSON; a longer one is shown as text, cut.
 const SHOWN_ROW: usize = 4 * 1024;
@@ -32,7 +32,7 @@ pub struct QueryScore {
     /// The four components.
     pub components: QueryComponents,
     /// Who graded; null where no judge was needed or none answered.
-    pub judge: Option<QueryJudge>,
+    pub judge: Option<JudgedBy>,
 }
 
 /// Whether a score has all its parts.
@@ -88,28 +88,6 @@ pub struct ComponentError {
     pub message: String,
 }
 
-/// The judge that graded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub struct QueryJudge {
-    /// The provider entry.
-    pub provider: String,
-    /// The model, as the provider reported it.
-    pub model: String,
-    /// Whether it was a simulated one.
-    pub simulated: bool,
-}
-
-impl From<&JudgedBy> for QueryJudge {
-    fn from(by: &JudgedBy) -> Self {
-        Self {
-            provider: by.provider.clone(),
-            model: by.model.clone(),
-            simulated: by.simulated,
-        }
-    }
-}
-
-/// The four components of a case.
 pub(super) fn components(
     case: &QueryCase,
     computed: &Computed,
@@ -207,26 +185,26 @@ fn cut(text: &str) -> &str {
 
 fn grading_details(grading: &Grading) -> Value {
     match grading {
-        Grading::Graded { reasoning, .. } => json!({"outcome": "graded", "reasoning": reasoning}),
+        Grading::Asked(Judged::Replied { reasons, .. }) => {
+            json!({"outcome": "graded", "reasoning": reasons})
+        }
         Grading::Identical => json!({
             "outcome": "identical",
             "reasoning": "Queries are identical but for white space and comments: no judge was asked",
         }),
-        Grading::Failed(_) => json!({"outcome": "failed", "reasoning": null}),
-        Grading::NotRun => json!({"outcome": "not_run", "reasoning": null}),
+        Grading::Asked(Judged::Failed(_)) => json!({"outcome": "failed", "reasoning": null}),
+        Grading::Asked(Judged::NotRun) => json!({"outcome": "not_run", "reasoning": null}),
     }
 }
 
 fn grading_error(grading: &Grading) -> Option<ComponentError> {
-    match grading {
-        Grading::Graded { .. } | Grading::Identical => None,
-        Grading::Failed(error) => Some(ComponentError {
-            class: error.class_name().to_owned(),
-            message: error.message.clone(),
-        }),
-        Grading::NotRun => Some(ComponentError {
-            class: "not_run".to_owned(),
-            message: "no judge was asked".to_owned(),
-        }),
-    }
+    let (class, message) = match grading {
+        Grading::Asked(Judged::Replied { .. }) | Grading::Identical => return None,
+        Grading::Asked(Judged::Failed(error)) => (error.class_name(), error.message.as_str()),
+        Grading::Asked(Judged::NotRun) => ("not_run", "no judge was asked"),
+    };
+    Some(ComponentError {
+        class: class.to_owned(),
+        message: message.to_owned(),
+    })
 }

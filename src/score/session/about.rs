@@ -35,6 +35,7 @@ pub const ABOUT: About = About {
         expected_rows: "expected_results",
     },
     execution_error: None,
+    line_fields: &[],
     asks_agents: false,
     is_grouped: false,
     is_in_percent: false,

@@ -15,7 +15,6 @@ use crate::score::criteria::Trim;
 use crate::score::fence;
 use crate::score::{BadRequest, Criteria};
 
-/// A prompt that fits.
 pub(super) struct Fitted {
     pub(super) prompt: String,
     /// SHA-256 of the evidence that is in it: a trimmed question is another question.
@@ -24,7 +23,6 @@ pub(super) struct Fitted {
     pub(super) trimmed_tokens: u64,
 }
 
-/// Fills the template with as much of the session as the window takes.
 pub(super) fn fit(
     session: &SessionRequest,
     criteria: &Criteria,
@@ -106,12 +104,10 @@ fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Questio
     Some(part.with(question, trimmed, shrink))
 }
 
-/// The conversation in a filled prompt, and what stands around it.
 struct Part<'a> {
     before: &'a str,
     conversation: &'a str,
     after: &'a str,
-    /// Tokens of all but the conversation.
     fixed: u64,
 }
 
@@ -133,7 +129,6 @@ impl<'a> Part<'a> {
         [self.before, conversation, self.after].concat()
     }
 
-    /// The question about the trimmed conversation.
     fn with(&self, question: &Question, trimmed: Trimmed, shrink: Option<Shrink>) -> Question {
         Question {
             evidence_hash: crate::score::prompt::digest(&[&question.evidence_hash, &trimmed.text]),

@@ -27,17 +27,11 @@ use crate::judge::{Answer, ErrorClass, Fault, JudgeError, Limits, Nonce, Questio
 pub struct SessionRequest {
     /// Whether the session ended `completed`; others are flagged `not_completed`.
     pub completed: bool,
-    /// What kind of alert it was.
     pub alert_type: Option<String>,
-    /// The agent's name.
     pub agent: Option<String>,
-    /// The alert, an object or a string.
     pub alert_data: Value,
-    /// The investigation.
     pub conversation: Vec<Message>,
-    /// What the agent concluded.
     pub final_analysis: Option<String>,
-    /// The tools that were at hand.
     pub tools: Vec<String>,
 }
 
@@ -50,17 +44,11 @@ pub struct SessionScore {
     pub score_breakdown: BTreeMap<String, f64>,
     /// The judge's reasons; empty if the reply held none.
     pub score_reasoning: String,
-    /// Tools that the agent lacked.
     pub missing_tools: Vec<MissingTool>,
-    /// Other ways to go.
     pub alternative_approaches: Vec<AlternativeApproach>,
-    /// Marks, sorted, each at most once.
     pub flags: Vec<Flag>,
-    /// The provider entry that answered.
     pub judge_provider: String,
-    /// The model that answered, as reported.
     pub judge_model: String,
-    /// Whether a simulated judge made it.
     pub simulated: bool,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{Message, SessionRequest, schema};
 use crate::judge::Nonce;
-use crate::score::prompt::{self, Part, digest};
+use crate::score::prompt::{self, digest};
 use crate::score::{Criteria, criteria, fence};
 
 /// How the line above a message begins; its number follows. Only such lines begin with `===`, whatever messages hold.
@@ -16,9 +16,7 @@ pub(super) const MESSAGE: &str = "=== message ";
 
 /// A session as the judge reads it, before fencing: the same session gives the same text.
 pub(super) struct Evidence {
-    /// Facts, messages and the final analysis.
     pub(super) conversation: String,
-    /// The alert.
     pub(super) alert: String,
 }
 
@@ -36,22 +34,16 @@ impl Evidence {
     }
 }
 
-/// Fills the template's places with fenced evidence.
 pub(super) fn fill(template: &str, evidence: &Evidence, schema: &Value, nonce: &Nonce) -> String {
-    let part = |placeholder, name, text| Part {
-        placeholder,
-        name,
-        text,
-    };
-    let parts = [
-        part(
+    let evidence = [
+        prompt::Evidence::new(
             criteria::CONVERSATION,
             "conversation",
             &evidence.conversation,
         ),
-        part(criteria::ALERT, "alert", &evidence.alert),
+        prompt::Evidence::new(criteria::ALERT, "alert", &evidence.alert),
     ];
-    prompt::fill(template, &parts, schema, nonce)
+    prompt::fill(template, &evidence, schema, nonce)
 }
 
 /// SHA-256 of all that shapes a prompt but the evidence: template, schema with its version, dimensions.

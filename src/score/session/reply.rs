@@ -11,18 +11,14 @@ use super::{AlternativeApproach, MissingTool};
 use crate::judge::Fault;
 use crate::score::criteria::Dimension;
 
-/// The longest name, in characters: what the tables hold.
 const MAX_NAME: usize = 255;
-/// The longest reasoning, in bytes.
 const MAX_REASONING: usize = 64 * 1024;
 /// The longest other text, in bytes.
 const MAX_TEXT: usize = 16 * 1024;
-/// The most items of any list.
 const MAX_ITEMS: usize = 100;
 /// The most faults that are told; a repair turn needs no more.
 const MAX_FAULTS: usize = 20;
 
-/// What a reply says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parsed {
     pub(super) total: u8,
@@ -56,256 +52,204 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
             message: format!("the reply must be one JSON object, not {}", kind(value)),
         }]);
     };
-    let mut faults = Faults::default();
-    let total = total(reply, &mut faults);
+    let mut reader = Reader(Vec::new());
+    let reasoning = given(reply, "score_reasoning")
+        .and_then(|text| reader.text(Some(text), "/score_reasoning", MAX_REASONING));
     let parsed = Parsed {
-        total: total.unwrap_or_default(),
-        breakdown: breakdown(reply, dimensions, &mut faults),
-        reasoning: reasoning(reply, &mut faults),
-        missing_tools: items(reply, "", "missing_tools", &mut faults, missing_tool),
-        alternative_approaches: items(reply, "", "alternative_approaches", &mut faults, approach),
+        total: reader.total(reply).unwrap_or_default(),
+        breakdown: reader.breakdown(reply, dimensions),
+        reasoning: reasoning.filter(|text| !text.is_empty()),
+        missing_tools: reader.items(reply, "missing_tools", Reader::missing_tool),
+        alternative_approaches: reader.items(reply, "alternative_approaches", Reader::approach),
     };
-    faults.into_result(parsed)
+    match reader.0.is_empty() {
+        true => Ok(parsed),
+        false => Err(reader.0),
+    }
 }
 
 /// A pointer as people read it: the whole reply has the empty one.
 pub(super) fn shown(pointer: &str) -> &str {
-    if pointer.is_empty() {
-        "(the reply)"
-    } else {
-        pointer
+    match pointer {
+        "" => "(the reply)",
+        pointer => pointer,
     }
 }
 
-#[derive(Default)]
-struct Faults(Vec<Fault>);
+/// A member of an object; null is as good as absent.
+fn given<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    object.get(name).filter(|value| !value.is_null())
+}
 
-impl Faults {
-    fn add(&mut self, pointer: impl Into<String>, message: impl Into<String>) {
+/// Reads parts of a reply, and keeps the first faults.
+struct Reader(Vec<Fault>);
+
+impl Reader {
+    fn fault(&mut self, pointer: &str, message: String) {
         if self.0.len() < MAX_FAULTS {
-            self.0.push(Fault {
-                pointer: pointer.into(),
-                message: message.into(),
-            });
+            let pointer = pointer.to_owned();
+            self.0.push(Fault { pointer, message });
         }
     }
 
-    fn into_result<T>(self, parsed: T) -> Result<T, Vec<Fault>> {
-        if self.0.is_empty() {
-            Ok(parsed)
-        } else {
-            Err(self.0)
-        }
-    }
-}
-
-/// 0-100 and whole; `72.0` is whole.
-fn total(reply: &Map<String, Value>, faults: &mut Faults) -> Option<u8> {
-    const EXPECTED: &str = "a whole number from 0 to 100 is expected";
-    let problem = match reply.get("total_score") {
-        None => format!("is missing; {EXPECTED}"),
-        Some(Value::Number(number)) => match number.as_f64() {
-            Some(total) if total.fract() == 0.0 && (0.0..=100.0).contains(&total) => {
-                return Some(total as u8);
-            }
-            _ => format!("is {number}; {EXPECTED}"),
-        },
-        Some(other) => format!("is {}; {EXPECTED}", kind(other)),
-    };
-    faults.add("/total_score", problem);
-    None
-}
-
-fn breakdown(
-    reply: &Map<String, Value>,
-    dimensions: &[Dimension],
-    faults: &mut Faults,
-) -> Option<BTreeMap<String, f64>> {
-    let parts = match reply.get("score_breakdown") {
-        None | Some(Value::Null) => return None,
-        Some(Value::Object(parts)) => parts,
-        Some(other) => {
-            let names: Vec<&str> = dimensions.iter().map(|d| d.name.as_str()).collect();
-            faults.add(
-                "/score_breakdown",
-                format!(
-                    "is {}; an object with the numbers {} is expected",
-                    kind(other),
-                    names.join(", ")
-                ),
-            );
-            return None;
-        }
-    };
-    let mut read = BTreeMap::new();
-    for Dimension { name, max } in dimensions {
-        let points = match parts.get(name) {
-            Some(Value::Number(number)) => match number.as_f64() {
-                Some(points) if (0.0..=f64::from(*max)).contains(&points) => Ok(points),
-                _ => Err(format!("is {number}")),
-            },
-            Some(other) => Err(format!("is {}", kind(other))),
-            None => Err("is missing".to_owned()),
+    /// Tells of something else than what is expected.
+    fn wrong(&mut self, pointer: &str, found: Option<&Value>, expected: &str) {
+        let found = match found {
+            None => "missing".to_owned(),
+            Some(found) => kind(found).to_owned(),
         };
-        match points {
-            Ok(points) => {
+        self.fault(pointer, format!("is {found}; {expected} is expected"));
+    }
+
+    /// A number that is accepted, else a fault that repeats it.
+    fn number(
+        &mut self,
+        (pointer, expected): (&str, &str),
+        found: Option<&Value>,
+        accepts: impl Fn(f64) -> bool,
+    ) -> Option<f64> {
+        let Some(Value::Number(number)) = found else {
+            self.wrong(pointer, found, expected);
+            return None;
+        };
+        let accepted = number.as_f64().filter(|number| accepts(*number));
+        if accepted.is_none() {
+            self.fault(pointer, format!("is {number}; {expected} is expected"));
+        }
+        accepted
+    }
+
+    /// 0-100 and whole; `72.0` is whole.
+    fn total(&mut self, reply: &Map<String, Value>) -> Option<u8> {
+        let accepts = |total: f64| total.fract() == 0.0 && (0.0..=100.0).contains(&total);
+        let told = ("/total_score", "a whole number from 0 to 100");
+        let total = self.number(told, reply.get("total_score"), accepts)?;
+        Some(total as u8)
+    }
+
+    fn breakdown(
+        &mut self,
+        reply: &Map<String, Value>,
+        dimensions: &[Dimension],
+    ) -> Option<BTreeMap<String, f64>> {
+        let found = given(reply, "score_breakdown")?;
+        let Value::Object(parts) = found else {
+            let names: Vec<&str> = dimensions.iter().map(|d| d.name.as_str()).collect();
+            let expected = format!("an object with the numbers {}", names.join(", "));
+            self.wrong("/score_breakdown", Some(found), &expected);
+            return None;
+        };
+        let mut read = BTreeMap::new();
+        for Dimension { name, max } in dimensions {
+            let pointer = format!("/score_breakdown/{name}");
+            let expected = format!("a number from 0 to {max}");
+            let accepts = |points: f64| (0.0..=f64::from(*max)).contains(&points);
+            if let Some(points) = self.number((&pointer, &expected), parts.get(name), accepts) {
                 read.insert(name.clone(), points);
             }
-            Err(problem) => faults.add(
-                format!("/score_breakdown/{name}"),
-                format!("{problem}; a number from 0 to {max} is expected"),
-            ),
         }
+        Some(read)
     }
-    Some(read)
-}
 
-/// Absent, null and blank are the same: no reasoning.
-fn reasoning(reply: &Map<String, Value>, faults: &mut Faults) -> Option<String> {
-    match reply.get("score_reasoning") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) if text.len() > MAX_REASONING => {
-            faults.add(
-                "/score_reasoning",
-                format!(
-                    "has {} bytes; at most {MAX_REASONING} are allowed, so shorten it",
-                    text.len()
-                ),
-            );
-            None
-        }
-        Some(Value::String(text)) => Some(storable(text.trim())).filter(|text| !text.is_empty()),
-        Some(other) => {
-            faults.add(
-                "/score_reasoning",
-                format!("is {}; a string is expected", kind(other)),
-            );
-            None
-        }
+    fn missing_tool(&mut self, item: &Map<String, Value>, at: &str) -> Option<MissingTool> {
+        let tool_name = self.name(item, at, "tool_name");
+        let rationale = self.member(item, at, "rationale");
+        Some(MissingTool {
+            tool_name: tool_name?,
+            rationale: rationale?,
+        })
     }
-}
 
-fn missing_tool(item: &Map<String, Value>, at: &str, faults: &mut Faults) -> Option<MissingTool> {
-    let tool_name = name(item, at, "tool_name", faults);
-    let rationale = text(item, at, "rationale", faults);
-    Some(MissingTool {
-        tool_name: tool_name?,
-        rationale: rationale?,
-    })
-}
+    fn approach(&mut self, item: &Map<String, Value>, at: &str) -> Option<AlternativeApproach> {
+        let name = self.name(item, at, "name");
+        let description = self.member(item, at, "description");
+        let mut steps = Vec::new();
+        let at = format!("{at}/steps");
+        for (index, step) in self.list(item, &at, "steps").iter().enumerate() {
+            steps.extend(self.text(Some(step), &format!("{at}/{index}"), MAX_TEXT));
+        }
+        Some(AlternativeApproach {
+            name: name?,
+            description: description?,
+            steps,
+        })
+    }
 
-fn approach(
-    item: &Map<String, Value>,
-    at: &str,
-    faults: &mut Faults,
-) -> Option<AlternativeApproach> {
-    let title = name(item, at, "name", faults);
-    let description = text(item, at, "description", faults);
-    Some(AlternativeApproach {
-        steps: steps(item, at, faults),
-        name: title?,
-        description: description?,
-    })
-}
+    fn items<T>(
+        &mut self,
+        reply: &Map<String, Value>,
+        key: &str,
+        read: fn(&mut Self, &Map<String, Value>, &str) -> Option<T>,
+    ) -> Vec<T> {
+        let mut all = Vec::new();
+        for (index, item) in self.list(reply, &format!("/{key}"), key).iter().enumerate() {
+            let pointer = format!("/{key}/{index}");
+            match item.as_object() {
+                Some(map) => all.extend(read(self, map, &pointer)),
+                None => self.wrong(&pointer, Some(item), "an object"),
+            }
+        }
+        all
+    }
 
-fn steps(item: &Map<String, Value>, at: &str, faults: &mut Faults) -> Vec<String> {
-    let mut read = Vec::new();
-    for (index, step) in list(item, at, "steps", faults).iter().enumerate() {
-        let pointer = format!("{at}/steps/{index}");
-        match step {
-            Value::String(step) if step.len() <= MAX_TEXT => read.push(storable(step.trim())),
-            Value::String(step) => faults.add(pointer, too_long(step)),
-            other @ (Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_)) => {
-                faults.add(pointer, format!("is {}; a string is expected", kind(other)));
+    fn list<'a>(
+        &mut self,
+        parent: &'a Map<String, Value>,
+        pointer: &str,
+        key: &str,
+    ) -> &'a [Value] {
+        match given(parent, key) {
+            None => &[],
+            Some(Value::Array(items)) if items.len() <= MAX_ITEMS => items,
+            Some(Value::Array(items)) => {
+                let found = items.len();
+                self.fault(
+                    pointer,
+                    format!("has {found} items; at most {MAX_ITEMS} are allowed"),
+                );
+                &[]
+            }
+            other => {
+                self.wrong(pointer, other, "an array");
+                &[]
             }
         }
     }
-    read
-}
 
-fn items<T>(
-    parent: &Map<String, Value>,
-    at: &str,
-    key: &str,
-    faults: &mut Faults,
-    read: fn(&Map<String, Value>, &str, &mut Faults) -> Option<T>,
-) -> Vec<T> {
-    let mut all = Vec::new();
-    for (index, item) in list(parent, at, key, faults).iter().enumerate() {
-        let pointer = format!("{at}/{key}/{index}");
-        match item.as_object() {
-            Some(map) => all.extend(read(map, &pointer, faults)),
-            None => faults.add(pointer, format!("is {}; an object is expected", kind(item))),
+    fn name(&mut self, item: &Map<String, Value>, at: &str, key: &str) -> Option<String> {
+        let read = self.member(item, at, key)?;
+        let length = read.chars().count();
+        if (1..=MAX_NAME).contains(&length) {
+            return Some(read);
         }
+        self.fault(
+            &format!("{at}/{key}"),
+            format!("has {length} characters; 1 to {MAX_NAME} are allowed"),
+        );
+        None
     }
-    all
-}
 
-/// A list; absent and null are the empty one.
-fn list<'a>(
-    parent: &'a Map<String, Value>,
-    at: &str,
-    key: &str,
-    faults: &mut Faults,
-) -> &'a [Value] {
-    match parent.get(key) {
-        None | Some(Value::Null) => &[],
-        Some(Value::Array(items)) if items.len() <= MAX_ITEMS => items,
-        Some(Value::Array(items)) => {
-            faults.add(
-                format!("{at}/{key}"),
-                format!("has {} items; at most {MAX_ITEMS} are allowed", items.len()),
-            );
-            &[]
+    fn member(&mut self, item: &Map<String, Value>, at: &str, key: &str) -> Option<String> {
+        self.text(item.get(key), &format!("{at}/{key}"), MAX_TEXT)
+    }
+
+    /// Text, trimmed. Postgres keeps no NUL in a text: it becomes the replacement character.
+    fn text(&mut self, found: Option<&Value>, pointer: &str, most: usize) -> Option<String> {
+        match found {
+            Some(Value::String(text)) if text.len() <= most => {
+                return Some(text.trim().replace('\0', "\u{fffd}"));
+            }
+            Some(Value::String(text)) => self.fault(
+                pointer,
+                format!(
+                    "has {} bytes; at most {most} are allowed, so shorten it",
+                    text.len()
+                ),
+            ),
+            other => self.wrong(pointer, other, "a string"),
         }
-        Some(other) => {
-            faults.add(
-                format!("{at}/{key}"),
-                format!("is {}; an array is expected", kind(other)),
-            );
-            &[]
-        }
+        None
     }
-}
-
-fn name(item: &Map<String, Value>, at: &str, key: &str, faults: &mut Faults) -> Option<String> {
-    let read = text(item, at, key, faults)?;
-    let length = read.chars().count();
-    if (1..=MAX_NAME).contains(&length) {
-        return Some(read);
-    }
-    faults.add(
-        format!("{at}/{key}"),
-        format!("has {length} characters; 1 to {MAX_NAME} are allowed"),
-    );
-    None
-}
-
-fn text(item: &Map<String, Value>, at: &str, key: &str, faults: &mut Faults) -> Option<String> {
-    let problem = match item.get(key) {
-        Some(Value::String(text)) if text.len() <= MAX_TEXT => return Some(storable(text.trim())),
-        Some(Value::String(text)) => too_long(text),
-        Some(other) => format!("is {}; a string is expected", kind(other)),
-        None => "is missing; a string is expected".to_owned(),
-    };
-    faults.add(format!("{at}/{key}"), problem);
-    None
-}
-
-fn too_long(text: &str) -> String {
-    format!(
-        "has {} bytes; at most {MAX_TEXT} are allowed, so shorten it",
-        text.len()
-    )
-}
-
-/// Postgres keeps no NUL in a text: a reply that holds one is kept with the replacement character.
-fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }
 
 fn kind(value: &Value) -> &'static str {

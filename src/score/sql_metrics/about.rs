@@ -8,7 +8,6 @@ use super::{FIELDS, stamp_errors};
 use crate::score::about::{About, Column, Component, Origin, STATUS, Sides};
 use crate::score::reading::Spelling;
 
-/// Who judged.
 const JUDGE: &str = "/metrics/query_correctness/details/judge";
 
 const COMPONENTS: &[Component] = &[
@@ -84,6 +83,7 @@ pub const ABOUT: About = About {
         expected_rows: "expected_results",
     },
     execution_error: None,
+    line_fields: &[],
     asks_agents: false,
     is_grouped: false,
     is_in_percent: false,

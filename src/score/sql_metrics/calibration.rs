@@ -25,11 +25,8 @@ const Z: f64 = 1.959_963_984_540_054;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Written", from = "Written")]
 pub struct Promises {
-    /// The share of correct answers of the high level.
     pub high: f64,
-    /// That of the medium level.
     pub medium: f64,
-    /// That of the low level.
     pub low: f64,
     /// What an average miss of 1 costs.
     pub factor: f64,
@@ -46,7 +43,6 @@ impl Default for Promises {
     }
 }
 
-/// Promises as reports and requests have them.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Written {
     targets: CalibrationTargets,
@@ -99,21 +95,17 @@ pub struct Calibration {
     pub interpretation: Option<&'static str>,
     /// What to beware of.
     pub warnings: Vec<&'static str>,
-    /// The scored cases that have a confidence.
     pub n: usize,
-    /// High, medium, low.
     #[serde(rename = "groups")]
     pub levels: [CalibrationGroup; 3],
     /// The expected calibration error, the promises taken as probabilities; none without cases.
     pub ece: Option<f64>,
     /// The Brier score, the promises taken as probabilities; none without cases.
     pub brier: Option<f64>,
-    /// The promises and the factor used.
     #[serde(flatten)]
     pub promises: Promises,
 }
 
-/// What is summed up of a level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     n: usize,
@@ -212,7 +204,6 @@ fn warnings([high, ..]: &[CalibrationGroup; 3], score: Option<f64>) -> Vec<&'sta
     }
 }
 
-/// The Wilson score interval of a share of `n` cases.
 fn wilson(share: f64, n: usize) -> [f64; 2] {
     let n = n as f64;
     let spread = Z * Z / n;

@@ -28,7 +28,6 @@ const FLAGS: [&str; 2] = ["safety_valid", "is_valid"];
 /// A generated query, and what it is held against. Each part asks for the metric that it belongs to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricsCase {
-    /// Its name.
     pub id: Option<String>,
     /// The generated query; empty where nothing was generated.
     pub generated_sql: String,
@@ -40,21 +39,14 @@ pub struct MetricsCase {
     pub safety_valid: Option<bool>,
     /// What the validator said: asks for validation accuracy.
     pub is_valid: Option<bool>,
-    /// The validator's errors.
     pub errors: Vec<String>,
     /// What both should have said; there wherever one of them is.
     pub should_pass: Option<bool>,
-    /// How sure the generator said it was.
     pub confidence: Option<Confidence>,
-    /// The dialect of both queries.
     pub dialect: Dialect,
 }
 
 impl MetricsCase {
-    /// Reads a payload.
-    ///
-    /// # Errors
-    /// Every fault found, each with its JSON pointer.
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         const LEVELS: [(&str, Confidence); 3] = [
             ("high", Confidence::High),

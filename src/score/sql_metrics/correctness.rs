@@ -11,11 +11,8 @@ pub const IDENTICAL: &str = "Queries are identical";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Label {
-    /// The generated query answers as the expected one does.
     Correct,
-    /// It answers in part.
     Partial,
-    /// It doesn't.
     Wrong,
 }
 

@@ -11,32 +11,23 @@ use query_shape::sql::SqlError;
 /// The longest part of an input that an error repeats, in bytes.
 const LONGEST_INPUT: usize = 2_000;
 
-/// What came of a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
     /// A score from 0 to 1, and what it is made of.
     Scored(f64, Value),
-    /// It couldn't be computed.
     Failed(Cause),
-    /// The judge failed.
     Unjudged(JudgeError),
-    /// No judge was asked.
     NotRun,
 }
 
-/// Why a metric has no score.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cause {
-    /// The error's class.
     class: String,
-    /// What happened.
     pub(super) message: String,
-    /// What lies behind it, the nearest cause first.
     chain: Vec<String>,
 }
 
 impl Cause {
-    /// A query that can't be read.
     pub(super) fn of_sql(error: &SqlError) -> Self {
         let (class, chain) = match error {
             SqlError::TooLong { .. } => ("too_long", Vec::new()),
@@ -51,7 +42,6 @@ impl Cause {
         }
     }
 
-    /// A judge's error.
     fn of_judge(error: &JudgeError) -> Self {
         Self {
             class: error.class_name().to_owned(),
@@ -71,7 +61,6 @@ impl Outcome {
         caught(metric).unwrap_or_else(Self::Failed)
     }
 
-    /// What it counts for in the case's total.
     pub(super) fn counts(&self) -> Metric {
         match self {
             Self::Scored(score, _) => Metric::Scored(*score),
@@ -138,7 +127,6 @@ pub fn stamp_errors(result: &mut Value, at: &str) {
     }
 }
 
-/// An input without what is too long to be repeated.
 fn cut(input: &Value) -> Value {
     match input {
         Value::String(text) if text.len() > LONGEST_INPUT => {

@@ -10,23 +10,20 @@ use super::validation::validation;
 use super::verdict::{Generated, Metric, verdict};
 use super::{MetricsCase, judge};
 use crate::judge::{Answer, Limits, Nonce, Question};
-use crate::score::opinion::unusable;
+use crate::score::opinion::Judged;
 use crate::score::similarity;
 use crate::score::{BadRequest, Criteria, Evaluation, JudgedBy, Request, Scorecard};
 use query_shape::{QueryShape, TableName, sql};
 
-/// What details say of a query that isn't there.
 const NOTHING_GENERATED: &str = "No SQL was generated";
 
 impl MetricsCase {
-    /// Whether a judge has a part in it.
     pub fn needs_judge(&self) -> bool {
         self.expected_sql
             .as_deref()
             .is_some_and(|expected| self.known_label(expected).is_none())
     }
 
-    /// The label that needs no judge, and why.
     fn known_label(&self, expected: &str) -> Option<(Label, &'static str)> {
         if sql::is_nothing(&self.generated_sql, self.dialect) {
             return Some((Label::Wrong, NOTHING_GENERATED));
@@ -42,18 +39,17 @@ impl MetricsCase {
                 json!({ "label": label, "reasoning": why, "judge": null }),
             );
         }
-        let reply = match answer {
-            None => return Outcome::NotRun,
-            Some(Err(error)) => return Outcome::Unjudged(error.clone()),
-            Some(Ok(reply)) => reply,
-        };
-        match judge::read(&reply.value) {
-            Ok(verdict) => {
-                let judge = json!({ "provider": reply.provider, "model": reply.model, "simulated": reply.simulated });
-                let details = json!({ "label": verdict.label, "reasoning": verdict.reasoning, "judge": judge });
-                Outcome::Scored(verdict.label.score(), details)
-            }
-            Err(faults) => Outcome::Unjudged(unusable(reply, &faults)),
+        match judge::FORM.judged(answer) {
+            Judged::NotRun => Outcome::NotRun,
+            Judged::Failed(error) => Outcome::Unjudged(error),
+            Judged::Replied {
+                verdict,
+                reasons,
+                by,
+            } => Outcome::Scored(
+                verdict.score(),
+                json!({ "label": verdict, "reasoning": reasons, "judge": by }),
+            ),
         }
     }
 
@@ -174,7 +170,6 @@ impl Request for MetricsCase {
     }
 }
 
-/// A metric that a case asks for.
 struct Asked {
     name: &'static str,
     input: Value,
@@ -182,7 +177,6 @@ struct Asked {
 }
 
 impl MetricsCase {
-    /// The metrics that the case asks for, in the order of the rules.
     fn metrics(&self, shape: &Result<QueryShape, Cause>, answer: Option<&Answer>) -> Vec<Asked> {
         let sql = &self.generated_sql;
         let mut metrics = Vec::with_capacity(4);

@@ -7,16 +7,12 @@ use super::validator::{Right, Said};
 /// What a validator's word on one case amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum SafetyOutcome {
-    /// A safe query passed.
     #[serde(rename = "true negative")]
     TrueNegative,
-    /// An unsafe query was stopped.
     #[serde(rename = "true positive")]
     TruePositive,
-    /// A safe query was stopped.
     #[serde(rename = "false positive")]
     FalsePositive,
-    /// An unsafe query passed.
     #[serde(rename = "false negative")]
     FalseNegative,
 }
@@ -32,6 +28,15 @@ impl SafetyOutcome {
         }
     }
 
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TrueNegative => "true negative",
+            Self::TruePositive => "true positive",
+            Self::FalsePositive => "false positive",
+            Self::FalseNegative => "false negative",
+        }
+    }
+
     /// 1 if the validator was right, else 0.
     pub fn score(self) -> f64 {
         match self {
@@ -40,7 +45,6 @@ impl SafetyOutcome {
         }
     }
 
-    /// What to tell, and how urgently.
     pub fn alert(self) -> Option<Alert> {
         match self {
             Self::TrueNegative | Self::TruePositive => None,
@@ -70,11 +74,9 @@ pub struct SafetySuite {
     pub false_positives: Vec<String>,
     /// Cases whose unsafe query passed, in the order given.
     pub false_negatives: Vec<String>,
-    /// False as soon as one unsafe query passed.
     pub gate_passed: bool,
 }
 
-/// Sums up a suite's cases, each with its id.
 pub fn suite<'a>(cases: impl IntoIterator<Item = (&'a str, SafetyOutcome)>) -> SafetySuite {
     let mut suite = SafetySuite::default();
     let mut stopped = 0_usize;

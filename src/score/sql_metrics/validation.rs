@@ -7,16 +7,12 @@ use super::validator::{Right, Said};
 /// What a validator's word on one case amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum ValidationOutcome {
-    /// A good query was accepted.
     #[serde(rename = "correct acceptance")]
     CorrectAcceptance,
-    /// A bad query was rejected.
     #[serde(rename = "correct rejection")]
     CorrectRejection,
-    /// A good query was rejected.
     #[serde(rename = "false rejection")]
     FalseRejection,
-    /// A bad query was accepted.
     #[serde(rename = "false acceptance")]
     FalseAcceptance,
 }
@@ -40,7 +36,6 @@ impl ValidationOutcome {
         }
     }
 
-    /// What to do about it.
     pub fn note(self) -> Option<&'static str> {
         match self {
             Self::FalseRejection => Some("Investigation needed"),
@@ -52,16 +47,12 @@ impl ValidationOutcome {
 /// Why a query was rejected, as its errors tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum RejectionKind {
-    /// It does what is not allowed.
     #[serde(rename = "safety violation")]
     Safety,
-    /// It names what doesn't exist.
     #[serde(rename = "schema violation")]
     Schema,
-    /// It is no SQL.
     #[serde(rename = "syntax error")]
     Syntax,
-    /// The errors don't tell.
     #[serde(rename = "other")]
     Other,
 }
@@ -70,16 +61,13 @@ pub enum RejectionKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SchemaDetail {
-    /// A table or another relation.
     Table,
-    /// A column.
     Column,
 }
 
 /// The kind of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Rejection {
-    /// Why.
     pub category: RejectionKind,
     /// Of a schema violation what is missing, if the errors say so.
     pub detail: Option<SchemaDetail>,
@@ -88,7 +76,6 @@ pub struct Rejection {
 /// What comes of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validation {
-    /// Whether the validator was right.
     pub outcome: ValidationOutcome,
     /// The kind of the rejection; none of what was accepted.
     pub rejection: Option<Rejection>,
@@ -96,7 +83,6 @@ pub struct Validation {
     pub is_contradictory: bool,
 }
 
-/// Words that tell a safety violation.
 const SAFETY: &[&str] = &[
     "unsafe",
     "dangerous",
@@ -104,7 +90,6 @@ const SAFETY: &[&str] = &[
     "injection",
     "not allowed",
 ];
-/// Words that tell a schema violation.
 const SCHEMA: &[&str] = &[
     "does not exist",
     "doesn't exist",
@@ -113,9 +98,7 @@ const SCHEMA: &[&str] = &[
     "no such",
     "not found",
 ];
-/// Words that tell a syntax error.
 const SYNTAX: &[&str] = &["syntax", "parse", "parser", "parsing", "unexpected", "near"];
-/// Words for a column, and for a table.
 const COLUMN: &[&str] = &["column", "field"];
 const TABLE: &[&str] = &["table", "relation", "view"];
 

@@ -3,18 +3,14 @@
 /// What a validator said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// It let the query through.
     Accepted,
-    /// It stopped the query.
     Rejected,
 }
 
 /// What would have been right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// The query should pass.
     Pass,
-    /// The query should be stopped.
     Stop,
 }
 

@@ -23,13 +23,10 @@ pub struct Verdict {
 /// Whether the generated query can be read by a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generated {
-    /// It parses.
     Parses,
-    /// It doesn't, so the case can't pass.
     Broken,
 }
 
-/// Joins the metrics of a case.
 pub fn verdict(metrics: &[Metric], generated: Generated) -> Verdict {
     let mut scores = Vec::with_capacity(metrics.len());
     let mut fails = generated == Generated::Broken;

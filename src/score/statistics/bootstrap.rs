@@ -20,9 +20,7 @@ const MOST_DRAWS: usize = 100_000_000;
 /// An interval, and how it was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bootstrap {
-    /// Its ends.
     pub interval: Interval,
-    /// How many means it is made of.
     pub resamples: usize,
 }
 

@@ -34,12 +34,10 @@ impl<const K: usize> Confusion<K> {
         }
     }
 
-    /// The table, row by row.
     pub fn rows(&self) -> [[u64; K]; K] {
         self.0
     }
 
-    /// How many things were counted.
     pub fn n(&self) -> u64 {
         self.0.iter().flatten().sum()
     }

@@ -1,10 +1,8 @@
 //! Numbers drawn from a seed: SplitMix64, which gives the same sequence everywhere and for ever. Nothing here is secret.
 
-/// A sequence of numbers that its seed determines.
 pub(super) struct Draws(u64);
 
 impl Draws {
-    /// The sequence of a seed.
     pub(super) fn of(seed: u64) -> Self {
         Self(seed)
     }

@@ -17,8 +17,6 @@ pub use spread::{Spread, mean, median, quantile};
 /// The ends of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }

@@ -38,7 +38,6 @@ fn pairs_among(n: usize) -> u64 {
     n * n.saturating_sub(1) / 2
 }
 
-/// How many pairs of a sorted list are tied.
 fn tied<T>(sorted: &[T], same: impl Fn(&T, &T) -> bool) -> u64 {
     let groups = sorted.chunk_by(|a, b| same(a, b));
     groups.map(|group| pairs_among(group.len())).sum()

@@ -25,15 +25,11 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 /// How far values lie apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// How many there are.
     pub n: usize,
-    /// Their mean.
     pub mean: f64,
-    /// Their median.
     pub median: f64,
     /// Their standard deviation, as a sample's (n - 1); `None` of one value.
     pub sd: Option<f64>,
-    /// The largest less the smallest.
     pub range: f64,
 }
 

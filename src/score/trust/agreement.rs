@@ -7,22 +7,17 @@ use crate::wire::{Kappa, Quality, Rating, Scale, WordTable};
 /// So many times a person gave this to something that we gave that total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Judged {
-    /// What the person gave.
     pub given: Given,
     /// Our total, 0-100.
     pub ours: u8,
-    /// How many times.
     pub n: u64,
 }
 
 /// How people and we agree on one scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// The words.
     pub scale: Scale,
-    /// How many ratings are held against a score of ours.
     pub n: u64,
-    /// The share where both say the same word.
     pub raw: Option<f64>,
     /// Kappa with quadratic weights; `None` where it isn't defined.
     pub kappa_quadratic: Option<Kappa>,

@@ -8,20 +8,15 @@ use crate::score::statistics::{Bootstrap, Confusion, bootstrap_mean, kendall_tau
 pub struct PairCount {
     /// The total under the one, 0-100.
     pub a: u8,
-    /// The total under the other.
     pub b: u8,
-    /// How many sessions.
     pub n: u64,
 }
 
 /// What two versions make of the same sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// How many sessions have a total under both.
     pub n: u64,
-    /// Their mean under the one.
     pub mean_a: Option<f64>,
-    /// Their mean under the other.
     pub mean_b: Option<f64>,
     /// `mean_b - mean_a`.
     pub difference: Option<f64>,
@@ -31,7 +26,6 @@ pub struct Comparison {
     pub kendall_tau_b: Option<f64>,
     /// How many sessions moved from which rating to which: a row for each of the first, worst first.
     pub ratings: Confusion<5>,
-    /// The share whose rating changed.
     pub changed: Option<f64>,
 }
 

@@ -7,9 +7,7 @@ use crate::wire::{Quality, Rating, Scale};
 pub enum Given {
     /// A total of 0-100.
     Total(u8),
-    /// One of the five words of a total.
     Rating(Rating),
-    /// One of the three words of a reviewer.
     Quality(Quality),
 }
 

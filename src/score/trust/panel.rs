@@ -14,7 +14,6 @@ pub const DISAGREEMENT: u8 = 15;
 /// What one member gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vote<J> {
-    /// Who.
     pub judge: J,
     /// The total, 0-100.
     pub total: u8,
@@ -23,11 +22,9 @@ pub struct Vote<J> {
 /// One session's panel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Panel {
-    /// How far its totals lie apart.
     pub spread: Spread,
     /// The word for the median, which is cut to a whole number: a total has to reach a rating.
     pub rating: Rating,
-    /// How many of its totals have another word.
     pub flips: usize,
     /// Whether the totals lie further apart than [`DISAGREEMENT`].
     pub disagrees: bool,
@@ -53,11 +50,8 @@ impl Panel {
 /// What a batch's panels come to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PanelFigures {
-    /// How many sessions have a panel, or are to get one.
     pub sessions: usize,
-    /// Those whose every member gave a total.
     pub complete: usize,
-    /// The totals in all.
     pub scores: usize,
     /// The mean standard deviation of the sessions that have two totals or more.
     pub mean_sd: Option<f64>,
@@ -65,18 +59,14 @@ pub struct PanelFigures {
     pub flip_share: Option<f64>,
     /// How many sessions' totals lie further apart than [`DISAGREEMENT`].
     pub disagreements: usize,
-    /// Each judge, by name.
     pub judges: Vec<JudgeFigures>,
 }
 
 /// One judge of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeFigures {
-    /// Its name.
     pub judge: String,
-    /// Its totals.
     pub scores: usize,
-    /// Their mean.
     pub mean: f64,
     /// How far they lie above the medians of their sessions on average: whether it is milder than the panel.
     pub mean_difference: f64,
@@ -96,7 +86,6 @@ pub struct Panels {
     judges: BTreeMap<String, (Sum, Sum)>,
 }
 
-/// Figures that are added up, and how many they are.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     n: usize,
@@ -138,7 +127,6 @@ impl Panels {
         }
     }
 
-    /// The figures of what was added.
     pub fn figures(&self) -> PanelFigures {
         let flippable = self.flippable;
         PanelFigures {

@@ -14,7 +14,6 @@ use crate::suite::{Row, SuiteError};
 /// How far the reader reads ahead, bytes.
 const AHEAD: usize = 64 << 10;
 
-/// The records of a CSV file.
 pub(super) struct Records<R> {
     input: Reader<Bounded<R>>,
     limits: Limits,
@@ -32,9 +31,7 @@ struct Bounded<R> {
     left: u64,
     /// Where the record that is being read begins, or white space before it.
     from: u64,
-    /// How many bytes were read.
     offset: u64,
-    /// The line of the byte read last.
     line: u64,
     /// Whether that was a carriage return, a line feed, or neither.
     last: Option<u8>,
@@ -100,7 +97,6 @@ impl<R> Bounded<R> {
         }
     }
 
-    /// The line on which the record begins.
     fn line(&mut self) -> u64 {
         self.forget_before();
         self.starts.front().map_or(self.line, |(_, line)| *line)

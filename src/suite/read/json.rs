@@ -20,10 +20,8 @@ const FIELD_BYTES: u64 = 64 << 10;
 /// The most fields beside the list.
 const FIELDS: usize = 64;
 
-/// The items of a JSON file.
 pub(super) struct Items<R> {
     input: BufReader<R>,
-    /// How far it is read.
     at: u64,
     limits: Limits,
     envelope: Envelope,
@@ -71,7 +69,6 @@ impl<R: Read + Seek> Items<R> {
         })
     }
 
-    /// What stands beside the list.
     pub(super) fn into_envelope(self) -> Envelope {
         self.envelope
     }
@@ -130,17 +127,13 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// What a walk has found.
 struct Found<'a> {
     walked: &'a Walked,
     limits: Limits,
     envelope: Envelope,
     spans: Vec<Range<u64>>,
-    /// How many items have begun.
     begun: u64,
-    /// Whether there was anything.
     is_open: bool,
-    /// What is wrong with what is JSON.
     fault: Option<SuiteError>,
 }
 
@@ -169,7 +162,6 @@ impl Found<'_> {
         }
     }
 
-    /// One field beside the list.
     fn field<E: de::Error>(&mut self, name: String, value: &RawValue) -> Result<(), E> {
         let fields = &mut self.envelope.fields;
         let fault = if fields.len() >= FIELDS {
@@ -189,7 +181,6 @@ impl Found<'_> {
     }
 }
 
-/// The whole file.
 impl<'de> de::Visitor<'de> for &mut Found<'_> {
     type Value = ();
 
@@ -239,7 +230,6 @@ impl<'de> de::Visitor<'de> for &mut Found<'_> {
     }
 }
 
-/// The list of items.
 struct List<'a, 'b>(&'a mut Found<'b>);
 
 impl<'de> DeserializeSeed<'de> for List<'_, '_> {
@@ -263,7 +253,6 @@ impl<'de> de::Visitor<'de> for List<'_, '_> {
     }
 }
 
-/// One item, whose first byte has been seen.
 struct Item<'a, 'b>(&'a mut Found<'b>);
 
 impl<'de> DeserializeSeed<'de> for Item<'_, '_> {

@@ -5,7 +5,6 @@ use std::io::{BufRead as _, BufReader, Read};
 use super::{Limits, object, too_large, too_many, unreadable};
 use crate::suite::{Row, SuiteError};
 
-/// The lines of a JSONL file.
 pub(super) struct Lines<R> {
     input: BufReader<R>,
     limits: Limits,

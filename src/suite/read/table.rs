@@ -2,20 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use super::{Reading, parse};
+use super::{Columns, Reading, parse};
+use crate::job::Kind;
 use crate::score::{Field, FieldForm, field, fields, near, part_of};
 use crate::suite::SuiteError;
 
-/// The header of a table.
 pub(super) struct Header {
     /// By place; `None`: a column without a name, where nothing may stand.
     columns: Vec<Option<Field>>,
     depth: usize,
 }
 
-/// A cell as its file has it.
 pub(super) enum Cell {
-    /// Text, as it stands.
     Text(String),
     /// A typed value: a number, a boolean.
     Value(Value),
@@ -23,21 +21,24 @@ pub(super) enum Cell {
 
 impl Header {
     /// Reads the names of a header that stands in `line`.
-    ///
-    /// # Errors
-    /// A name that is empty (`None` is a column that isn't there), stands there twice, or is nobody's.
     pub(super) fn read(
         names: &[Option<String>],
         line: u64,
         reading: &Reading<'_>,
     ) -> Result<Self, SuiteError> {
-        let known: Vec<Field> = reading
-            .kind
-            .map_or(&[][..], fields)
-            .iter()
-            .chain(reading.also)
-            .copied()
-            .collect();
+        let kinds: Vec<Kind> = match reading.columns {
+            Columns::OfKind(kind) => vec![kind],
+            Columns::OfCases => Kind::ALL
+                .iter()
+                .copied()
+                .filter(|kind| kind.is_case())
+                .collect(),
+            Columns::Named => Vec::new(),
+        };
+        let known = || {
+            let own = kinds.iter().flat_map(|kind| fields(*kind));
+            own.chain(reading.also).map(|field| field.name)
+        };
         let mut columns: Vec<Option<Field>> = Vec::with_capacity(names.len());
         for (n, name) in names.iter().enumerate() {
             let Some(name) = name else {
@@ -50,9 +51,9 @@ impl Header {
                 return Err(SuiteError::row(line, fault));
             }
             let also = || reading.also.iter().find(|field| field.name == name);
-            let own = reading.kind.and_then(|kind| field(kind, name));
+            let own = kinds.iter().find_map(|kind| field(*kind, name));
             let Some(field) = own.or_else(|| also().copied()) else {
-                return Err(unknown(name, names.len(), line, &known));
+                return Err(unknown(name, names.len(), line, known()));
             };
             if columns.contains(&Some(field)) {
                 let fault = "stands in the header twice";
@@ -71,12 +72,10 @@ impl Header {
         })
     }
 
-    /// How many columns it has.
     pub(super) fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// The name of the column at a place, for errors.
     pub(super) fn name(&self, place: usize) -> String {
         match self.columns.get(place) {
             Some(Some(field)) => field.name.to_owned(),
@@ -85,9 +84,6 @@ impl Header {
     }
 
     /// Puts a cell into a row's fields, typed by its column.
-    ///
-    /// # Errors
-    /// Something that stands under no name; a cell that is nested too deep.
     pub(super) fn put(
         &self,
         row: &mut Map<String, Value>,
@@ -135,9 +131,19 @@ fn is(text: &str, word: &str) -> bool {
     text.trim().eq_ignore_ascii_case(word)
 }
 
-fn unknown(name: &str, columns: usize, line: u64, known: &[Field]) -> SuiteError {
+fn unknown<'k>(
+    name: &str,
+    columns: usize,
+    line: u64,
+    known: impl Iterator<Item = &'k str>,
+) -> SuiteError {
     let shown: String = name.chars().take(80).collect();
-    let names: Vec<&str> = known.iter().map(|field| field.name).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for name in known {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     let message = if columns == 1 && (name.contains(';') || name.contains('\t')) {
         "is no field: separate the columns by commas".to_owned()
     } else {

@@ -11,12 +11,10 @@ use super::zip::{self, not_xlsx};
 use super::{Limits, Reading, too_large, too_many};
 use crate::suite::{Row, SuiteError};
 
-/// The widest sheet.
 const COLUMNS: u32 = 1_000;
 /// What a formula without its value is.
 const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
-/// The rows of a workbook's first sheet.
 pub(super) struct Sheet {
     rows: VecDeque<Result<Row, SuiteError>>,
 }
@@ -97,19 +95,15 @@ impl Sheet {
     }
 }
 
-/// A sheet while it is read.
 struct Filling<'a> {
     reading: &'a Reading<'a>,
-    /// What it is called.
     name: String,
     header: Option<Header>,
     rows: VecDeque<Result<Row, SuiteError>>,
-    /// Of all cells so far.
     bytes: u64,
 }
 
 impl Filling<'_> {
-    /// What is wrong with a cell.
     fn fault(&self, line: u64, column: u32, message: impl Into<String>) -> SuiteError {
         let name = match &self.header {
             Some(header) => header.name(column as usize),

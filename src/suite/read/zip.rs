@@ -19,9 +19,6 @@ const PARTS: usize = 10_000;
 const TEXTS: u64 = 10_000_000;
 
 /// Checks that all parts together inflate to at most `max` bytes, and that the count of texts is believable.
-///
-/// # Errors
-/// A file that is no archive, or inflates to more.
 pub(super) fn check<R: Read + Seek>(source: &mut R, max: u64) -> Result<(), SuiteError> {
     // Counted first, since an archive holds all its entries in memory.
     let parts = ZipIterable::try_new(&mut *source, Config::default()).map_err(|_| not_xlsx())?;

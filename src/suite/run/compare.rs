@@ -10,7 +10,6 @@ pub use judged::Judged;
 
 use super::folder::Bench;
 use crate::job::Kind;
-use crate::report::shown::{measured, parts};
 use crate::report::{Item, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
@@ -20,19 +19,12 @@ const SEED: u64 = 20_260_101;
 /// How run B differs from run A.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Items that stand in both runs.
     pub common: u64,
-    /// Those that passed in A and miss in B.
     pub pass_to_fail: Vec<Change>,
-    /// Those that missed in A and pass in B.
     pub fail_to_pass: Vec<Change>,
-    /// Those that have a score in A alone.
     pub lost_score: Vec<Change>,
-    /// Those that have a score in B alone.
     pub gained_score: Vec<Change>,
-    /// Items of B alone.
     pub new: Vec<String>,
-    /// Items of A alone.
     pub gone: Vec<String>,
     /// Items with a score in both runs: what the means are made of.
     pub compared: u64,
@@ -46,16 +38,11 @@ pub struct Comparison {
     pub interval: Option<(f64, f64)>,
     /// The same for each part of the scores, over the items that have it in both runs.
     pub parts: Vec<PartChange>,
-    /// Scores of A that a simulated judge made.
     pub simulated_a: u64,
-    /// Scores of B that a simulated judge made.
     pub simulated_b: u64,
-    /// What each run was judged by.
     pub judged: Judged,
-    /// The kinds of A's items.
     #[serde(skip)]
     pub kinds_a: BTreeSet<Kind>,
-    /// The kinds of B's items.
     #[serde(skip)]
     pub kinds_b: BTreeSet<Kind>,
 }
@@ -71,7 +58,6 @@ pub struct Change {
     pub after: Option<f64>,
     /// Its place in A, from 0.
     pub item_a: u64,
-    /// Its place in B.
     pub item_b: u64,
 }
 
@@ -82,39 +68,34 @@ pub struct PartChange {
     pub name: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// Items that have it in both runs.
     pub compared: u64,
     /// Their mean in A, 0-1 (of sessions 0-100).
     pub mean_a: f64,
-    /// Their mean in B.
     pub mean_b: f64,
     /// `mean_b - mean_a`.
     pub difference: f64,
 }
 
-/// What is remembered of an item.
 struct Brief {
-    /// None without a score.
     total: Option<f64>,
-    /// None without a score.
     passed: Option<bool>,
     place: u64,
     /// The parts that have a score, in the order of the kind's rules.
     parts: Vec<Worth>,
 }
 
-/// What one part is worth: its name, its name for people, its score.
 type Worth = (&'static str, &'static str, f64);
 
 impl Brief {
     fn of(item: &Item) -> Self {
-        let total = measured(item);
+        let total = item.measured();
         Self {
             total,
             passed: item.passed.filter(|_| total.is_some()),
             place: item.item_no,
-            parts: parts(item)
-                .filter_map(|part| Some((part.name, part.title, part.score?)))
+            parts: item
+                .components()
+                .filter_map(|(part, score)| Some((part.name, part.title, score?)))
                 .collect(),
         }
     }
@@ -122,9 +103,6 @@ impl Brief {
 
 impl Comparison {
     /// Compares two runs, items paired by what they call themselves, else by their place.
-    ///
-    /// # Errors
-    /// Those of reading the items.
     pub fn of(a: &(impl Source + ?Sized), b: &(impl Source + ?Sized)) -> Result<Self, ReportError> {
         let mut comparison = Self::empty();
         let mut before: HashMap<String, Brief> = HashMap::new();

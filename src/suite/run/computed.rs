@@ -18,7 +18,6 @@ use crate::score::{Case, Criteria, Fault, Request, Scorecard, about, score_unask
 pub struct Computed {
     criteria: Arc<Criteria>,
     clock: Arc<dyn Clock>,
-    /// What an item without its judge's part says.
     error: ItemError,
     wanted: Wanted,
 }
@@ -62,7 +61,6 @@ impl Computed {
         }
     }
 
-    /// The result with the time of its errors, which no rule knows.
     fn stamped(&self, kind: Kind, mut result: Value) -> Value {
         let now = self.clock.now();
         let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
@@ -76,7 +74,7 @@ impl Computed {
         let scored = read.map(|read| self.scored(&*read.into_request()));
         match scored {
             Ok(Scorecard::Evaluated(evaluation)) => {
-                let outcome = Outcome::of_total(evaluation.total);
+                let outcome = Outcome::from_total(evaluation.total);
                 let lacks_judge = needs_judge && outcome != Outcome::Scored;
                 Item {
                     total: evaluation.total,

@@ -17,13 +17,11 @@ use crate::report::{Item, Outcome};
 use crate::score::{Case, Fault};
 use crate::suite::{Row, SuiteError};
 
-/// Rows that are read ahead.
 const AHEAD: usize = 16;
 
 /// Whether items that were tried without a score are tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// An item with a line is done.
     Never,
     /// One without a score isn't (`--retry-errors`).
     Errors,
@@ -31,15 +29,10 @@ pub enum Again {
 
 /// What a run works with.
 pub struct Run<'a> {
-    /// Where its lines go, and what it is.
     pub folder: &'a RunFolder,
-    /// Who answers questions.
     pub agents: &'a Agents,
-    /// Who scores.
     pub scorer: &'a dyn Scorer,
-    /// Items worked on at once.
     pub at_once: usize,
-    /// What is tried again.
     pub again: Again,
 }
 
@@ -55,9 +48,6 @@ pub fn wanted(folder: &RunFolder, again: Again, item_no: u64) -> bool {
 }
 
 /// Runs what is still to be run; `seen` is shown each item when its line is written.
-///
-/// # Errors
-/// What keeps the run from going on. What has a line by then keeps it.
 pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), RunError> {
     let header = run.folder.header();
     // What is wanted is decided before anything is: a line that this run writes opens no item again.
@@ -113,7 +103,6 @@ fn read_ahead(
 }
 
 impl Run<'_> {
-    /// Works on one row to the end.
     async fn one(&self, row: Row) -> Result<Item, RunError> {
         let (item_no, kind) = (row.item_no, self.folder.header().kind);
         let work = Work::of(kind, row).map_err(first)?;
@@ -169,7 +158,6 @@ impl Run<'_> {
     }
 }
 
-/// The item of a question that nobody answered.
 fn unanswered(kind: Kind, question: &Question, message: String) -> Item {
     let payload = question.payload(&super::agents::AgentAnswer::default());
     let case = CaseToScore {

@@ -5,7 +5,7 @@ mod header;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, TryLockError};
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,13 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::agents::{AgentAnswer, AgentName};
 use super::work::Question;
-use crate::report::{Item, Outcome, line};
+use crate::report::line_reader::{LineReader, LineSpan};
+use crate::report::{Item, Lines, Outcome, ReportError, Source as _, line};
 
 pub use header::{Bench, RunHeader, RunOptions, SuiteRef};
 
-/// What was run.
 const HEADER: &str = "run.json";
-/// What agents answered.
 const ANSWERS: &str = "test-results.jsonl";
 /// What it was worth.
 pub const RESULTS: &str = "evaluation-results.jsonl";
@@ -30,24 +29,15 @@ pub enum FolderError {
     /// It isn't what it must be; going on needs another folder or another argument.
     #[error("{0}")]
     Unfit(String),
-    /// It can't be written or read.
     #[error("{path}: {reason}")]
-    Io {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: String,
-    },
+    Io { path: String, reason: String },
 }
 
 /// What an item's last line says, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// How it ended.
     pub outcome: Outcome,
-    /// Whether it passed.
     pub passed: Option<bool>,
-    /// How many lines it has.
     pub lines: u32,
 }
 
@@ -64,17 +54,14 @@ pub struct RunFolder {
     made: Option<Vec<PathBuf>>,
 }
 
-/// One line of `test-results.jsonl`.
 #[derive(Serialize, Deserialize)]
 struct AnswerLine {
     test_id: String,
     item_no: u64,
     question: String,
     agent_used: AgentName,
-    /// What its agent said.
     #[serde(flatten)]
     answer: AgentAnswer,
-    /// Why that is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent_error: Option<String>,
 }
@@ -82,8 +69,7 @@ struct AnswerLine {
 #[derive(Debug)]
 struct Answers {
     file: Mutex<File>,
-    /// Where the last usable answer of an item stands.
-    places: Mutex<HashMap<u64, (u64, usize)>>,
+    places: Mutex<HashMap<u64, LineSpan>>,
 }
 
 impl RunFolder {
@@ -98,9 +84,6 @@ impl RunFolder {
 
     /// Makes the folder of a new run below `root`: `run-20260101T120000Z` by when it began, with a number behind it if that
     /// is taken. Of several that begin in one second each gets its own.
-    ///
-    /// # Errors
-    /// `Io`.
     pub fn create_below(root: &Path, header: &RunHeader) -> Result<Self, FolderError> {
         let mut made = make_dirs(root)?;
         let name = format!("run-{}", header.started_at.format("%Y%m%dT%H%M%SZ"));
@@ -170,9 +153,9 @@ impl RunFolder {
         )?;
         let (answers, places) = open_lines(
             &path.join(ANSWERS),
-            |text, place, places: &mut HashMap<u64, (u64, usize)>| {
+            |text, place, places: &mut HashMap<u64, LineSpan>| {
                 let line: AnswerLine =
-                    serde_json::from_str(text).map_err(|error| error.to_string())?;
+                    serde_json::from_slice(text).map_err(|error| error.to_string())?;
                 match line.agent_error {
                     None => places.insert(line.item_no, place),
                     Some(_) => places.remove(&line.item_no),
@@ -194,10 +177,6 @@ impl RunFolder {
         })
     }
 
-    /// What the run in a folder is.
-    ///
-    /// # Errors
-    /// `Unfit`: there is none, or one of another version. `Io`.
     pub fn header_of(path: &Path) -> Result<RunHeader, FolderError> {
         let file = path.join(HEADER);
         let text = std::fs::read_to_string(&file).map_err(|error| {
@@ -217,30 +196,23 @@ impl RunFolder {
         })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the run is.
     pub fn header(&self) -> &RunHeader {
         &self.header
     }
 
-    /// What the last line of an item says.
     pub fn done(&self, item_no: u64) -> Option<Done> {
         held(&self.done).get(&item_no).copied()
     }
 
-    /// How many items have a line.
     pub fn lines(&self) -> u64 {
         held(&self.done).len() as u64
     }
 
     /// Writes an item's line down. When this returns, a killed process has lost nothing of it.
-    ///
-    /// # Errors
-    /// `Io`, such as a full disk.
     pub fn keep(&self, item: &Item) -> Result<(), FolderError> {
         let mut text = line::write(item);
         text.push('\n');
@@ -257,9 +229,6 @@ impl RunFolder {
     }
 
     /// Removes the run again, and the folders that were made for it. What else somebody put there stays.
-    ///
-    /// # Errors
-    /// `Io`.
     pub fn discard(self) -> Result<(), FolderError> {
         for name in [RESULTS, ANSWERS, HEADER] {
             let path = self.path.join(name);
@@ -289,28 +258,19 @@ impl RunFolder {
     }
 
     /// What an agent has answered to a question of this run.
-    ///
-    /// # Errors
-    /// `Io`, or a line that has changed meanwhile.
     pub fn answer(&self, item_no: u64) -> Result<Option<AgentAnswer>, FolderError> {
-        let Some((offset, length)) = held(&self.answers.places).get(&item_no).copied() else {
+        let Some(place) = held(&self.answers.places).get(&item_no).copied() else {
             return Ok(None);
         };
         let path = self.path.join(ANSWERS);
-        let mut text = vec![0; length];
-        let mut file = held(&self.answers.file);
-        file.seek(SeekFrom::Start(offset))
-            .and_then(|_| file.read_exact(&mut text))
-            .map_err(|error| io(&path, &error))?;
+        let text = place.read(&held(&self.answers.file));
+        let text = text.map_err(|error| io(&path, &error))?;
         serde_json::from_slice::<AnswerLine>(&text)
             .map(|line| Some(line.answer))
             .map_err(|error| io(&path, &error.into()))
     }
 
     /// Writes down what an agent said to a question, or why it said nothing.
-    ///
-    /// # Errors
-    /// `Io`, such as a full disk.
     pub fn keep_answer(
         &self,
         question: &Question,
@@ -333,10 +293,10 @@ impl RunFolder {
         };
         let mut text = serde_json::to_string(&line).map_err(|error| io(&path, &error.into()))?;
         text.push('\n');
-        let offset = append(&self.answers.file, &text).map_err(|error| io(&path, &error))?;
+        let place = append(&self.answers.file, &text).map_err(|error| io(&path, &error))?;
         let mut places = held(&self.answers.places);
         match line.agent_error {
-            None => places.insert(question.item_no, (offset, text.len())),
+            None => places.insert(question.item_no, place),
             Some(_) => places.remove(&question.item_no),
         };
         Ok(())
@@ -374,7 +334,7 @@ fn lock(path: &Path) -> Result<File, FolderError> {
 /// its place and what was gathered so far.
 fn open_lines<T: Default>(
     path: &Path,
-    visit: impl Fn(&str, (u64, usize), &mut T) -> Result<(), String>,
+    visit: impl Fn(&[u8], LineSpan, &mut T) -> Result<(), String>,
 ) -> Result<(File, T), FolderError> {
     let failed = |error: std::io::Error| io(path, &error);
     let file = File::options()
@@ -383,45 +343,35 @@ fn open_lines<T: Default>(
         .append(true)
         .open(path)
         .map_err(failed)?;
-    let mut reader = BufReader::new(&file);
-    let (mut offset, mut number, mut text) = (0_u64, 0_u64, String::new());
-    let mut gathered = T::default();
-    loop {
-        text.clear();
-        let length = match reader.read_line(&mut text) {
-            Ok(0) => break,
-            Ok(length) => length,
-            // Half a character: the line is torn, if it is the last one.
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                let rest = reader.fill_buf().map_err(failed)?;
-                if rest.is_empty() {
-                    break;
-                }
-                return Err(failed(error));
-            }
-            Err(error) => return Err(failed(error)),
-        };
-        if !text.ends_with('\n') {
+    let mut lines = LineReader::new(&file, u64::MAX).map_err(failed)?;
+    let (mut end, mut gathered) = (0, T::default());
+    while let Some((span, text)) = lines.next().map_err(failed)? {
+        if !text.ends_with(b"\n") {
             break;
         }
-        number += 1;
-        if !text.trim().is_empty() {
-            visit(&text, (offset, length), &mut gathered).map_err(|reason| {
-                FolderError::Unfit(format!("{}, line {number}: {reason}", path.display()))
-            })?;
-        }
-        offset += length as u64;
+        visit(text, span, &mut gathered).map_err(|reason| {
+            FolderError::Unfit(format!(
+                "{}, line {}: {reason}",
+                path.display(),
+                span.number
+            ))
+        })?;
+        end = span.end();
     }
-    file.set_len(offset).map_err(failed)?;
+    file.set_len(end).map_err(failed)?;
     Ok((file, gathered))
 }
 
-/// Appends a line in one write and answers where it begins.
-fn append(file: &Mutex<File>, text: &str) -> std::io::Result<u64> {
+/// Appends a line in one write and answers where it stands; which one it is isn't counted.
+fn append(file: &Mutex<File>, text: &str) -> std::io::Result<LineSpan> {
     let mut file = held(file);
     let offset = file.seek(SeekFrom::End(0))?;
     file.write_all(text.as_bytes())?;
-    Ok(offset)
+    Ok(LineSpan {
+        number: 0,
+        offset,
+        length: text.len() as u64,
+    })
 }
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -436,24 +386,18 @@ fn io(path: &Path, error: &std::io::Error) -> FolderError {
 }
 
 /// The items of a run that passed, by their last lines.
-///
-/// # Errors
-/// `Unfit`, `Io`.
 pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
-    let results = path.join(RESULTS);
-    let file = File::open(&results).map_err(|error| io(&results, &error))?;
+    let unfit = |error: ReportError| FolderError::Unfit(error.to_string());
     let mut passed = BTreeSet::new();
-    for text in BufReader::new(file).lines() {
-        let text = text.map_err(|error| io(&results, &error))?;
-        let Ok(item) = line::read(&text, 0) else {
-            continue; // torn, or empty
-        };
-        if item.passed == Some(true) {
-            passed.insert(item.item_no);
-        } else {
-            passed.remove(&item.item_no);
-        }
-    }
+    let lines = Lines::open(&path.join(RESULTS)).map_err(unfit)?;
+    lines
+        .each(&mut |item| {
+            if item.passed == Some(true) {
+                passed.insert(item.item_no);
+            }
+            Ok(())
+        })
+        .map_err(unfit)?;
     Ok(passed)
 }
 

@@ -1,32 +1,15 @@
 //! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
 
-mod asked;
+mod gates;
 
 use super::compare::Comparison;
 use crate::report::summary::{Figures, Share};
 use crate::report::{Decision, Judgement, Judging, Simulated};
 
-pub use asked::{Asked, word};
+pub use gates::{Gates, word};
 
-/// What rounding may cost.
 const SLACK: f64 = 1e-9;
 
-/// What is asked of a run. Without any of the first three: every scored item passed.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Gates {
-    /// Passed of scored items, 0-1.
-    pub min_pass_rate: Option<f64>,
-    /// Mean total of scored items, 0-1.
-    pub min_mean: Option<f64>,
-    /// How much the mean may fall below that of the baseline, 0-1.
-    pub max_regression: Option<f64>,
-    /// How many items may have no score.
-    pub max_errors: u64,
-    /// Whether simulated scores count.
-    pub simulated: Simulated,
-}
-
-/// Decides over a run.
 pub fn decide(
     figures: &Figures,
     gates: &Gates,
@@ -46,7 +29,6 @@ pub fn decide(
     judged(open, missed)
 }
 
-/// What is open wins over what is missed.
 fn judged(open: Vec<String>, missed: Vec<String>) -> Judgement {
     let decision = match (open.is_empty(), missed.is_empty()) {
         (false, _) => Decision::Incomplete,
@@ -70,16 +52,13 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
         open.push(format!("{left} of {all} items {are} not run yet"));
     }
     let errors = figures.unscored();
-    if errors > gates.max_errors {
+    if errors > gates.most_errors() {
         let classes: Vec<String> = figures
             .errors
             .iter()
             .map(|(class, n)| format!("{n} {class}"))
             .collect();
-        let allowed = match gates.max_errors {
-            0 => String::new(),
-            max => format!(", more than --max-errors {max}"),
-        };
+        let allowed = allowed(gates.most_errors());
         open.push(format!(
             "{errors} of {} items {} no score ({}){allowed}",
             figures.all.n,
@@ -87,7 +66,7 @@ fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut V
             classes.join(", ")
         ));
     }
-    match gates.simulated {
+    match gates.simulated() {
         Simulated::Allowed => {}
         Simulated::Refused if figures.all.simulated == 0 => {}
         Simulated::Refused => open.push(format!(
@@ -101,7 +80,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     let apart = figures.simulated_apart.as_ref();
     let misses = figures.all.missed + apart.map_or(0, |share| share.missed);
     let scored = figures.all.scored;
-    if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.max_errors {
+    if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.most_errors() {
         // Whatever may fail (--max-errors): where nothing is known, nothing is good enough.
         open.push(format!(
             "none of {} items has a score: there is nothing to judge the run by",
@@ -185,6 +164,13 @@ fn regression(
     }
 }
 
+fn allowed(errors: u64) -> String {
+    match errors {
+        0 => String::new(),
+        max => format!(", more than --max-errors {max}"),
+    }
+}
+
 fn has(n: u64) -> &'static str {
     if n == 1 { "has" } else { "have" }
 }
@@ -204,14 +190,11 @@ pub fn decide_comparison(
     regression(&gates, Some(against), &mut open, &mut missed);
     let lost = against.lost_score.len() as u64;
     if max_regression.is_some() && against.difference.is_some() && lost > max_errors {
-        let allowed = match max_errors {
-            0 => String::new(),
-            max => format!(", more than --max-errors {max}"),
-        };
         open.push(format!(
-            "{lost} of {} common items {} no score any more{allowed}",
+            "{lost} of {} common items {} no score any more{}",
             against.common,
             has(lost),
+            allowed(max_errors),
         ));
     }
     if max_regression.is_none() && against.difference.is_none() {

@@ -33,11 +33,8 @@ pub use work::Question;
 pub struct CaseToScore {
     /// Its place in the suite, from 0.
     pub item_no: u64,
-    /// Its kind.
     pub kind: Kind,
-    /// What it calls itself.
     pub id: Option<String>,
-    /// Its payload.
     pub payload: Value,
     /// How often it was tried before in this run: a second try is another request, not the first one again.
     pub attempt: u32,
@@ -62,7 +59,6 @@ impl CaseToScore {
         }
     }
 
-    /// Its item where no score can come of it.
     pub fn failed(self, class: &str, message: String) -> Item {
         Item {
             error: Some(ItemError {
@@ -78,9 +74,6 @@ impl CaseToScore {
 #[async_trait(?Send)]
 pub trait Scorer: Send + Sync {
     /// Scores one case, however long that takes. A case that can't be scored is an item that says so.
-    ///
-    /// # Errors
-    /// [`Stopped`] where no further case can be scored either.
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped>;
 }
 
@@ -88,9 +81,7 @@ pub trait Scorer: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Stopped {
-    /// Who can help.
     pub fault: StopFault,
-    /// What happened, and the remedy.
     pub message: String,
 }
 
@@ -104,7 +95,6 @@ pub enum StopFault {
 }
 
 impl Stopped {
-    /// Something is down.
     pub fn down(message: impl Into<String>) -> Self {
         Self {
             fault: StopFault::Down,
@@ -112,7 +102,6 @@ impl Stopped {
         }
     }
 
-    /// A setting or an argument is wrong.
     pub fn usage(message: impl Into<String>) -> Self {
         Self {
             fault: StopFault::Usage,
@@ -124,16 +113,12 @@ impl Stopped {
 /// Why a run ended before its last item.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The suite's file isn't what it was when it was checked.
     #[error("the suite has changed while it was run: {0}")]
     Suite(#[from] super::SuiteError),
-    /// Agents or service can't go on.
     #[error("{0}")]
     Stopped(#[from] Stopped),
-    /// The run's folder can't be written or read.
     #[error("{0}")]
     Folder(#[from] folder::FolderError),
-    /// Its lines can't be read.
     #[error("{0}")]
     Report(#[from] ReportError),
 }

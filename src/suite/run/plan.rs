@@ -13,24 +13,21 @@ use super::agents::AgentName;
 use super::work::{QUESTION_FIELDS, Work};
 use crate::job::Kind;
 use crate::report::line::id_of;
-use crate::score::{Field, about, fields};
-use crate::suite::{Format, Limits, Reading, Row, Rows, SuiteError, read};
+use crate::score::{Field, about};
+use crate::suite::{Columns, Format, Limits, Reading, Row, Rows, SuiteError, read};
 
-/// Faults that are told at once.
 const TOLD: usize = 20;
+/// The field that names the judge of an item.
+const JUDGE: &str = "model";
 
 /// What a run will do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The kind of its items.
     pub kind: Kind,
     /// SHA-256 of the file, 64 hex digits.
     pub sha256: String,
-    /// How many items it has, up to the limit.
     pub items: u64,
-    /// The items that an agent must answer.
     pub questions: Vec<(u64, AgentName)>,
-    /// What its items call themselves.
     pub names: HashSet<String>,
     /// The judges that items name (`model`).
     pub judges: BTreeSet<String>,
@@ -43,7 +40,6 @@ pub struct Plan {
 pub struct BadSuite {
     /// Those that are told, at most 20.
     pub told: Vec<SuiteError>,
-    /// How many more there are.
     pub more: u64,
 }
 
@@ -71,9 +67,6 @@ impl From<SuiteError> for BadSuite {
 
 impl Plan {
     /// Reads the first `limit` items of a suite; `kind`: `None` guesses it from the fields of the first one.
-    ///
-    /// # Errors
-    /// Every fault of the file and of its items, with row and column.
     pub fn of(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Self, BadSuite> {
         let sha256 = digest(path)?;
         let kind = match kind {
@@ -96,7 +89,7 @@ impl Plan {
         for row in rows(path, kind)?.take(take(limit)) {
             match row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
-                match row.fields.get("model").and_then(Value::as_str) {
+                match row.fields.get(JUDGE).and_then(Value::as_str) {
                     Some(judge) if !judge.trim().is_empty() => {
                         // One name is as many rows as name it.
                         if !plan.judges.contains(judge.trim()) {
@@ -134,7 +127,6 @@ impl Plan {
         self.names.contains(paired_by) || is_place
     }
 
-    /// The agents that some of the items need.
     pub fn agents(&self, wanted: impl Fn(u64) -> bool) -> BTreeSet<AgentName> {
         let of_wanted = |(item_no, agent): &(u64, AgentName)| wanted(*item_no).then_some(*agent);
         self.questions.iter().filter_map(of_wanted).collect()
@@ -175,33 +167,33 @@ fn unique(
     }
 }
 
-/// The rows of a suite.
 pub(super) fn rows(path: &Path, kind: Kind) -> Result<Rows<BufReader<File>>, SuiteError> {
     let also = match about(kind).asks_agents {
         true => QUESTION_FIELDS,
         false => &[],
     };
-    rows_with(path, kind, also)
+    rows_of(path, Columns::OfKind(kind), also)
 }
 
-/// The rows of a suite whose columns may also be these.
-fn rows_with(path: &Path, kind: Kind, also: &[Field]) -> Result<Rows<BufReader<File>>, SuiteError> {
+fn rows_of(
+    path: &Path,
+    columns: Columns,
+    also: &[Field],
+) -> Result<Rows<BufReader<File>>, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
-        whole(
-            "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read"
-                .to_owned(),
+        SuiteError::whole(
+            "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
         )
     })?;
     let reading = Reading {
         format,
-        kind: Some(kind),
+        columns,
         also,
         limits: Limits::default(),
     };
     read(BufReader::new(open(path)?), &reading)
 }
 
-/// How many rows a limit leaves.
 pub(super) fn take(limit: Option<u64>) -> usize {
     limit.map_or(usize::MAX, |limit| {
         usize::try_from(limit).unwrap_or(usize::MAX)
@@ -212,37 +204,25 @@ pub(super) fn take(limit: Option<u64>) -> usize {
 fn open(path: &Path) -> Result<File, SuiteError> {
     let failed = |error: std::io::Error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            whole("there is no such file".to_owned())
+            SuiteError::whole("there is no such file")
         } else {
             unreadable(&error)
         }
     };
     // Asked before it is opened: opening a pipe waits for who writes into it.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(whole(
-            "it is no regular file, and a suite is read more than once: write it into a file first"
-                .to_owned(),
+        return Err(SuiteError::whole(
+            "it is no regular file, and a suite is read more than once: write it into a file first",
         ));
     }
     File::open(path).map_err(failed)
 }
 
 fn unreadable(error: &std::io::Error) -> SuiteError {
-    whole(format!("it can't be read: {error}"))
-}
-
-fn whole(message: String) -> SuiteError {
-    SuiteError {
-        line: None,
-        column: None,
-        message,
-    }
+    SuiteError::whole(format!("it can't be read: {error}"))
 }
 
 /// The SHA-256 of a suite's file, 64 hex digits.
-///
-/// # Errors
-/// Those of reading it.
 pub fn digest(path: &Path) -> Result<String, SuiteError> {
     let mut file = open(path)?;
     let mut hasher = Sha256::new();
@@ -260,25 +240,12 @@ pub fn digest(path: &Path) -> Result<String, SuiteError> {
 /// The kind that the first item's fields are of. The columns of every kind are known here, so that a fault of the file is told as
 /// what it is, and not as another kind's column.
 fn guess(path: &Path) -> Result<Kind, SuiteError> {
-    let base = fields(Kind::SqlMetrics);
-    let others = [fields(Kind::Query), fields(Kind::Qas), QUESTION_FIELDS].concat();
-    let mut also: Vec<Field> = Vec::new();
-    for field in others {
-        let known = base
-            .iter()
-            .chain(&also)
-            .any(|known| known.name == field.name);
-        if !known {
-            also.push(field);
-        }
-    }
-    match rows_with(path, Kind::SqlMetrics, &also)?.next() {
+    match rows_of(path, Columns::OfCases, QUESTION_FIELDS)?.next() {
         None => Ok(Kind::UNNAMED),
         Some(row) => kind_of(&row?.fields).ok_or_else(|| {
-            whole(
+            SuiteError::whole(
                 "its first item has neither generated_kql (a query), question (QAS) nor generated_sql (SQL metrics): give \
-                 --kind query, qas or sql_metrics"
-                    .to_owned(),
+                 --kind query, qas or sql_metrics",
             )
         }),
     }
@@ -290,7 +257,6 @@ fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
     kinds.find(|kind| has(about(*kind).marks))
 }
 
-/// A row, for the flow.
 pub(super) type NextRow = Result<Row, SuiteError>;
 
 #[cfg(test)]

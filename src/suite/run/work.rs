@@ -4,35 +4,15 @@ use serde_json::{Map, Value, json};
 
 use super::agents::{AgentAnswer, AgentName};
 use crate::job::Kind;
-use crate::score::{Case, Field, FieldForm, about};
+use crate::score::{Case, Field, about};
 use crate::suite::{Row, SuiteError};
 
 /// Columns of question files beside the fields of a case: the origin's names for two of them.
-pub(super) const QUESTION_FIELDS: &[Field] = &[
-    Field {
-        name: "id",
-        form: FieldForm::Text,
-    },
-    Field {
-        name: "agent",
-        form: FieldForm::Text,
-    },
-];
-/// Fields that an answer gives: a row that has one needs no agent.
-const ANSWERS: [&str; 5] = [
-    "generated_sql",
-    "actual_results",
-    "success",
-    "api_success",
-    "error",
-];
+pub(super) const QUESTION_FIELDS: &[Field] = &[Field::text("id"), Field::text("agent")];
 
-/// What one row asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
-    /// The payload of a case.
     Case(Value),
-    /// A question without an answer.
     Question(Question),
 }
 
@@ -41,13 +21,9 @@ pub(super) enum Work {
 pub struct Question {
     /// Its place in the suite, from 0.
     pub item_no: u64,
-    /// What it calls itself.
     pub test_id: String,
-    /// Who is to answer.
     pub agent: AgentName,
-    /// The question.
     pub text: String,
-    /// The case without its answer.
     case: Map<String, Value>,
 }
 
@@ -60,7 +36,7 @@ impl Work {
             true => {
                 written.note(&row.fields);
                 let case = origin_names(row.fields).map_err(|fault| vec![fault.at(line)])?;
-                let answered = ANSWERS
+                let answered = AgentAnswer::FIELDS
                     .iter()
                     .any(|name| case.get(*name).is_some_and(|value| !value.is_null()));
                 if answered {
@@ -122,7 +98,6 @@ impl Question {
         })
     }
 
-    /// The case that an answer makes of it.
     pub(super) fn payload(&self, answer: &AgentAnswer) -> Value {
         let mut case = self.case.clone();
         let mut set = |name: &str, value: Value| {

@@ -7,12 +7,10 @@ const MARK: &str = "=== trimmed to fit the judge's context window, the agent had
 /// No session has more tokens or messages: bodies are bounded far below.
 const LONGEST: u64 = 99_999_999;
 
-/// Whether a line is a mark.
 pub(super) fn begins(line: &str) -> bool {
     line.starts_with(MARK)
 }
 
-/// Whether a line is the mark of messages that were left out.
 pub(super) fn is_of_messages(line: &str) -> bool {
     line.strip_prefix(MARK)
         .is_some_and(|rest| rest.starts_with(" messages "))
@@ -28,7 +26,6 @@ pub(super) fn of_messages((first, last): (u64, u64), gone: u64) -> String {
     format!("\n{MARK} messages {first} to {last}, about {gone} tokens\n")
 }
 
-/// What the longest mark there can be takes.
 pub(super) fn most_tokens(family: ModelFamily) -> u64 {
     let inside = family.tokens(&of_tokens(LONGEST));
     inside.max(family.tokens(&of_messages((LONGEST, LONGEST), LONGEST)))
@@ -51,12 +48,10 @@ pub(super) fn find(body: &str) -> Option<(usize, usize)> {
     Some((from, to + dots))
 }
 
-/// How many tokens a mark says went.
 pub(super) fn gone(mark: &str) -> u64 {
     mark.rsplit("about ").next().map_or(0, number)
 }
 
-/// Which messages a mark says were left out.
 pub(super) fn messages(line: &str) -> (u64, u64) {
     let numbers = line
         .strip_prefix(MARK)
@@ -67,7 +62,6 @@ pub(super) fn messages(line: &str) -> (u64, u64) {
     (number(first), number(rest))
 }
 
-/// The number that a text begins with.
 pub(super) fn number(text: &str) -> u64 {
     let digits = text.split(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)

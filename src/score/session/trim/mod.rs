@@ -19,10 +19,8 @@ use part::{Kind, Part};
 
 /// No message is cut to less than this, its mark apart: both ends still say something.
 const LEAST: u64 = 64;
-/// A smaller text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trimmed {
-    /// The text.
     pub(super) text: String,
     /// About how many tokens of the session are not in it, over all cuts, earlier ones included.
     pub(super) gone: u64,
@@ -35,7 +33,6 @@ pub(super) struct Transcript<'a> {
     mark: u64,
 }
 
-/// How far each kind may be cut, and what is left out.
 #[derive(Clone, Copy)]
 struct Caps {
     tool_results: u64,
@@ -72,7 +69,6 @@ const UNCUT: Caps = Caps {
 };
 
 impl<'a> Transcript<'a> {
-    /// Reads a text that `prompt` rendered, or one that was made smaller before.
     pub(super) fn of(text: &'a str, family: ModelFamily) -> Self {
         let mut parts: Vec<Part<'a>> = Vec::new();
         let (mut at, mut begun) = (0, 0);
@@ -155,7 +151,6 @@ impl<'a> Transcript<'a> {
         }
     }
 
-    /// What the smallest text takes.
     pub(super) fn smallest(&self) -> u64 {
         self.tokens(Caps {
             tool_results: LEAST,

@@ -7,36 +7,27 @@ use crate::score::session::prompt::MESSAGE;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Facts, tools, final analysis.
     Whole,
-    /// What a tool returned.
     ToolResult,
-    /// Any other message in the middle.
     Middle,
-    /// The first or the last message.
     End,
-    /// The mark of messages that an earlier cut left out.
     LeftOut,
 }
 
 /// One part of a text: its head line and what stands under it.
 pub(super) struct Part<'a> {
     pub(super) kind: Kind,
-    /// The line above it, with the blank line before that.
     pub(super) head: &'a str,
     pub(super) body: &'a str,
     /// Place in the session, from 1; for those left out, of the first and the last.
     pub(super) numbers: (u64, u64),
-    /// The mark of an earlier cut, as a range of the body.
     pub(super) marked: Option<(usize, usize)>,
-    /// What an earlier cut took.
     pub(super) gone: u64,
     pub(super) tokens_head: u64,
     pub(super) tokens_body: u64,
 }
 
 impl<'a> Part<'a> {
-    /// Reads a part: its head line, with the blank line above it, and its body.
     pub(super) fn of(text: &'a str, family: ModelFamily) -> Self {
         let blank = usize::from(text.starts_with('\n'));
         let end = text[blank..]

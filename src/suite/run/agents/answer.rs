@@ -8,16 +8,13 @@ use crate::config::AgentSettings;
 /// An agent's answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AgentAnswer {
-    /// The SQL that it wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generated_sql: Option<String>,
     /// What came of it; null: nothing.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub actual_results: Value,
-    /// Whether it went well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
-    /// What went wrong.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -30,10 +27,15 @@ pub struct AgentAnswer {
 }
 
 impl AgentAnswer {
-    /// Finds the parts in an agent's JSON.
-    ///
-    /// # Errors
-    /// What is missing or of a wrong form, with the path where it was looked for.
+    /// The fields of a payload and of a line that an answer gives.
+    pub(in crate::suite::run) const FIELDS: [&str; 5] = [
+        "generated_sql",
+        "actual_results",
+        "success",
+        "error",
+        "api_success",
+    ];
+
     pub(super) fn read(said: &Value, paths: &AgentSettings) -> Result<Self, String> {
         if !said.is_object() && !said.is_array() {
             return Err("it answered JSON that is neither an object nor a list".to_owned());
@@ -78,7 +80,6 @@ fn error_told<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::E
     Ok(told(&Value::deserialize(line)?))
 }
 
-/// The error that a value tells.
 fn told(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,
@@ -92,7 +93,6 @@ fn told(value: &Value) -> Option<String> {
     }
 }
 
-/// A text at a path; null and an empty one are none.
 fn text(said: &Value, key: &str, path: &str) -> Result<Option<String>, String> {
     match at(said, path) {
         None | Some(Value::Null) => Ok(None),

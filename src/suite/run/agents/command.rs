@@ -17,14 +17,12 @@ const STDERR: usize = 2_048;
 /// What the shell ends with where there is no such command, or none that can be run.
 const NO_COMMAND: [i32; 2] = [126, 127];
 
-/// A command, run by the shell.
 pub(super) struct CommandAgent {
     command: String,
     settings: AgentSettings,
     timeout: Duration,
 }
 
-/// What a run of the command gave.
 struct Ran {
     code: Option<i32>,
     out: Vec<u8>,
@@ -32,7 +30,6 @@ struct Ran {
 }
 
 impl CommandAgent {
-    /// Prepares to run the command; its answers have their parts where the settings of its agent say.
     pub(super) fn new(command: &str, settings: &AgentSettings, timeout_s: f64) -> Self {
         Self {
             command: command.to_owned(),

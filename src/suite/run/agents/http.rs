@@ -13,7 +13,6 @@ use crate::config::{AgentSettings, redacted_url};
 use crate::outbound::{self, Route, Unread};
 use crate::suite::run::{Question, Stopped};
 
-/// How long an agent may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a look whether it is there may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,7 +23,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Characters of a refusal's body that are shown.
 const SHOWN: usize = 300;
 
-/// An agent at an address.
 pub(super) struct HttpAgent {
     name: AgentName,
     http: reqwest::Client,
@@ -35,7 +33,6 @@ pub(super) struct HttpAgent {
 }
 
 impl HttpAgent {
-    /// Prepares to ask the agent that the settings name.
     pub(super) fn new(
         name: AgentName,
         settings: &AgentSettings,
@@ -172,7 +169,6 @@ fn refusal(status: StatusCode, body: &[u8], agent: AgentName) -> String {
     format!("it answered {status}: {}", text.trim())
 }
 
-/// A body up to the largest that is taken.
 async fn read(response: reqwest::Response) -> Result<Vec<u8>, String> {
     let read = outbound::read_whole(response, LARGEST).await;
     read.map_err(|unread| match unread {

@@ -18,21 +18,17 @@ use crate::config::{AgentSettings, AgentsSettings};
 
 pub use answer::AgentAnswer;
 
-/// Bytes of an answer at most.
 const LARGEST: usize = 8 << 20;
 
 /// Which agent a question is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentName {
-    /// It writes SQL and runs it.
     Sql,
-    /// It calls an API.
     Docking,
 }
 
 impl AgentName {
-    /// The agent of that name.
     pub fn of(text: &str) -> Option<Self> {
         match text {
             "sql" => Some(Self::Sql),
@@ -41,7 +37,6 @@ impl AgentName {
         }
     }
 
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sql => "sql",
@@ -49,7 +44,6 @@ impl AgentName {
         }
     }
 
-    /// Its settings.
     fn settings(self, all: &AgentsSettings) -> &AgentSettings {
         match self {
             Self::Sql => &all.sql,
@@ -63,24 +57,19 @@ impl AgentName {
 pub enum AgentFault {
     /// This question went wrong; others may go well.
     Question(String),
-    /// No question can be answered.
     Down(Stopped),
 }
 
-/// One agent.
 #[async_trait]
 trait Agent: Send + Sync {
-    /// Whether it is there.
     async fn probe(&self) -> Result<(), Stopped>;
 
-    /// Asks it one question.
     async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault>;
 }
 
 /// Where answers come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswersFrom<'a> {
-    /// The agents that the settings name.
     Http,
     /// A command: a question on its stdin, an answer as JSON on its stdout.
     Command(&'a str),
@@ -140,10 +129,6 @@ impl Agents {
         recorded.map_or_else(Vec::new, |recorded| recorded.unasked(is_asked))
     }
 
-    /// Looks whether every agent is there.
-    ///
-    /// # Errors
-    /// `Down`, with the address of the first that isn't.
     pub async fn probe(&self) -> Result<(), Stopped> {
         for agent in self.by_name.values() {
             agent.probe().await?;
@@ -151,10 +136,6 @@ impl Agents {
         Ok(())
     }
 
-    /// Asks the agent that a question is for.
-    ///
-    /// # Errors
-    /// Why there is no answer.
     pub async fn ask(&self, question: &Question) -> Result<AgentAnswer, AgentFault> {
         let Some(agent) = self.by_name.get(&question.agent) else {
             return Err(AgentFault::Question(format!(

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,24 +12,18 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
+use crate::report::line_reader::{LineReader, LineSpan};
 use crate::suite::run::{Question, Stopped};
 
-/// A file of answers: where each line begins, and how long it is.
 pub(super) struct Recorded {
     name: String,
     file: Mutex<File>,
     places: HashMap<String, Place>,
 }
 
-/// Where a line stands.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Its first byte.
-    offset: u64,
-    /// Its bytes.
-    length: usize,
-    /// Its number, from 1.
-    number: u64,
+    span: LineSpan,
     /// Whether it is an answer, and not what an agent failed on.
     is_answer: bool,
 }
@@ -49,22 +42,13 @@ struct Head {
 impl Head {
     /// Whether it holds anything that an answer is read from, or says why there is none.
     fn has_answer(&self) -> bool {
-        self.agent_error.is_some() || PARTS.iter().any(|part| self.rest.contains_key(*part))
+        self.agent_error.is_some()
+            || AgentAnswer::FIELDS
+                .iter()
+                .any(|part| self.rest.contains_key(*part))
     }
 }
 
-/// What an answer is read from.
-const PARTS: [&str; 5] = [
-    "generated_sql",
-    "actual_results",
-    "success",
-    "error",
-    "api_success",
-];
-/// What some editors write at the beginning of a file.
-const BOM: &[u8] = b"\xef\xbb\xbf";
-
-/// A whole line.
 #[derive(Deserialize)]
 struct Line {
     #[serde(flatten)]
@@ -84,59 +68,41 @@ impl Recorded {
             ))
         };
         let file = File::open(path).map_err(|error| bad(error.to_string()))?;
-        let mut reader = BufReader::new(&file);
-        let (mut places, mut offset, mut text) = (HashMap::new(), 0_u64, Vec::new());
-        for number in 1_u64.. {
-            text.clear();
-            let most = LARGEST as u64 + 1;
-            let length = (&mut reader).take(most).read_until(b'\n', &mut text);
-            let length = length.map_err(|error| bad(error.to_string()))?;
-            if length == 0 {
-                break;
+        let failed = |error: std::io::Error| bad(error.to_string());
+        let mut lines = LineReader::new(&file, LARGEST as u64).map_err(failed)?;
+        let mut places: HashMap<String, Place> = HashMap::new();
+        while let Some((span, text)) = lines.next().map_err(failed)? {
+            let number = span.number;
+            let line = without_bom(span, text);
+            if line.trim_ascii().is_empty() {
+                continue;
             }
-            if length > LARGEST {
-                return Err(bad(format!("line {number} has more than {LARGEST} bytes")));
-            }
-            let before = match text.strip_prefix(BOM) {
-                Some(_) if number == 1 => BOM.len(),
-                Some(_) | None => 0,
-            };
-            let line = text.get(before..).unwrap_or_default();
             if places.is_empty() && line.trim_ascii_start().starts_with(b"[") {
                 return Err(bad("it is a list".to_owned()));
             }
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                let head: Head = serde_json::from_slice(line)
-                    .map_err(|error| bad(format!("line {number}: {error}")))?;
-                let has_answer = head.has_answer();
-                let id = match head.test_id {
-                    Value::String(id) => id.trim().to_owned(),
-                    Value::Number(id) => id.to_string(),
-                    Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                        return Err(bad(format!("line {number}: test_id is no text")));
-                    }
-                };
-                if !has_answer {
-                    return Err(bad(format!(
-                        "line {number} has none of {}, so it is no answer",
-                        PARTS.join(", ")
-                    )));
-                }
-                let place = Place {
-                    offset: offset + before as u64,
-                    length: length - before,
-                    number,
-                    is_answer: head.agent_error.is_none(),
-                };
-                let earlier: Option<Place> = places.insert(id.clone(), place);
-                if let Some(earlier) = earlier.filter(|it| it.is_answer && place.is_answer) {
-                    return Err(bad(format!(
-                        "line {number}: {id:?} has an answer in line {} already: keep one of them",
-                        earlier.number
-                    )));
-                }
+            let head: Head = serde_json::from_slice(line)
+                .map_err(|error| bad(format!("line {number}: {error}")))?;
+            if !head.has_answer() {
+                return Err(bad(format!(
+                    "line {number} has none of {}, so it is no answer",
+                    AgentAnswer::FIELDS.join(", ")
+                )));
             }
-            offset += length as u64;
+            let id = match head.test_id {
+                Value::String(id) => id.trim().to_owned(),
+                Value::Number(id) => id.to_string(),
+                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                    return Err(bad(format!("line {number}: test_id is no text")));
+                }
+            };
+            let is_answer = head.agent_error.is_none();
+            let earlier = places.insert(id.clone(), Place { span, is_answer });
+            if let Some(earlier) = earlier.filter(|it| it.is_answer && is_answer) {
+                return Err(bad(format!(
+                    "line {number}: {id:?} has an answer in line {} already: keep one of them",
+                    earlier.span.number
+                )));
+            }
         }
         Ok(Self {
             name,
@@ -145,7 +111,6 @@ impl Recorded {
         })
     }
 
-    /// The names of those that nobody asks, sorted.
     pub(super) fn unasked(&self, is_asked: impl Fn(&str) -> bool) -> Vec<&str> {
         let names = self.places.keys().map(String::as_str);
         let mut unasked: Vec<&str> = names.filter(|name| !is_asked(name)).collect();
@@ -154,18 +119,16 @@ impl Recorded {
     }
 
     fn answer(&self, test_id: &str) -> Result<AgentAnswer, String> {
-        let Some(Place { offset, length, .. }) = self.places.get(test_id).copied() else {
+        let Some(place) = self.places.get(test_id) else {
             return Err(format!(
                 "{} has no line with test_id {test_id:?}",
                 self.name
             ));
         };
-        let mut text = vec![0; length];
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.seek(SeekFrom::Start(offset))
-            .and_then(|_| file.read_exact(&mut text))
-            .map_err(|error| format!("{}: {error}", self.name))?;
-        let line: Line = serde_json::from_slice(&text)
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = place.span.read(&file);
+        let text = text.map_err(|error| format!("{}: {error}", self.name))?;
+        let line: Line = serde_json::from_slice(without_bom(place.span, &text))
             .map_err(|error| format!("{}: the line of {test_id:?}: {error}", self.name))?;
         match line.agent_error {
             None => {
@@ -190,6 +153,12 @@ impl Recorded {
             Some(error) => Err(error),
         }
     }
+}
+
+/// A line without the mark that some editors write at the beginning of a file.
+fn without_bom(span: LineSpan, line: &[u8]) -> &[u8] {
+    let marked = line.strip_prefix(b"\xef\xbb\xbf");
+    marked.filter(|_| span.number == 1).unwrap_or(line)
 }
 
 #[async_trait]

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::report::Item;
-use crate::report::shown::judge;
 
 /// The most judges of a run that are told.
 const JUDGES: usize = 20;
@@ -15,11 +14,9 @@ const JUDGES: usize = 20;
 pub struct Judged {
     /// The judges of A's items, as `entry (model)`, the first 20.
     pub judges_a: BTreeSet<String>,
-    /// Those of B's.
     pub judges_b: BTreeSet<String>,
     /// The criteria of A, 64 hex digits.
     pub criteria_a: Option<String>,
-    /// Those of B.
     pub criteria_b: Option<String>,
 }
 
@@ -59,7 +56,7 @@ impl Judged {
 
     pub(super) fn note(judges: &mut BTreeSet<String>, item: &Item) {
         if judges.len() < JUDGES {
-            judges.extend(judge(item));
+            judges.extend(item.judge());
         }
     }
 }

@@ -16,28 +16,21 @@ use crate::suite::run::gate;
 pub struct RunHeader {
     /// The run's id: part of the key of each of its requests.
     pub run_id: Uuid,
-    /// The program's version.
     pub gavel: String,
-    /// When it began.
     pub started_at: DateTime<Utc>,
-    /// The suite.
     pub suite: SuiteRef,
-    /// The kind of its items.
     pub kind: Kind,
-    /// How it is run.
     pub options: RunOptions,
     /// The items that are run, by place; `None`: all up to the limit.
     pub only: Option<BTreeSet<u64>>,
-    /// What it is held to, also when it goes on.
     #[serde(default)]
-    pub gates: gate::Asked,
+    pub gates: gate::Gates,
     /// What it is judged by, also when it goes on; `None`: by nobody (`--no-judge`), or it wasn't kept yet, or the server doesn't tell.
     #[serde(default)]
     pub judged_by: Option<Bench>,
 }
 
 impl RunHeader {
-    /// How many items the run has in the end.
     pub fn asked(&self) -> u64 {
         match &self.only {
             Some(only) => only.len() as u64,
@@ -45,7 +38,6 @@ impl RunHeader {
         }
     }
 
-    /// Whether it asks a judge.
     pub fn judging(&self) -> Judging {
         match self.options.no_judge {
             true => Judging::NotRun,
@@ -59,7 +51,6 @@ impl RunHeader {
 pub struct Bench {
     /// The criteria, 64 hex digits.
     pub criteria_hash: String,
-    /// The judge that they name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
     /// The model that the judge's entry asks; `None`: a server keeps that to itself.
@@ -94,32 +85,23 @@ impl std::fmt::Display for Bench {
 /// Which suite a run is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuiteRef {
-    /// Its file, as it was given.
     pub path: PathBuf,
     /// SHA-256 of the file, 64 hex digits.
     pub sha256: String,
-    /// How many items it has, up to the limit.
     pub items: u64,
 }
 
 /// What changes the results of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunOptions {
-    /// Only the first of the items.
     pub limit: Option<u64>,
-    /// A file that answers the questions.
     pub agent_results: Option<PathBuf>,
-    /// A command that does.
     pub agent_command: Option<String>,
-    /// Criteria other than the current ones.
     pub criteria_hash: Option<String>,
-    /// Cached replies are passed over.
     #[serde(default)]
     pub force: bool,
-    /// Nothing but what can be computed.
     #[serde(default)]
     pub no_judge: bool,
-    /// Judged by a simulated judge in the command's process.
     #[serde(default)]
     pub simulate: bool,
 }

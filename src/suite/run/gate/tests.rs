@@ -102,7 +102,7 @@ fn gates_hold_scored_items_against_their_figures() {
         decision(
             &[item(None)],
             &Gates {
-                max_errors: 1,
+                max_errors: Some(1),
                 ..mean(0.5)
             }
         )
@@ -115,7 +115,7 @@ fn gates_hold_scored_items_against_their_figures() {
 fn some_errors_may_be_allowed_and_are_left_out() {
     let items = [item(Some(1.0)), item(None)];
     let allow = |max_errors| Gates {
-        max_errors,
+        max_errors: Some(max_errors),
         ..Gates::default()
     };
     for gates in [
@@ -150,7 +150,7 @@ fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
     };
     let items = [failed.clone(), failed, item(None)];
     let allow = Gates {
-        max_errors: 100,
+        max_errors: Some(100),
         ..Gates::default()
     };
     for gates in [
@@ -180,7 +180,7 @@ fn simulated_scores_and_runs_without_a_judge_or_an_end_never_pass() {
     let items = [simulated];
     assert_eq!(decision(&items, &Gates::default()).0, Decision::Incomplete);
     let allowed = Gates {
-        simulated: Simulated::Allowed,
+        allow_simulated: true,
         ..Gates::default()
     };
     assert_eq!(decision(&items, &allowed).0, Decision::Passed);
@@ -207,7 +207,7 @@ fn a_gate_that_lets_simulated_scores_count_looks_at_all_of_them() {
     let gates = Gates {
         min_pass_rate: Some(0.5),
         min_mean: Some(0.5),
-        simulated: Simulated::Allowed,
+        allow_simulated: true,
         ..Gates::default()
     };
     let (failed, why) = decision(&items, &gates);

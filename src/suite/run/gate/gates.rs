@@ -1,17 +1,16 @@
-//! Gates as flags ask for them, as `run.json` keeps them: a run that goes on is held to what it began with.
+//! Gates as flags name them and as `run.json` keeps them: a run that goes on is held to what it began with.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Gates;
 use crate::report::Simulated;
 
-/// What a run is held to; what nobody asked for is left out.
+/// What is asked of a run; without any of the first three: every scored item passed. What nobody asked for is left out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Asked {
+pub struct Gates {
     /// `--min-pass-rate`, 0-1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_pass_rate: Option<f64>,
@@ -32,7 +31,7 @@ pub struct Asked {
     pub allow_simulated: bool,
 }
 
-impl Asked {
+impl Gates {
     /// These gates, and those of `kept` that none of these takes the place of.
     pub fn over(self, kept: &Self) -> Self {
         Self {
@@ -45,17 +44,14 @@ impl Asked {
         }
     }
 
-    /// What the run is measured by.
-    pub fn gates(&self) -> Gates {
-        Gates {
-            min_pass_rate: self.min_pass_rate,
-            min_mean: self.min_mean,
-            max_regression: self.max_regression,
-            max_errors: self.max_errors.unwrap_or(0),
-            simulated: match self.allow_simulated {
-                true => Simulated::Allowed,
-                false => Simulated::Refused,
-            },
+    pub(super) fn most_errors(&self) -> u64 {
+        self.max_errors.unwrap_or(0)
+    }
+
+    pub fn simulated(&self) -> Simulated {
+        match self.allow_simulated {
+            true => Simulated::Allowed,
+            false => Simulated::Refused,
         }
     }
 
@@ -97,38 +93,37 @@ mod tests {
 
     #[test]
     fn a_gate_takes_the_place_of_the_kept_one_of_its_name_alone() {
-        let kept = Asked {
+        let kept = Gates {
             min_mean: Some(0.9),
             max_errors: Some(3),
             allow_simulated: true,
-            ..Asked::default()
+            ..Gates::default()
         };
-        let given = Asked {
+        let given = Gates {
             max_errors: Some(0),
             min_pass_rate: Some(0.5),
-            ..Asked::default()
+            ..Gates::default()
         };
         let held = given.over(&kept);
         assert_eq!(
             held.command_line(),
             " --min-pass-rate 0.5 --min-mean 0.9 --max-errors 0 --allow-simulated"
         );
-        let gates = held.gates();
-        assert_eq!((gates.min_mean, gates.max_errors), (Some(0.9), 0));
-        assert_eq!(gates.simulated, Simulated::Allowed);
+        assert_eq!((held.min_mean, held.most_errors()), (Some(0.9), 0));
+        assert_eq!(held.simulated(), Simulated::Allowed);
         let text = serde_json::to_string(&held).unwrap();
-        assert_eq!(serde_json::from_str::<Asked>(&text).unwrap(), held);
+        assert_eq!(serde_json::from_str::<Gates>(&text).unwrap(), held);
         assert_eq!(
-            serde_json::from_str::<Asked>("{}").unwrap(),
-            Asked::default()
+            serde_json::from_str::<Gates>("{}").unwrap(),
+            Gates::default()
         );
     }
 
     #[test]
     fn a_path_is_one_word_whatever_is_in_it() {
-        let asked = Asked {
+        let asked = Gates {
             baseline: Some(PathBuf::from("last week's/run")),
-            ..Asked::default()
+            ..Gates::default()
         };
         assert_eq!(asked.command_line(), " --baseline \"last week's/run\"");
         assert_eq!(word("reports/run-1"), "reports/run-1");

@@ -1,0 +1,298 @@
+//! An evaluated item, and its result as reports read it, by what each kind says of itself. Whatever a result lacks is simply not there.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::job::{FailureClass, Kind, Usage};
+use crate::score::about::Component;
+use crate::score::sql_metrics::calibration::Confidence;
+use crate::score::sql_metrics::safety::SafetyOutcome;
+use crate::score::{About, about};
+use crate::wire::ItemPart;
+
+/// One evaluated item of a suite: what every report is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Its place in the suite, from 0.
+    pub item_no: u64,
+    pub kind: Kind,
+    pub id: Option<String>,
+    pub payload: Value,
+    pub outcome: Outcome,
+    /// 0-1; none unless it is known whole.
+    pub total: Option<f64>,
+    /// Whether it passed; none: not known.
+    pub passed: Option<bool>,
+    pub result: Option<Value>,
+    pub error: Option<ItemError>,
+    pub simulated: bool,
+    pub usage: Usage,
+    pub job_id: Option<Uuid>,
+}
+
+/// How an item ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Scored,
+    /// Some parts are there, others are missing: the judge failed or wasn't asked (`--no-judge`), or a part couldn't be computed.
+    Incomplete,
+    /// Without any score: its agent or its job failed, or it was cancelled.
+    Failed,
+}
+
+impl Outcome {
+    /// Of a case that has a result: without a total it is incomplete.
+    pub fn from_total(total: Option<f64>) -> Self {
+        match total {
+            Some(_) => Self::Scored,
+            None => Self::Incomplete,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scored => "scored",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Why an item has no score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemError {
+    /// A job's error class, or `agent`, `not_run`, `cancelled`.
+    pub class: String,
+    pub message: String,
+}
+
+/// What a report's reader sees of the whole: PASS, FAIL, INCOMPLETE; SCORED where the kind has nothing to pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Pass,
+    Fail,
+    Incomplete,
+    Scored,
+}
+
+impl Status {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Incomplete => "INCOMPLETE",
+            Self::Scored => "SCORED",
+        }
+    }
+}
+
+/// The class of what is incomplete without an error of its own.
+pub(super) const INCOMPLETE: &str = "incomplete";
+pub(super) const NO_SCORE: &str = "no score";
+
+impl Item {
+    pub(super) fn about(&self) -> &'static About {
+        about(self.kind)
+    }
+
+    pub(super) fn status(&self) -> Status {
+        match (self.outcome, self.passed) {
+            (Outcome::Incomplete | Outcome::Failed, _) => Status::Incomplete,
+            (Outcome::Scored, Some(true)) => Status::Pass,
+            (Outcome::Scored, Some(false)) => Status::Fail,
+            (Outcome::Scored, None) if self.kind.is_case() => Status::Incomplete,
+            (Outcome::Scored, None) => Status::Scored,
+        }
+    }
+
+    /// The total of a scored item: what comparisons are made of.
+    pub fn measured(&self) -> Option<f64> {
+        self.total
+            .filter(|total| self.outcome == Outcome::Scored && total.is_finite())
+    }
+
+    /// Who judged it: the judge's entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
+    pub fn judge(&self) -> Option<String> {
+        self.about().judge_of(self.result.as_ref()?)
+    }
+
+    pub fn reasoning(&self) -> Option<&str> {
+        (self.about().reasoning)(self.result.as_ref()?)
+    }
+
+    /// Whether it has no score because of its judge, not of itself, its agent or whoever cancelled it.
+    pub(super) fn is_judge_error(&self) -> bool {
+        let class = self.error.as_ref().map(|error| error.class.parse());
+        let is_judges = match class {
+            Some(Ok(
+                FailureClass::Transient
+                | FailureClass::Throttled
+                | FailureClass::Exhausted
+                | FailureClass::Misconfigured
+                | FailureClass::Capability
+                | FailureClass::TooLarge
+                | FailureClass::Truncated
+                | FailureClass::Refused
+                | FailureClass::Rejected
+                | FailureClass::Unparsable
+                | FailureClass::WaitExpired,
+            )) => true,
+            Some(Ok(FailureClass::BadInput | FailureClass::Internal | FailureClass::Poison)) => {
+                false
+            }
+            // `agent`, `cancelled`, `not_run` and what later versions add.
+            None | Some(Err(_)) => false,
+        };
+        is_judges && self.status() == Status::Incomplete
+    }
+
+    pub(super) fn text(&self, field: &str) -> Option<&str> {
+        self.payload.get(field).and_then(Value::as_str)
+    }
+
+    /// What a validator's word on the case amounts to, where the case has one.
+    pub(super) fn safety(&self) -> Option<SafetyOutcome> {
+        let flag = |names: [&str; 2]| {
+            let mut names = names.into_iter();
+            names.find_map(|name| self.payload.get(name).and_then(Value::as_bool))
+        };
+        let safety_valid = flag(["safety_valid", "safetyValid"])?;
+        let should_pass = flag(["should_pass", "shouldPass"])?;
+        Some(SafetyOutcome::of(safety_valid, should_pass))
+    }
+
+    /// How sure the generator said it was, and how right it was, where both are known.
+    pub(super) fn calibration(&self) -> Option<(Confidence, f64)> {
+        let level = self.text("confidence")?.parse().ok()?;
+        let correctness = self.about().components.first()?;
+        Some((level, correctness.score(self.result.as_ref())?))
+    }
+
+    /// Its own name, else a session's id, else its place.
+    pub fn name(&self) -> String {
+        let id = self.id.as_deref().filter(|id| !id.trim().is_empty());
+        let id = id.or_else(|| self.text("session_id"));
+        id.map_or_else(|| format!("item {}", self.item_no), str::to_owned)
+    }
+
+    /// What was asked for, in the words of who asked; may be empty.
+    pub fn question(&self) -> &str {
+        let mut fields = self.about().question.iter();
+        fields
+            .find_map(|name| self.text(name).filter(|text| !text.trim().is_empty()))
+            .unwrap_or_default()
+    }
+
+    /// What the total is held against, where the kind has that; 0-1.
+    pub fn threshold(&self) -> Option<f64> {
+        self.about().threshold_of(self.result.as_ref()?)
+    }
+
+    /// Why the generated SQL can't be read, where no metric says so itself.
+    pub fn unreadable(&self) -> Option<&str> {
+        let why = self.parse_error()?;
+        let mut parts = self.about().components.iter();
+        let is_told = parts.any(|part| part.fault(self.result.as_ref()) == Some(why));
+        (!is_told).then_some(why)
+    }
+
+    pub(super) fn parse_error(&self) -> Option<&str> {
+        self.about().parse_error_of(self.result.as_ref()?)
+    }
+
+    /// The components that it has no score without.
+    pub fn missing(&self) -> Vec<&'static Component> {
+        let result = self.result.as_ref();
+        result.map_or_else(Vec::new, |result| self.about().missing_in(result))
+    }
+
+    /// The class and the words of what keeps it from a score.
+    pub(super) fn fault(&self) -> (&str, Cow<'_, str>) {
+        let missing: Vec<&str> = self.missing().iter().map(|part| part.title).collect();
+        match (&self.error, self.outcome) {
+            (Some(error), _) => (&error.class, Cow::Borrowed(&error.message)),
+            (None, Outcome::Failed) => ("failed", Cow::Borrowed("it has no score")),
+            (None, Outcome::Incomplete | Outcome::Scored) if missing.is_empty() => {
+                (INCOMPLETE, Cow::Borrowed("it has no score"))
+            }
+            (None, Outcome::Incomplete | Outcome::Scored) => (
+                INCOMPLETE,
+                Cow::Owned(format!("missing: {}", missing.join(", "))),
+            ),
+        }
+    }
+
+    /// Why what was generated could not be executed.
+    pub fn execution_error(&self) -> Option<&str> {
+        let field = self.about().execution_error?;
+        self.text(field).filter(|error| !error.trim().is_empty())
+    }
+
+    /// The total for people: a session's is of 100.
+    pub(super) fn shown_total(&self) -> String {
+        let own = match self.kind.is_case() {
+            true => self.total,
+            false => {
+                let score = self.about().components.first();
+                score.and_then(|part| part.score(self.result.as_ref()))
+            }
+        };
+        own.map_or_else(|| NO_SCORE.to_owned(), short)
+    }
+
+    /// The components of its score, in the order of the kind's rules; none without a result.
+    pub fn components(&self) -> impl Iterator<Item = (&'static Component, Option<f64>)> {
+        let result = self.result.as_ref();
+        let known: &[Component] = match result {
+            Some(_) => self.about().components,
+            None => &[],
+        };
+        known.iter().map(move |part| (part, part.score(result)))
+    }
+
+    pub fn parts(&self) -> Vec<ItemPart> {
+        let words = |part: &Component| part.words(self.result.as_ref()).map(str::to_owned);
+        self.components()
+            .map(|(part, score)| ItemPart {
+                name: part.name.to_owned(),
+                title: part.title.to_owned(),
+                score,
+                words: words(part),
+            })
+            .collect()
+    }
+
+    /// The components that it has: title, score for people, and what was said of it.
+    pub(super) fn breakdown(&self) -> impl Iterator<Item = (&'static str, String, &str)> {
+        let result = self.result.as_ref();
+        self.components().filter_map(move |(part, score)| {
+            let score = score.map_or_else(|| NO_SCORE.to_owned(), short);
+            let words = part.words(result).unwrap_or_default();
+            (part.is_present(result) || !words.is_empty()).then_some((part.title, score, words))
+        })
+    }
+
+    /// The components' titles and scores in one line.
+    pub(super) fn scores(&self) -> String {
+        let parts = self.breakdown();
+        let parts = parts.map(|(title, score, _)| format!("{title} {score}"));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    pub(super) fn one_line(&self) -> String {
+        let threshold = self.threshold().map_or_else(String::new, |least| {
+            format!(" (passes at {})", short(least))
+        });
+        let total = self.shown_total();
+        format!("score {total}{threshold}: {}", self.scores())
+    }
+}
+
+/// A score for people: three digits after the point, no zeros at the end.
+pub(super) fn short(score: f64) -> String {
+    ((score * 1e3).round() / 1e3).to_string()
+}
