@@ -12,8 +12,8 @@
 //! Read [`enqueue`] and [`worker::process`], and you have seen the program. The rest, in the order of the flow:
 
 // Nouns, and what crosses the API's boundary
+pub use gavel_wire as wire;
 pub mod job;
-pub mod wire;
 
 // 1  check the request, insert the row, push the id
 pub mod enqueue;
@@ -52,10 +52,13 @@ pub mod suite;
 // The shell
 pub mod app;
 pub mod cli;
-pub mod client;
+pub use gavel_client as client;
 pub mod clock;
 pub mod config;
 pub mod lifecycle;
-pub mod outbound;
+pub use gavel_outbound as outbound;
 pub mod redis_client;
 pub mod telemetry;
+
+#[cfg(test)]
+mod tests;

@@ -105,6 +105,7 @@ def count(files):
         lines = without_tests(text)
         parts = path.split("/")
         module = parts[1] if len(parts) > 2 else "(root)"
+        face = module.removeprefix("gavel-")
         lines_of[parts[0], module] += len(lines)
         if len(lines) > 400:
             behind["files"][path] = len(lines)
@@ -112,14 +113,14 @@ def count(files):
             behind["functions"][f"{path} {name}"] = length
         for line in lines:
             bare = code(line)
-            if module in FACES:
-                types[module] += len(WIRE.findall(line))
+            if face in FACES:
+                types[face] += len(WIRE.findall(line))
                 behind["pointers"][path] += len(POINTER.findall(line))
             if KIND.search(bare) and module != "score":
                 behind["kinds"][path] += 1
             for name in NAME.findall(bare):
                 for part in PART.findall(name):
-                    if part.lower() in OLD or (module in FACES and part.lower() in OLD_IN_PAGES):
+                    if part.lower() in OLD or (face in FACES and part.lower() in OLD_IN_PAGES):
                         behind["words"][path] += 1
                         names[part.lower()] += 1
     for what in behind:
@@ -132,7 +133,7 @@ def count(files):
         rows.append((f"  {module}", types[module]))
     rows.append(("JSON pointers there", sum(behind["pointers"].values())))
     for module in FACES:
-        rows.append((f"  {module}", sum(n for path, n in behind["pointers"].items() if path.startswith(f"src/{module}"))))
+        rows.append((f"  {module}", sum(n for path, n in behind["pointers"].items() if path.startswith((f"src/{module}", f"crates/gavel-{module}")))))
     rows.append(("files outside score that name a kind", len(behind["kinds"])))
     rows.append(("identifiers with a word that has a better one", sum(behind["words"].values())))
     for word, n in names.most_common():

@@ -218,8 +218,7 @@ mod tests {
     #[test]
     fn a_cap_is_told_apart_from_a_batch_that_has_spent_its_budget_and_nothing_is_said_twice() {
         let says = |wait: Value| {
-            let job =
-                crate::wire::tests::job(&json!({"state": "queued", "judge": "a", "wait": wait}));
+            let job = crate::tests::job(&json!({"state": "queued", "judge": "a", "wait": wait}));
             waiting(&serde_json::from_value(job).unwrap())
         };
         assert_eq!(

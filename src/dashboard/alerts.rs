@@ -4,7 +4,9 @@
 use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
 
+use super::batches::BatchWords as _;
 use super::form::segment;
+use super::infrastructure::JudgeState as _;
 use super::page::Fault;
 use super::state::PageState;
 use super::user::SessionUser;

@@ -10,6 +10,8 @@ use axum::routing::get;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::batch_items;
+use super::batches::BatchWords as _;
 use super::form::segment;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
@@ -18,6 +20,7 @@ use super::markdown;
 use super::page::{Page, go, html};
 use super::state::PageState;
 use super::user::SessionUser;
+use super::waits::WaitWords as _;
 use super::words;
 use crate::score::about;
 use crate::wire::{
@@ -86,7 +89,7 @@ async fn item(
     let calls = format!("/api/v1/jobs/{}?calls=true", detail.item.job.job_id);
     let calls: Option<JobDetail> = client.find(&user.caller, &calls).await?;
     let item = &detail.item;
-    let (_, _, word) = item.outcome.sign();
+    let (_, _, word) = batch_items::sign(item.outcome);
     let title = format!("{word} · {} · {}", item.name, batch.title());
     let moves = item.outcome == ItemOutcome::Open;
     let frame = Frame::of(&state, user, "Batches", title).await;
@@ -119,7 +122,7 @@ impl ItemPage {
         };
         Self {
             frame,
-            sign: item.outcome.sign(),
+            sign: batch_items::sign(item.outcome),
             total: item.total.map_or_else(String::new, words::percent),
             sides,
             columns: columns(&result),
@@ -196,7 +199,6 @@ mod tests {
     use super::super::batch_items::tests::item;
     use super::super::batches::tests::batch;
     use super::*;
-    use crate::wire;
     use serde_json::json;
 
     fn page(payload: &Value) -> String {
@@ -204,7 +206,7 @@ mod tests {
             item(&json!({"name": "<script>n</script>", "reasoning": "a <script>r</script>"}));
         answer["job"]["result"] = json!({"components": {"schema_match": {"score": 1.0, "weight": 0.25,
             "details": {"matched": ["a"], "missing": ["<b>"], "extra": []}}}});
-        let call = wire::tests::call(&json!({"reply": "<script>c"}));
+        let call = crate::tests::call(&json!({"reply": "<script>c"}));
         let page = ItemPage::of(
             Frame::bare(),
             batch(&json!({"name": "<script>b</script>"})),

@@ -10,24 +10,22 @@ use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::Problem;
 use crate::job::JobState;
-use crate::wire::{Batch, BatchItem, BatchItems, ItemOutcome, JobError, Score};
+use crate::wire::{Batch, BatchItem, BatchItems, ItemOutcome, JobError};
 
 /// How many items a section shows beside others.
 const FEW: u32 = 20;
 /// How many it shows by itself.
 const MANY: u32 = 50;
 
-impl ItemOutcome {
-    /// The class of its border, its sign, and the sign in words.
-    pub(super) fn sign(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Passed => ("ok", "✓", "Passed"),
-            Self::Scored => ("ok", "✓", "Scored"),
-            Self::Missed => ("bad", "✗", "Missed"),
-            Self::Unscored => ("warn", "!", "Incomplete"),
-            Self::Cancelled => ("warn", "–", "Cancelled"),
-            Self::Open => ("", "…", "Not ended"),
-        }
+/// The class of an item's border, its sign, and the sign in words.
+pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'static str) {
+    match outcome {
+        ItemOutcome::Passed => ("ok", "✓", "Passed"),
+        ItemOutcome::Scored => ("ok", "✓", "Scored"),
+        ItemOutcome::Missed => ("bad", "✗", "Missed"),
+        ItemOutcome::Unscored => ("warn", "!", "Incomplete"),
+        ItemOutcome::Cancelled => ("warn", "–", "Cancelled"),
+        ItemOutcome::Open => ("", "…", "Not ended"),
     }
 }
 
@@ -48,7 +46,7 @@ impl Line {
     fn of(answer: BatchItem, batch: Uuid) -> Self {
         let outcome = answer.outcome;
         let own = format!("/batches/{batch}/items/{}", answer.item_no);
-        let badge = answer.job.score().map(Score::badge);
+        let badge = answer.job.score().map(Badge::from);
         let mut lines = answer.lines.into_iter();
         let head = lines.next();
         let to = match (answer.job.subject_id, &badge) {
@@ -74,7 +72,7 @@ impl Line {
         let told = |said: &String| error.as_ref().is_some_and(|e| *said == e.message);
         let reasoning = answer.reasoning.filter(|said| shows_why && !told(said));
         Self {
-            sign: outcome.sign(),
+            sign: sign(outcome),
             head: head.unwrap_or(question),
             to,
             // A session's score is its badge; what an error says is told once, below.
@@ -257,7 +255,7 @@ impl Items<'_> {
 pub(super) mod tests {
     use super::super::batches::tests::batch;
     use super::*;
-    use crate::wire::tests::{job, score};
+    use crate::tests::{job, score};
     use serde_json::{Value, json};
 
     /// An item of a query suite; `fields` replace its own.

@@ -39,9 +39,26 @@ pub(super) struct Standing {
     pub(super) why: String,
 }
 
-impl Batch {
+/// What pages say of a batch.
+pub(super) trait BatchWords {
     /// What people call it.
-    pub(super) fn title(&self) -> String {
+    fn title(&self) -> String;
+    /// The kind for people.
+    fn kind_word(&self) -> String;
+    /// Whether items may still end.
+    fn moves(&self) -> bool;
+    /// How wide its bar is, of 100.
+    fn width(&self) -> f64;
+    /// `12 of 40`.
+    fn done(&self) -> String;
+    /// Money so far. Before the first call has ended nothing is known of it, not even whether there is a price.
+    fn cost(&self) -> String;
+    /// What it came to, in a word.
+    fn standing(&self) -> Standing;
+}
+
+impl BatchWords for Batch {
+    fn title(&self) -> String {
         let own = self.name.as_deref();
         own.map_or_else(
             || format!("Batch {}", words::short_id(&self.batch_id)),
@@ -49,24 +66,20 @@ impl Batch {
         )
     }
 
-    /// The kind for people.
-    pub(super) fn kind_word(&self) -> String {
+    fn kind_word(&self) -> String {
         words::kinds(&[self.kind])
     }
 
-    /// Whether items may still end.
-    pub(super) fn moves(&self) -> bool {
+    fn moves(&self) -> bool {
         self.times.finished_at.is_none()
     }
 
-    /// How wide its bar is, of 100.
-    pub(super) fn width(&self) -> f64 {
+    fn width(&self) -> f64 {
         let BatchProgress { done, total, .. } = self.progress;
         share(done, total).map_or(0.0, |share| 100.0 * share)
     }
 
-    /// `12 of 40`.
-    pub(super) fn done(&self) -> String {
+    fn done(&self) -> String {
         let BatchProgress { done, total, .. } = self.progress;
         let more = if self.expanded { "" } else { "+" };
         format!(
@@ -76,8 +89,7 @@ impl Batch {
         )
     }
 
-    /// Money so far. Before the first call has ended nothing is known of it, not even whether there is a price.
-    pub(super) fn cost(&self) -> String {
+    fn cost(&self) -> String {
         let asked = self.tokens.tokens_in > 0 || self.unpriced_calls > 0 || self.spent_usd > 0.0;
         if self.moves() && !asked {
             return "nothing yet".to_owned();
@@ -85,8 +97,7 @@ impl Batch {
         words::usd_at_least(Some(self.spent_usd), self.unpriced_calls)
     }
 
-    /// What it came to, in a word.
-    pub(super) fn standing(&self) -> Standing {
+    fn standing(&self) -> Standing {
         let counts = &self.counts;
         let open = self.progress.total - self.progress.done;
         let incomplete = |why: String| Standing {

@@ -8,7 +8,7 @@ use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::criteria_diff::Drawn;
+use super::criteria_diff::{self, Drawn};
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Page, html};
@@ -140,7 +140,7 @@ async fn version(
             let diff: Option<CriteriaDiff> = client
                 .find(caller, &format!("/api/v1/scoring/criteria/diff{pairs}"))
                 .await?;
-            diff.map_or_else(Vec::new, CriteriaDiff::drawn)
+            diff.map_or_else(Vec::new, criteria_diff::drawn)
         }
     };
     let (prompts, settings) = split(detail.content);

@@ -13,14 +13,12 @@ pub(super) struct Line {
     pub(super) class: &'static str,
 }
 
-impl CriteriaDiff {
-    /// The parts that differ, in their order.
-    pub(super) fn drawn(self) -> Vec<Drawn> {
-        self.parts.into_iter().map(drawn).collect()
-    }
+/// The parts that differ, in their order.
+pub(super) fn drawn(diff: CriteriaDiff) -> Vec<Drawn> {
+    diff.parts.into_iter().map(part).collect()
 }
 
-fn drawn(part: DiffPart) -> Drawn {
+fn part(part: DiffPart) -> Drawn {
     // The two lines of a head name what is compared: nothing that was taken out or put in.
     let is_head = |at: usize, line: &str| match at {
         0 => line.starts_with("--- "),
@@ -55,7 +53,7 @@ mod tests {
                         .to_owned(),
             }],
         };
-        let drawn = diff.drawn();
+        let drawn = drawn(diff);
         let [(name, lines)] = drawn.as_slice() else {
             panic!("one part: {drawn:?}");
         };

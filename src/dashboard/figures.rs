@@ -16,142 +16,131 @@ const DAY: &str = "%-d %b";
 /// How many versions of the criteria have a line: as many as can be told apart.
 const LINES: usize = 4;
 
-impl Distribution {
-    /// Whether there is enough to draw.
-    pub(super) fn is_enough(&self) -> bool {
-        self.scores >= ENOUGH
+/// The histogram, coloured by rating.
+pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
+    if found.scores < ENOUGH {
+        return None;
     }
-
-    /// The histogram, coloured by rating.
-    pub(super) fn chart(&self) -> Option<Chart> {
-        if !self.is_enough() {
-            return None;
-        }
-        let of = |bucket: &Bucket| Bar {
-            label: format!("{}-{}", bucket.from, bucket.to),
-            value: float(bucket.scores),
-            told: words::grouped(bucket.scores),
-            class: format!("rating-{}", words::rating(bucket.from).1),
-        };
-        let all: Vec<Bar> = self.histogram.iter().map(of).collect();
-        let says = format!(
-            "{}{}: mean {:.1}, median {:.1}.",
-            words::counted(self.scores, "score"),
-            if self.simulated {
-                " of a simulated judge"
-            } else {
-                ""
-            },
-            self.mean.unwrap_or_default(),
-            self.median.unwrap_or_default(),
-        );
-        let shown = |n: f64| format!("{n:.0}");
-        Some(bars(
-            "Totals of scores",
-            says,
-            ("Total", "Sessions"),
-            &all,
-            shown,
-        ))
-    }
+    let of = |bucket: &Bucket| Bar {
+        label: format!("{}-{}", bucket.from, bucket.to),
+        value: float(bucket.scores),
+        told: words::grouped(bucket.scores),
+        class: format!("rating-{}", words::rating(bucket.from).1),
+    };
+    let all: Vec<Bar> = found.histogram.iter().map(of).collect();
+    let says = format!(
+        "{}{}: mean {:.1}, median {:.1}.",
+        words::counted(found.scores, "score"),
+        if found.simulated {
+            " of a simulated judge"
+        } else {
+            ""
+        },
+        found.mean.unwrap_or_default(),
+        found.median.unwrap_or_default(),
+    );
+    let shown = |n: f64| format!("{n:.0}");
+    Some(bars(
+        "Totals of scores",
+        says,
+        ("Total", "Sessions"),
+        &all,
+        shown,
+    ))
 }
 
-impl Trend {
-    /// A line of means for each version of the criteria, over every period from the first to the last, also those without a
-    /// score.
-    pub(super) fn chart(&self) -> Option<Chart> {
-        if self.scores < ENOUGH {
-            return None;
-        }
-        let (periods, form) = periods(&self.items, self.every);
-        let mut of: Vec<(&TrendItem, Line)> = Vec::new();
-        for point in &self.items {
-            let at = periods.iter().position(|day| *day == point.period);
-            let (Some(mean), Some(at)) = (point.mean, at) else {
-                continue;
-            };
-            let hash = point.criteria_hash.as_str();
-            match of.iter_mut().find(|(of, _)| of.criteria_hash == hash) {
-                Some((_, line)) => line.points.push((at, mean)),
-                None => {
-                    let mark = if point.is_current { ", current" } else { "" };
-                    let line = Line {
-                        name: format!("{}{mark}", words::short(hash)),
-                        points: vec![(at, mean)],
-                    };
-                    of.push((point, line));
-                }
+/// A line of means for each version of the criteria, over every period from the first to the last, also those without a
+/// score.
+pub(super) fn means(trend: &Trend) -> Option<Chart> {
+    if trend.scores < ENOUGH {
+        return None;
+    }
+    let (periods, form) = periods(&trend.items, trend.every);
+    let mut of: Vec<(&TrendItem, Line)> = Vec::new();
+    for point in &trend.items {
+        let at = periods.iter().position(|day| *day == point.period);
+        let (Some(mean), Some(at)) = (point.mean, at) else {
+            continue;
+        };
+        let hash = point.criteria_hash.as_str();
+        match of.iter_mut().find(|(of, _)| of.criteria_hash == hash) {
+            Some((_, line)) => line.points.push((at, mean)),
+            None => {
+                let mark = if point.is_current { ", current" } else { "" };
+                let line = Line {
+                    name: format!("{}{mark}", words::short(hash)),
+                    points: vec![(at, mean)],
+                };
+                of.push((point, line));
             }
         }
-        let versions = of.len();
-        // The current one, then those of the newest sessions.
-        of.sort_by_key(|(point, line)| {
-            let newest = line.points.last().map(|(at, _)| *at);
-            (!point.is_current, std::cmp::Reverse(newest))
-        });
-        of.truncate(LINES);
-        let says = self.says(of.first().map(|(point, _)| *point), versions);
-        let of: Vec<Line> = of.into_iter().map(|(_, line)| line).collect();
-        let labels: Vec<String> = periods
-            .iter()
-            .map(|day| day.format(form).to_string())
-            .collect();
-        Some(lines(
-            "Mean total over time",
-            says,
-            &labels,
-            &of,
-            100.0,
-            // Ticks of the axis are whole; the table is as exact as the words.
-            |n| match n.fract() == 0.0 {
-                true => format!("{n:.0}"),
-                false => format!("{n:.1}"),
-            },
-        ))
     }
+    let versions = of.len();
+    // The current one, then those of the newest sessions.
+    of.sort_by_key(|(point, line)| {
+        let newest = line.points.last().map(|(at, _)| *at);
+        (!point.is_current, std::cmp::Reverse(newest))
+    });
+    of.truncate(LINES);
+    let says = says(trend, of.first().map(|(point, _)| *point), versions);
+    let of: Vec<Line> = of.into_iter().map(|(_, line)| line).collect();
+    let labels: Vec<String> = periods
+        .iter()
+        .map(|day| day.format(form).to_string())
+        .collect();
+    Some(lines(
+        "Mean total over time",
+        says,
+        &labels,
+        &of,
+        100.0,
+        // Ticks of the axis are whole; the table is as exact as the words.
+        |n| match n.fract() == 0.0 {
+            true => format!("{n:.0}"),
+            false => format!("{n:.1}"),
+        },
+    ))
 }
 
-impl Trend {
-    /// What the lines show, of one version of the criteria: means of several aren't compared.
-    fn says(&self, told_of: Option<&TrendItem>, versions: usize) -> String {
-        let Some(told_of) = told_of else {
-            return String::new();
-        };
-        let mut of = self
-            .items
-            .iter()
-            .filter(|point| point.criteria_hash == told_of.criteria_hash);
-        let first = of.next();
-        let last = of.next_back().or(first);
-        let told = |point: Option<&TrendItem>| {
-            let mean = point.and_then(|point| point.mean).unwrap_or_default();
-            let scores = point.map_or(0, |point| point.scores);
-            format!("{mean:.1} ({})", words::counted(scores, "score"))
-        };
-        let others = match versions {
-            0 | 1 => String::new(),
-            n if n > LINES => match told_of.is_current {
-                true => format!(
-                    " Of {n} versions {LINES} are drawn: the current one and those of the newest sessions."
-                ),
-                false => {
-                    format!(" Of {n} versions {LINES} are drawn: those of the newest sessions.")
-                }
-            },
-            n => format!(" {n} versions are drawn."),
-        };
-        format!(
-            "Mean total under {} {}: {} at first, {} at last.{others}",
-            if told_of.is_current {
-                "the current criteria"
-            } else {
-                "criteria"
-            },
-            words::short(&told_of.criteria_hash),
-            told(first),
-            told(last)
-        )
-    }
+/// What the lines show, of one version of the criteria: means of several aren't compared.
+fn says(trend: &Trend, told_of: Option<&TrendItem>, versions: usize) -> String {
+    let Some(told_of) = told_of else {
+        return String::new();
+    };
+    let mut of = trend
+        .items
+        .iter()
+        .filter(|point| point.criteria_hash == told_of.criteria_hash);
+    let first = of.next();
+    let last = of.next_back().or(first);
+    let told = |point: Option<&TrendItem>| {
+        let mean = point.and_then(|point| point.mean).unwrap_or_default();
+        let scores = point.map_or(0, |point| point.scores);
+        format!("{mean:.1} ({})", words::counted(scores, "score"))
+    };
+    let others = match versions {
+        0 | 1 => String::new(),
+        n if n > LINES => match told_of.is_current {
+            true => format!(
+                " Of {n} versions {LINES} are drawn: the current one and those of the newest sessions."
+            ),
+            false => {
+                format!(" Of {n} versions {LINES} are drawn: those of the newest sessions.")
+            }
+        },
+        n => format!(" {n} versions are drawn."),
+    };
+    format!(
+        "Mean total under {} {}: {} at first, {} at last.{others}",
+        if told_of.is_current {
+            "the current criteria"
+        } else {
+            "criteria"
+        },
+        words::short(&told_of.criteria_hash),
+        told(first),
+        told(last)
+    )
 }
 
 /// Every period from the first to the last, and how one is written.
@@ -221,7 +210,7 @@ mod tests {
         let bucket = |from: u8, to: u8| json!({"from": from, "to": to, "scores": 20});
         let page = |chart: Chart| askama::Template::render(&chart).unwrap();
         let found = distribution(json!([bucket(40, 44), bucket(45, 49), bucket(75, 79)]));
-        let page = page(found.chart().unwrap());
+        let page = page(histogram(&found).unwrap());
         let colours: Vec<&str> = page
             .split("class=\"bar ")
             .skip(1)
@@ -285,7 +274,7 @@ mod tests {
     #[test]
     fn one_version_is_compared_with_itself_and_the_current_one_is_told_of() {
         let page = |of: &[(&str, &str, f64)]| {
-            let chart = trend(of).chart().unwrap();
+            let chart = means(&trend(of)).unwrap();
             askama::Template::render(&chart).unwrap()
         };
         let page_of_two = page(&[

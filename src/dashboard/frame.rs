@@ -7,7 +7,7 @@ use axum::routing::get;
 use chrono::{DateTime, Utc};
 
 use super::health::Health;
-use super::infrastructure::Infrastructure;
+use super::infrastructure::{self, Infrastructure, JudgeState};
 use super::page::{Page, html};
 use super::state::PageState;
 use super::system;
@@ -147,7 +147,11 @@ impl StatusBar {
         now: DateTime<Utc>,
     ) -> Self {
         let counts = &queue.counts;
-        let there = || workers.iter().filter(|worker| !worker.is_gone(now));
+        let there = || {
+            workers
+                .iter()
+                .filter(|worker| !infrastructure::is_gone(worker, now))
+        };
         let alive = there().count();
         let to_do = counts.queued + counts.waiting + counts.running;
         let scores_sessions =
@@ -160,14 +164,16 @@ impl StatusBar {
                 ("failed in 24 h", words::count(counts.failed_24h)),
             ],
             workers: alive,
-            silent: there().filter(|worker| !worker.is_heard(now)).count(),
+            silent: there()
+                .filter(|worker| !infrastructure::is_heard(worker, now))
+                .count(),
             redis_away: false,
             stopped: judges
                 .iter()
                 .filter(|judge| !judge.is_told_by_its_entry(judges))
-                .filter_map(Judge::stopped)
+                .filter_map(JudgeState::stopped)
                 .collect(),
-            failing: judges.iter().filter_map(Judge::failing).collect(),
+            failing: judges.iter().filter_map(JudgeState::failing).collect(),
             all_answer: {
                 let mut used = judges.iter().filter(|j| !j.kinds.is_empty()).peekable();
                 used.peek().is_some() && used.all(|judge| judge.health() == Health::Answers)

@@ -65,39 +65,50 @@ pub(super) enum Alert {
     Paused,
 }
 
-impl Worker {
-    /// Whether it has ended, or wasn't heard for a minute. One whose heartbeat is late, as on a busy database, isn't given up by pages:
-    /// its jobs go to others after the lease, which is shorter.
-    pub(super) fn is_gone(&self, now: DateTime<Utc>) -> bool {
-        self.state == WorkerState::Stopped || (!self.alive && now - self.heartbeat_at > HEARD)
-    }
-
-    /// Whether it was heard lately: "silent" doesn't stand beside "just now".
-    pub(super) fn is_heard(&self, now: DateTime<Utc>) -> bool {
-        self.alive || now - self.heartbeat_at < words::JUST_NOW
-    }
+/// Whether a worker has ended, or wasn't heard for a minute. One whose heartbeat is late, as on a busy database, isn't given up by pages:
+/// its jobs go to others after the lease, which is shorter.
+pub(super) fn is_gone(worker: &Worker, now: DateTime<Utc>) -> bool {
+    worker.state == WorkerState::Stopped || (!worker.alive && now - worker.heartbeat_at > HEARD)
 }
 
-impl Spent {
-    /// What today came to, as far as it is known.
-    pub(super) fn today(&self) -> String {
-        words::usd_at_least(self.today_usd, self.today_unpriced_calls)
-    }
+/// Whether a worker was heard lately: "silent" doesn't stand beside "just now".
+pub(super) fn is_heard(worker: &Worker, now: DateTime<Utc>) -> bool {
+    worker.alive || now - worker.heartbeat_at < words::JUST_NOW
 }
 
-impl Judge {
+/// What today came to, as far as it is known.
+pub(super) fn today(spent: &Spent) -> String {
+    words::usd_at_least(spent.today_usd, spent.today_unpriced_calls)
+}
+
+/// What pages make of a judge.
+pub(super) trait JudgeState {
     /// Whether it is set up, asked for, or stopped.
-    pub(super) fn matters(&self) -> bool {
+    fn matters(&self) -> bool;
+    /// What its calls say.
+    fn health(&self) -> Health;
+    /// How many of its calls failed, if nothing has stopped it yet.
+    fn failing(&self) -> Option<(String, String)>;
+    /// What keeps its jobs waiting; `None`: nothing, as far as its calls say.
+    fn alert(&self) -> Option<Alert>;
+    /// The entry that it is of: `gpt` of `gpt:mini`.
+    fn entry(&self) -> &str;
+    /// Whether what stops it is what stops the entry that it is a model of, and is told there.
+    fn is_told_by_its_entry(&self, judges: &[Judge]) -> bool;
+    /// Why it lets nothing through, if it is one that is used.
+    fn stopped(&self) -> Option<(String, String)>;
+}
+
+impl JudgeState for Judge {
+    fn matters(&self) -> bool {
         self.configured || !self.kinds.is_empty() || self.brake.is_some()
     }
 
-    /// What its calls say.
-    pub(super) fn health(&self) -> Health {
+    fn health(&self) -> Health {
         health::of(self.gates.iter().map(|gate| gate.failures_in_row))
     }
 
-    /// How many of its calls failed, if nothing has stopped it yet.
-    pub(super) fn failing(&self) -> Option<(String, String)> {
+    fn failing(&self) -> Option<(String, String)> {
         match self.health() {
             Health::Fails(calls) if self.stopped().is_none() => {
                 Some((self.name.clone(), health::failed(calls)))
@@ -106,18 +117,8 @@ impl Judge {
         }
     }
 
-    /// The reason that stops it, as the API names it.
-    fn reason(&self) -> Option<WaitReason> {
-        let closed = || self.gates.iter().find_map(|gate| gate.reason);
-        self.brake
-            .as_ref()
-            .map(|brake| brake.reason)
-            .or_else(closed)
-    }
-
-    /// What keeps its jobs waiting; `None`: nothing, as far as its calls say.
-    pub(super) fn alert(&self) -> Option<Alert> {
-        let Some(reason) = self.reason() else {
+    fn alert(&self) -> Option<Alert> {
+        let Some(reason) = reason(self) else {
             return match self.stopped() {
                 Some(_) => Some(Alert::Unset),
                 None => self.failing().map(|_| Alert::Silent),
@@ -132,29 +133,36 @@ impl Judge {
         })
     }
 
-    /// The entry that it is of: `gpt` of `gpt:mini`.
-    pub(super) fn entry(&self) -> &str {
+    fn entry(&self) -> &str {
         self.name.split(':').next().unwrap_or(&self.name)
     }
 
-    /// Whether what stops it is what stops the entry that it is a model of, and is told there.
-    pub(super) fn is_told_by_its_entry(&self, judges: &[Self]) -> bool {
-        let why = |judge: &Self| judge.stopped().map(|(_, why)| why);
+    fn is_told_by_its_entry(&self, judges: &[Judge]) -> bool {
+        let why = |judge: &Judge| judge.stopped().map(|(_, why)| why);
         let entry = judges.iter().find(|judge| judge.name == self.entry());
         entry.is_some_and(|entry| {
             entry.name != self.name && why(entry).is_some() && why(entry) == why(self)
         })
     }
 
-    /// Why it lets nothing through, if it is one that is used.
-    pub(super) fn stopped(&self) -> Option<(String, String)> {
-        let why = match self.reason() {
+    fn stopped(&self) -> Option<(String, String)> {
+        let why = match reason(self) {
             Some(reason) => reason.brief(),
             None if !self.configured && !self.kinds.is_empty() => "not configured",
             None => return None,
         };
         Some((self.name.clone(), why.to_owned()))
     }
+}
+
+/// The reason that stops a judge, as the API names it.
+fn reason(judge: &Judge) -> Option<WaitReason> {
+    let closed = || judge.gates.iter().find_map(|gate| gate.reason);
+    judge
+        .brake
+        .as_ref()
+        .map(|brake| brake.reason)
+        .or_else(closed)
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::alerts::{self, Alert};
-use super::batches::Standing;
+use super::batches::{BatchWords as _, Standing};
 use super::chart::Chart;
-use super::figures::{BY_RATING, days_ago, percent};
+use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::{Form, query};
 use super::frame::Frame;
 use super::page::{Fault, Page, go, html};
@@ -115,8 +115,8 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
             .mean
             .map_or_else(|| "–".to_owned(), |mean| format!("{mean:.1}")),
         scores: distribution.scores,
-        distribution: distribution.chart(),
-        trend: trend.chart(),
+        distribution: figures::histogram(&distribution),
+        trend: figures::means(&trend),
         batches: batches
             .items
             .into_iter()

@@ -353,7 +353,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
         let score: Option<Score> = state.client.find(&form.user.caller, &path).await?;
         let question = Question {
             title: "Score this session again?".to_owned(),
-            consequence: score.as_ref().map_or_else(String::new, Score::again),
+            consequence: score.as_ref().map_or_else(String::new, super::score::again),
             button: "Score again",
             stops: false,
             part: "Sessions",
@@ -381,7 +381,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::session_item;
+    use crate::tests::session_item;
     use serde_json::{Value, json};
 
     const BAD: &str = "<script>alert(1)</script>";

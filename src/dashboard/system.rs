@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::routing::get;
 
 use super::frame::{Frame, StatusBar};
-use super::infrastructure::{self, Alert};
+use super::infrastructure::{self, Alert, JudgeState as _};
 use super::page::{Fault, Page, html};
 use super::state::PageState;
 use super::user::SessionUser;

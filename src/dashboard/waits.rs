@@ -5,9 +5,20 @@ use chrono::{DateTime, Utc};
 use super::words;
 use crate::wire::{JobWaitReason as Reason, Wait, WaitTarget as Target};
 
-impl Wait {
+/// What pages say of a wait.
+pub(super) trait WaitWords {
     /// All that is known of it, in a line.
-    pub(super) fn says(&self, judge: Option<&str>, now: DateTime<Utc>) -> String {
+    fn says(&self, judge: Option<&str>, now: DateTime<Utc>) -> String;
+    /// What somebody has to do before it goes on; `None`: nothing, it goes on by itself.
+    fn remedy(&self) -> Option<&'static str>;
+    /// Whether all it lacks is a worker: the head of every page says how to start one.
+    fn lacks_a_worker(&self) -> bool;
+    /// Whether it goes on by itself at a time that is known.
+    fn goes_on(&self) -> bool;
+}
+
+impl WaitWords for Wait {
+    fn says(&self, judge: Option<&str>, now: DateTime<Utc>) -> String {
         if (self.reason, self.position) == (Reason::Queued, Some(1)) {
             return "it is the next in line".to_owned();
         }
@@ -32,8 +43,7 @@ impl Wait {
         says
     }
 
-    /// What somebody has to do before it goes on; `None`: nothing, it goes on by itself.
-    pub(super) fn remedy(&self) -> Option<&'static str> {
+    fn remedy(&self) -> Option<&'static str> {
         match (self.reason, self.target) {
             (Reason::Paused, Some(Target::Batch)) => Some("Resume its batch on the batch's page."),
             (Reason::Paused, _) => {
@@ -61,13 +71,11 @@ impl Wait {
         }
     }
 
-    /// Whether all it lacks is a worker: the head of every page says how to start one.
-    pub(super) fn lacks_a_worker(&self) -> bool {
+    fn lacks_a_worker(&self) -> bool {
         self.reason == Reason::NoWorker
     }
 
-    /// Whether it goes on by itself at a time that is known.
-    pub(super) fn goes_on(&self) -> bool {
+    fn goes_on(&self) -> bool {
         self.remedy().is_none() && self.until.is_some()
     }
 }

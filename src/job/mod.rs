@@ -1,103 +1,19 @@
-//! The nouns of the flow: a job, its identity, its kind, its state. Nothing here does IO, and nothing here knows a judge.
+//! The nouns of the flow: a job and its row; what of them clients see too is the wire's. Nothing here does IO or knows a judge.
 
-mod failure;
 mod payload;
-mod state;
-mod text_enum;
 
 use std::fmt;
-use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use failure::{Failure, FailureClass};
+pub(crate) use gavel_wire::text_enum;
+pub use gavel_wire::{
+    FailureClass, JobId, JobState, Kind, Priority, Purpose, UnknownText, Usage, WaitReason,
+};
 pub use payload::SessionPayload;
-pub use state::{JobState, Wait, WaitReason};
-pub use text_enum::UnknownText;
-pub(crate) use text_enum::text_enum;
-
-/// Identifies one job: a UUID of version 7, so that ids sort by the time they were made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct JobId(pub Uuid);
-
-impl JobId {
-    /// Makes a new id from the machine's clock.
-    pub fn new() -> Self {
-        Self(Uuid::now_v7())
-    }
-}
-
-impl Default for JobId {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for JobId {
-    type Err = uuid::Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().map(Self)
-    }
-}
-
-text_enum! {
-    /// What is scored. Each kind is one folder under `score/`.
-    pub enum Kind {
-        /// An agent's investigation of an alert, 0-100 by a strict judge.
-        Session = "session",
-        /// A generated query against an expected one: four components of a quarter each.
-        Query = "query",
-        /// An SQL or docking agent's answer: semantic, execution and datatype.
-        Qas = "qas",
-        /// Generated SQL: correctness, tables, safety, validation.
-        SqlMetrics = "sql_metrics",
-    }
-}
-
-impl Kind {
-    /// What a suite without items and a batch that names none are of.
-    pub const UNNAMED: Self = Self::Query;
-
-    /// Whether its subject is the payload, and no stored session.
-    pub fn is_case(self) -> bool {
-        self != Self::Session
-    }
-}
-
-text_enum! {
-    /// Who waits: a person or a gate (`interactive`), or nobody in particular (`bulk`).
-    pub enum Priority {
-        /// Goes first; one slot in ten is kept for it.
-        Interactive = "interactive",
-        /// Goes in what is left, but every tenth claim takes one.
-        Bulk = "bulk",
-    }
-}
-
-text_enum! {
-    /// Why the work is judged; only `score` makes a current score.
-    pub enum Purpose {
-        /// The subject's score.
-        Score = "score",
-        /// A look at what other criteria would say.
-        Preview = "preview",
-        /// The same question again: how steady a judge is.
-        Repeat = "repeat",
-        /// One of several judges asked the same: their median belongs to the batch.
-        Jury = "jury",
-    }
-}
 
 /// The road a job takes through the queue: the judge that it needs, or one of two reserved names.
 ///
@@ -138,17 +54,6 @@ impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// Tokens and money that judge calls used, retries and repairs included.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct Usage {
-    /// Prompt tokens, cached ones included.
-    pub tokens_in: i64,
-    /// Tokens of the reply, hidden reasoning included.
-    pub tokens_out: i64,
-    /// USD; null where any call's model has no price: unknown is never 0.
-    pub cost_usd: Option<f64>,
 }
 
 /// Where a job stands in a batch.
@@ -212,6 +117,24 @@ impl NewJob {
     pub fn lane(&self) -> Lane {
         Lane(self.judge.clone().unwrap_or_else(|| Lane::NONE.to_owned()))
     }
+}
+
+/// A wait with its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Why.
+    pub reason: WaitReason,
+    /// When it is tried again; `None` where somebody must act first.
+    pub until: Option<DateTime<Utc>>,
+}
+
+/// Why a job failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The class.
+    pub class: FailureClass,
+    /// What happened, in words, with no prompt, reply or key in it.
+    pub message: String,
 }
 
 /// One row of `scoring_jobs`.

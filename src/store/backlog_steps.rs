@@ -222,7 +222,7 @@ impl Backlog {
                 break;
             }
             behind = Some((session.listed_at, session.session_id));
-            self.skipped.count(session.standing);
+            session.standing.count_in(&mut self.skipped);
             match session.standing {
                 Standing::ToScore => {
                     taken += 1;

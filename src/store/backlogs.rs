@@ -59,14 +59,14 @@ pub struct Sample {
     pub seed: u64,
 }
 
-impl Skipped {
-    /// Counts one session; one that is to be scored isn't passed over.
-    pub fn count(&mut self, standing: Standing) {
-        match standing {
-            Standing::ToScore => {}
-            Standing::AlreadyCurrent => self.already_current += 1,
-            Standing::InProgress => self.in_progress += 1,
-            Standing::NotScorable => self.not_scorable += 1,
+impl Standing {
+    /// Counts one session; one that is to be scored isn't skipped.
+    pub fn count_in(self, skipped: &mut Skipped) {
+        match self {
+            Self::ToScore => {}
+            Self::AlreadyCurrent => skipped.already_current += 1,
+            Self::InProgress => skipped.in_progress += 1,
+            Self::NotScorable => skipped.not_scorable += 1,
         }
     }
 }

@@ -14,13 +14,11 @@ use super::{Store, StoreError, latency};
 use crate::judge::CallRecord;
 use crate::wire::UsageBy;
 
-impl UsageBy {
-    fn columns(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Judge => "judge",
-            Self::Model => "judge, model",
-        }
+fn columns(by: UsageBy) -> &'static str {
+    match by {
+        UsageBy::Day => "day",
+        UsageBy::Judge => "judge",
+        UsageBy::Model => "judge, model",
     }
 }
 
@@ -116,7 +114,7 @@ impl Store {
         self.call_log.flush().await;
         let mut statement = sql!("select ");
         statement
-            .push(by.columns())
+            .push(columns(by))
             .push(
                 ", cast(sum(calls) as bigint) as calls, cast(sum(failed_calls) as bigint) as failed_calls,
                     cast(sum(tokens_in) as bigint) as tokens_in, cast(sum(tokens_in_cached) as bigint) as tokens_in_cached,
@@ -127,8 +125,8 @@ impl Store {
             .push_arg(from.to_string())
             .push(" and day <= ")
             .push_arg(to.to_string());
-        statement.push(" group by ").push(by.columns());
-        statement.push(" order by ").push(by.columns());
+        statement.push(" group by ").push(columns(by));
+        statement.push(" order by ").push(columns(by));
         statement.push(" limit 10000");
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         rows.iter()

@@ -61,7 +61,6 @@ const SESSION: May = Only("score", &["near", "session"]);
 /// Each top-level module in flow order, and what it may import besides [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("job", &[]),
-    ("wire", &[All("job")]),
     (
         "enqueue",
         &[
@@ -96,7 +95,6 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("webhooks", &[All("store"), All("job"), All("events")]),
     ("events", &[All("job"), All("redis_client")]),
     ("suite", &[All("job"), All("score"), All("report")]),
-    ("client", &[All("job"), All("wire")]),
     ("api", FRONT),
     // The pages ask the API's in-process client, and read a job's nouns.
     (
@@ -154,9 +152,12 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("clock", &[]),
     ("config", &[All("job")]),
     ("lifecycle", &[]),
-    ("outbound", &[]),
     ("redis_client", &[]),
     ("telemetry", &[]),
+    // Packages below `crates/`, which the root names as modules. Cargo holds what they may import.
+    ("wire", &[]),
+    ("client", &[]),
+    ("outbound", &[]),
 ];
 
 /// What the API and the pages may import: never a judge, a queue or a worker.
@@ -175,7 +176,7 @@ const FRONT: &[May] = &[
 
 /// The shell, which every module may import but those that are pure.
 pub(crate) const SHELL: &[&str] = &["clock", "config", "lifecycle", "outbound", "telemetry"];
-pub(crate) const PURE: &[&str] = &["score", "job", "wire"];
+pub(crate) const PURE: &[&str] = &["score", "job"];
 
 /// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.
 pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
@@ -191,14 +192,7 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     ),
     (
         &["reqwest"],
-        &[
-            "judge/provider",
-            "history",
-            "webhooks",
-            "client",
-            "suite",
-            "outbound",
-        ],
+        &["judge/provider", "history", "webhooks", "suite"],
     ),
     (
         &[
@@ -212,9 +206,16 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     ),
     (&["tracing_subscriber"], &["telemetry"]),
     (&["query_shape", "row_match"], &["score"]),
+    // Everybody else names them by their place at the root.
+    (&["gavel_wire"], &["lib", "job"]),
+    (&["gavel_client", "gavel_outbound"], &["lib"]),
 ];
 
-/// What `score` and the crates below `crates/` may not name, since they are pure: the beginnings of paths, and single words.
+/// What is pure.
+pub(crate) const PURE_FOLDERS: &[&str] =
+    &["src/score/", "crates/query-shape/", "crates/row-match/"];
+
+/// What they may not name: the beginnings of paths, and single words.
 pub(crate) const IMPURE_PATHS: &[&str] = &[
     "tokio",
     "futures",

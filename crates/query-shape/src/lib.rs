@@ -3,6 +3,8 @@
 //! Pure: text in, [`QueryShape`] out. Nothing here runs a query or knows a schema. KQL that doesn't parse yields what could be made out, with
 //! [`QueryShape::approximate`] set; SQL that doesn't is an error. Time and memory are linear in the text.
 
+#![warn(missing_docs)]
+
 pub mod kql;
 mod literal;
 pub mod sql;

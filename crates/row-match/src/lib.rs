@@ -4,6 +4,8 @@
 //! A result becomes a [`Table`], in which cells that mean the same are the same. [`compare`] then finds out which generated
 //! column stands for which expected one, and pairs equal rows, each once.
 
+#![warn(missing_docs)]
+
 mod assign;
 mod budget;
 mod cell;

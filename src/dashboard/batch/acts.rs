@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::batches::items;
+use super::super::batches::{BatchWords as _, items};
 use super::super::form::{Form, segment};
 use super::super::frame::Frame;
 use super::super::page::{Page, go, html, is_mendable, refusal, with_status};

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::address::Address;
 use super::batch_items::{Items, Section, Show};
-use super::batches::Standing;
+use super::batches::{BatchWords as _, Standing};
 use super::form::{query, segment};
 use super::frame::Frame;
 use super::page::{Fault, Page, html};

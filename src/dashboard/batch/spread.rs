@@ -2,12 +2,11 @@
 
 use crate::wire::Panel;
 
-impl Panel {
-    pub(super) fn votes(&self) -> String {
-        let votes = self.scores.iter();
-        let votes: Vec<String> = votes
-            .map(|v| format!("{} ({})", v.total, v.judge))
-            .collect();
-        votes.join(", ")
-    }
+/// Each score of a panel with its judge.
+pub(super) fn votes(panel: &Panel) -> String {
+    let votes = panel.scores.iter();
+    let votes: Vec<String> = votes
+        .map(|v| format!("{} ({})", v.total, v.judge))
+        .collect();
+    votes.join(", ")
 }

@@ -3,6 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
+use super::super::batches::BatchWords as _;
 use super::super::form::segment;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::super::criteria_diff::Drawn;
+use super::super::criteria_diff::{self, Drawn};
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
 use super::super::state::PageState;
@@ -11,8 +11,14 @@ use super::super::words;
 use super::Pair;
 use crate::wire::{CriteriaComparison, CriteriaDiff, Mover, WordTable};
 
-impl Mover {
+/// What the page says of a session whose score moved.
+trait MoverWords {
     /// Both totals with their words and colours.
+    fn sides(&self) -> [(u8, &'static str, &'static str); 2];
+    fn points(&self) -> String;
+}
+
+impl MoverWords for Mover {
     fn sides(&self) -> [(u8, &'static str, &'static str); 2] {
         [self.a, self.b].map(|total| {
             let (word, colour) = words::rating(total);
@@ -92,6 +98,6 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         frame,
         pair,
         found,
-        changes: diff.drawn(),
+        changes: criteria_diff::drawn(diff),
     })
 }

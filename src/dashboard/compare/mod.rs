@@ -12,6 +12,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
+use super::batches::BatchWords as _;
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Page, html};

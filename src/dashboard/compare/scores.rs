@@ -84,7 +84,7 @@ mod tests {
 
     fn score(total: u8, parts: &Value) -> ScoreDetail {
         let change = json!({"total_score": total, "score_breakdown": parts});
-        let version = serde_json::from_value(crate::wire::tests::score(&change));
+        let version = serde_json::from_value(crate::tests::score(&change));
         ScoreDetail::of(version.unwrap(), "2026-11-22T12:00:00Z".parse().unwrap())
     }
 

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::super::batches::BatchWords as _;
 use super::super::chart::{Chart, Promise, reliability};
 use super::super::form::{query, segment};
 use super::super::page::Fault;
@@ -85,11 +86,7 @@ impl CalibrationSection {
         } = answer;
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let cases = words::counted(count(answer.n), "case");
-        let levels: Vec<Promise> = answer
-            .groups
-            .iter()
-            .filter_map(CalibrationGroup::promise)
-            .collect();
+        let levels: Vec<Promise> = answer.groups.iter().filter_map(promise).collect();
         let Some(score) = answer.score else {
             let says = format!(
                 "{cases}, and {} without a confidence or a correctness that counts: fewer than 20 cases say nothing, so nothing is drawn.",
@@ -129,17 +126,15 @@ impl CalibrationSection {
     }
 }
 
-impl CalibrationGroup {
-    /// A level that has cases.
-    fn promise(&self) -> Option<Promise> {
-        Some(Promise {
-            name: self.confidence.as_str().to_owned(),
-            promised: self.target,
-            kept: self.accuracy?,
-            interval: self.interval?,
-            cases: self.n,
-        })
-    }
+/// A level that has cases.
+fn promise(group: &CalibrationGroup) -> Option<Promise> {
+    Some(Promise {
+        name: group.confidence.as_str().to_owned(),
+        promised: group.target,
+        kept: group.accuracy?,
+        interval: group.interval?,
+        cases: group.n,
+    })
 }
 
 fn suites(newest: Batches, now: DateTime<Utc>) -> Vec<Suite> {

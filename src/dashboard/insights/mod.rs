@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::chart::Chart;
-use super::figures::{BY_RATING, days_ago, percent};
+use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::query;
 use super::frame::Frame;
 use super::page::{Fault, Page, html};
@@ -203,9 +203,9 @@ async fn insights(
         frame: Frame::of(&state, user, "Insights", "Insights").await,
         days,
         scores: distribution.scores,
-        distribution: distribution.chart(),
+        distribution: figures::histogram(&distribution),
         warnings: distribution.warnings,
-        trend: trend.chart(),
+        trend: figures::means(&trend),
         missing: frequent(missing.items, |name| choice.sessions_missing(name, &from)),
         approaches: frequent(approaches.items, |_| String::new()),
         spent: words::usd_at_least(total.cost_usd, total.unpriced_calls),

@@ -16,7 +16,7 @@ use rows::{Control, JobRow, JudgeRow, WorkerRow, held};
 use super::confirm::{self, Question, is_sure};
 use super::form::{Form, segment};
 use super::frame::Frame;
-use super::infrastructure::Infrastructure;
+use super::infrastructure::{self, Infrastructure, JudgeState};
 use super::page::{Fault, Page, go, html};
 use super::session::LEFT;
 use super::state::PageState;
@@ -109,10 +109,12 @@ impl Body {
         now: DateTime<Utc>,
     ) -> Self {
         let (judges, unused): (Vec<Judge>, Vec<Judge>) =
-            judges.into_iter().partition(Judge::matters);
+            judges.into_iter().partition(JudgeState::matters);
         let counts = queue.counts;
         // What is said to run and runs nowhere.
-        let left = workers.iter().all(|worker| worker.is_gone(now));
+        let left = workers
+            .iter()
+            .all(|worker| infrastructure::is_gone(worker, now));
         // What to do about a wait is told by the first that waits for it.
         let mut told = BTreeSet::new();
         let mut group = |name, empty, jobs: Jobs| {
@@ -283,7 +285,7 @@ mod tests {
     }
 
     fn job(change: &Value) -> Value {
-        let mut job = crate::wire::tests::job(change);
+        let mut job = crate::tests::job(change);
         job["triggered_by"] = "<script>ann</script>".into();
         job
     }

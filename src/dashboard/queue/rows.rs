@@ -5,6 +5,8 @@ use uuid::Uuid;
 
 use super::super::form::segment;
 use super::super::health::{self, Health};
+use super::super::infrastructure::{self, JudgeState as _};
+use super::super::waits::WaitWords as _;
 use super::super::words::{self, Moment};
 use crate::job::WaitReason;
 use crate::wire::{Brake, Job, Judge, JudgePace, Meter, Worker};
@@ -81,36 +83,34 @@ pub(super) fn held(brake: &Brake, now: DateTime<Utc>) -> String {
     text
 }
 
-impl Job {
-    /// What it is about, and where that is shown.
-    fn place(&self) -> (String, String) {
-        let kind = self.kind.as_str().replace('_', " ");
-        match (self.subject_id, self.batch_id) {
-            (Some(session), _) => (
-                format!("session {}", words::short_id(&session)),
-                format!("/sessions/{session}"),
-            ),
-            (None, Some(batch)) => {
-                let of = words::short_id(&batch);
-                match self.item_no {
-                    Some(no) => (
-                        format!("{kind} {} of batch {of}", no + 1),
-                        format!("/batches/{batch}/items/{no}"),
-                    ),
-                    None => (format!("{kind} of batch {of}"), format!("/batches/{batch}")),
-                }
+/// What a job is about, and where that is shown.
+fn place(job: &Job) -> (String, String) {
+    let kind = job.kind.as_str().replace('_', " ");
+    match (job.subject_id, job.batch_id) {
+        (Some(session), _) => (
+            format!("session {}", words::short_id(&session)),
+            format!("/sessions/{session}"),
+        ),
+        (None, Some(batch)) => {
+            let of = words::short_id(&batch);
+            match job.item_no {
+                Some(no) => (
+                    format!("{kind} {} of batch {of}", no + 1),
+                    format!("/batches/{batch}/items/{no}"),
+                ),
+                None => (format!("{kind} of batch {of}"), format!("/batches/{batch}")),
             }
-            (None, None) => (
-                format!("{kind} {}", words::short_id(&self.job_id)),
-                format!("/api/v1/jobs/{}", self.job_id),
-            ),
         }
+        (None, None) => (
+            format!("{kind} {}", words::short_id(&job.job_id)),
+            format!("/api/v1/jobs/{}", job.job_id),
+        ),
     }
 }
 
 impl JobRow {
     pub(super) fn of(job: Job, now: DateTime<Utc>) -> Self {
-        let (what, to) = job.place();
+        let (what, to) = place(&job);
         let failed = job.error.is_some();
         let why = match (&job.error, &job.wait) {
             (Some(error), _) => format!(
@@ -184,8 +184,8 @@ fn pace<'a>(paces: impl Iterator<Item = &'a JudgePace> + Clone) -> String {
 
 impl WorkerRow {
     pub(super) fn of(worker: Worker, now: DateTime<Utc>) -> Self {
-        let gone = worker.is_gone(now);
-        let heard = worker.is_heard(now);
+        let gone = infrastructure::is_gone(&worker, now);
+        let heard = infrastructure::is_heard(&worker, now);
         let (state, colour) = match (gone, heard) {
             (true, _) => ("gone".to_owned(), "failed"),
             (false, true) => (worker.state.to_string(), "succeeded"),
@@ -272,7 +272,7 @@ impl JudgeRow {
             last_error: last_error.unwrap_or_default(),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
             pace: pace(judge.gates.iter().filter_map(|gate| gate.pace.as_ref())),
-            today: judge.spent.today(),
+            today: infrastructure::today(&judge.spent),
             name: judge.name,
             state,
             detail,

@@ -21,7 +21,7 @@ use super::words;
 use crate::wire::{ScoreVersion, SessionItem};
 use rating::Typed;
 pub(super) use version::Version;
-pub(super) use view::ScoreDetail;
+pub(super) use view::{ScoreDetail, again};
 
 /// The routes of this file.
 pub(super) fn routes() -> Router<PageState> {

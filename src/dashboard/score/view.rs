@@ -95,7 +95,7 @@ impl ScoreDetail {
             superseded_at,
         } = version;
         let usage = &answer.usage;
-        let (badge, again) = (answer.badge(), answer.again());
+        let (badge, again) = (Badge::from(&answer), again(&answer));
         let (tools, approaches) = (answer.missing_tools, answer.alternative_approaches);
         let more = tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES);
         Self {
@@ -229,23 +229,22 @@ impl ScoreDetail {
     }
 }
 
-impl Score {
-    /// What another score of its session does to this one, and what it may cost.
-    pub(in super::super) fn again(&self) -> String {
-        format!(
-            "The score it has stays in its history, and the judge is paid once more. What it was paid for this one: {}.",
-            words::usd(self.usage.cost_usd)
-        )
-    }
+/// What another score of its session does to a score, and what it may cost.
+pub(in super::super) fn again(score: &Score) -> String {
+    format!(
+        "The score it has stays in its history, and the judge is paid once more. What it was paid for this one: {}.",
+        words::usd(score.usage.cost_usd)
+    )
+}
 
-    /// The score in short.
-    pub(in super::super) fn badge(&self) -> Badge {
-        let (word, colour) = words::rating(self.total_score);
-        Badge {
-            total: Some((self.total_score, word)),
+impl From<&Score> for Badge {
+    fn from(score: &Score) -> Self {
+        let (word, colour) = words::rating(score.total_score);
+        Self {
+            total: Some((score.total_score, word)),
             colour,
-            to: format!("/scores/{}", self.score_id),
-            simulated: self.simulated,
+            to: format!("/scores/{}", score.score_id),
+            simulated: score.simulated,
             big: false,
         }
     }

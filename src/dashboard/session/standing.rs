@@ -7,22 +7,21 @@ use super::super::page::{Fault, Page, html};
 use super::super::sessions::{self, Badge, why_not};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
+use super::super::waits::WaitWords;
 use super::super::words::{self, Moment};
 use super::read;
 use crate::job::JobState;
-use crate::wire::{JobDetail, Jobs, Score, Session, SessionItem, SessionStatus, Wait};
+use crate::wire::{JobDetail, Jobs, Score, Session, SessionItem, SessionStatus};
 
 /// What is told of a job that runs nowhere any more.
 pub(in super::super) const LEFT: &str =
     "its worker isn't heard any more, and no other is: it begins again as soon as one is";
 
-impl JobDetail {
-    /// Which try is being made, from 1: a worker tries a call again by itself before the job is put back.
-    fn attempt(&self) -> usize {
-        let calls = self.calls.iter().flatten();
-        let failed = calls.filter(|call| call.error.is_some()).count();
-        failed.max(usize::try_from(self.job.retries).unwrap_or(0)) + 1
-    }
+/// Which try is being made, from 1: a worker tries a call again by itself before the job is put back.
+fn attempt(detail: &JobDetail) -> usize {
+    let calls = detail.calls.iter().flatten();
+    let failed = calls.filter(|call| call.error.is_some()).count();
+    failed.max(usize::try_from(detail.job.retries).unwrap_or(0)) + 1
 }
 
 /// What its standing needs to know of a session: none of what was said in it.
@@ -123,7 +122,7 @@ impl Standing {
                 let wait = job.job.wait.as_ref();
                 let why = wait.map(|wait| wait.says(job.job.judge.as_deref(), now));
                 let mut why = why.unwrap_or_default();
-                if away && !wait.is_some_and(Wait::lacks_a_worker) {
+                if away && !wait.is_some_and(WaitWords::lacks_a_worker) {
                     why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
                 }
                 if deserted {
@@ -138,9 +137,11 @@ impl Standing {
             session_id: id,
             badge: Badge {
                 big: true,
-                ..score.as_ref().map_or_else(|| Badge::of(None), Score::badge)
+                ..score.as_ref().map_or_else(|| Badge::of(None), Badge::from)
             },
-            again: score.as_ref().map_or_else(String::new, Score::again),
+            again: score
+                .as_ref()
+                .map_or_else(String::new, super::super::score::again),
             scored: score
                 .as_ref()
                 .map(|score| words::moment(score.scored_at, now)),
@@ -149,7 +150,7 @@ impl Standing {
                 && active
                     .as_ref()
                     .and_then(|(job, _)| job.job.wait.as_ref())
-                    .is_some_and(Wait::lacks_a_worker),
+                    .is_some_and(WaitWords::lacks_a_worker),
             active,
             failed,
             why_not: why_not(subject.scorable, subject.status),
@@ -203,11 +204,10 @@ pub(in super::super) async fn standing(state: &PageState, user: &SessionUser, id
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire;
     use serde_json::{Value, json};
 
     fn job(change: &Value) -> JobDetail {
-        serde_json::from_value(wire::tests::job(change)).unwrap()
+        serde_json::from_value(crate::tests::job(change)).unwrap()
     }
 
     fn standing() -> Standing {
@@ -233,7 +233,7 @@ mod tests {
         let failed = job(
             &json!({"state": "failed", "error": {"class": "too_large", "message": "<i>m</i>", "remedy": "trim it"}}),
         );
-        let call = |error: Value| wire::tests::call(&json!({"error": error}));
+        let call = |error: Value| crate::tests::call(&json!({"error": error}));
         let calls = json!({"calls": [call("transient".into()), call("transient".into()), call(Value::Null)]});
         let waits = job(&json!({"state": "waiting"}));
         let known = [

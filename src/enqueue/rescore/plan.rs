@@ -30,7 +30,7 @@ impl Tally {
             self.beyond_max += 1;
             return;
         }
-        self.skipped.count(found.standing);
+        found.standing.count_in(&mut self.skipped);
         if found.standing == Standing::ToScore {
             self.to_score += 1;
             self.counted.offer(found.session_id);

@@ -2,7 +2,6 @@
 
 mod histogram;
 mod naming;
-mod period;
 
 pub use histogram::Histogram;
 pub use naming::key_of;

@@ -1,6 +1,6 @@
 //! Two raters' words for the same things, as a square table, and how far they agree beyond chance.
 
-use crate::wire::{Kappa, Strength};
+use crate::wire::Kappa;
 
 /// How often one rater said the word of the row and the other that of the column, for `K` words in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,20 +13,6 @@ pub enum Weights {
     Equal,
     /// By the square of the steps between the two words: Cohen 1968.
     Quadratic,
-}
-
-impl Strength {
-    /// The word for a kappa.
-    pub fn of(kappa: f64) -> Self {
-        match kappa {
-            k if k < 0.0 => Self::Poor,
-            k if k <= 0.2 => Self::Slight,
-            k if k <= 0.4 => Self::Fair,
-            k if k <= 0.6 => Self::Moderate,
-            k if k <= 0.8 => Self::Substantial,
-            _ => Self::AlmostPerfect,
-        }
-    }
 }
 
 /// The normal quantile of a two-sided interval of 95 %.

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::job::Kind;
-use crate::wire;
 
 fn case(kind: Kind) -> CaseToScore {
     CaseToScore {
@@ -15,7 +14,7 @@ fn case(kind: Kind) -> CaseToScore {
 }
 
 fn job(change: &Value) -> Job {
-    serde_json::from_value(wire::tests::job(change)).unwrap()
+    serde_json::from_value(crate::tests::job(change)).unwrap()
 }
 
 #[test]

@@ -128,23 +128,6 @@ fn a_word_that_is_not_in_the_table_is_passed_over() {
     assert_eq!(counted, table(THREE));
 }
 
-#[test]
-fn each_kappa_has_a_word() {
-    for (kappa, word) in [
-        (-0.01, Strength::Poor),
-        (0.0, Strength::Slight),
-        (0.2, Strength::Slight),
-        (0.21, Strength::Fair),
-        (0.41, Strength::Moderate),
-        (0.61, Strength::Substantial),
-        (0.8, Strength::Substantial),
-        (0.81, Strength::AlmostPerfect),
-        (1.0, Strength::AlmostPerfect),
-    ] {
-        assert_eq!(Strength::of(kappa), word, "{kappa}");
-    }
-}
-
 proptest! {
     #[test]
     fn kappa_is_bounded_and_the_same_whichever_rater_is_first(cells in proptest::array::uniform25(0_u64..30)) {

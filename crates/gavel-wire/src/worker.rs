@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::job::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// What a worker does.

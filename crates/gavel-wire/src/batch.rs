@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::job::{JobId, Kind, Purpose, text_enum};
+use crate::{JobId, Kind, Purpose, text_enum};
 
 text_enum! {
     /// Where a batch stands.

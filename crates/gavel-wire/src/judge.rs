@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::job::{Kind, WaitReason};
+use crate::{Kind, WaitReason};
 
 /// A lane, or all of them, closed until somebody opens it or `until` passes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// Whether requests should come here.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Skipped;
-use crate::job::text_enum;
+use crate::text_enum;
 
 /// What a request would come to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::WordTable;
-use crate::job::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// The words that something is held against the judge in.
@@ -30,6 +30,20 @@ text_enum! {
         Substantial = "substantial",
         /// Above.
         AlmostPerfect = "almost_perfect",
+    }
+}
+
+impl Strength {
+    /// The word for a kappa.
+    pub fn of(kappa: f64) -> Self {
+        match kappa {
+            k if k < 0.0 => Self::Poor,
+            k if k <= 0.2 => Self::Slight,
+            k if k <= 0.4 => Self::Fair,
+            k if k <= 0.6 => Self::Moderate,
+            k if k <= 0.8 => Self::Substantial,
+            _ => Self::AlmostPerfect,
+        }
     }
 }
 
@@ -80,4 +94,26 @@ pub struct AgreementReport {
     pub simulated: bool,
     /// Each scale that anybody used; empty where no rating meets a score.
     pub scales: Vec<Agreement>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kappa_has_a_word() {
+        for (kappa, word) in [
+            (-0.01, Strength::Poor),
+            (0.0, Strength::Slight),
+            (0.2, Strength::Slight),
+            (0.21, Strength::Fair),
+            (0.41, Strength::Moderate),
+            (0.61, Strength::Substantial),
+            (0.8, Strength::Substantial),
+            (0.81, Strength::AlmostPerfect),
+            (1.0, Strength::AlmostPerfect),
+        ] {
+            assert_eq!(Strength::of(kappa), word, "{kappa}");
+        }
+    }
 }

@@ -17,10 +17,7 @@
 //!
 //! `waiting` is only for jobs that were claimed. A pause belongs to a judge or to the queue, never to a row.
 
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
-
-use super::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// A job's state, as stored and as shown.
@@ -111,15 +108,6 @@ impl WaitReason {
             Self::Fallback => "its fallback can't be asked",
         }
     }
-}
-
-/// A wait with its reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wait {
-    /// Why.
-    pub reason: WaitReason,
-    /// When it is tried again; `None` where somebody must act first.
-    pub until: Option<DateTime<Utc>>,
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Why a job failed for good: a closed set of classes, each with what a person can do about it.
 
-use serde::{Deserialize, Serialize};
-
-use super::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// The class of a failure, as stored in `error_class`.
@@ -86,13 +84,4 @@ impl FailureClass {
             }
         }
     }
-}
-
-/// Why a job failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// The class.
-    pub class: FailureClass,
-    /// What happened, in words, with no prompt, reply or key in it.
-    pub message: String,
 }

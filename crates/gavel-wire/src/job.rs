@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Score;
-use crate::job::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
+use crate::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

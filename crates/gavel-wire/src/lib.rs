@@ -1,6 +1,8 @@
 //! What crosses the API's boundary: one declaration of each thing, for the server that writes it and for whoever reads it (pages, command
 //! line, client). Bodies alone: does nothing, asks nobody, and knows neither the store nor HTTP.
 
+#![warn(missing_docs)]
+
 mod agreement;
 mod analytics;
 mod batch;
@@ -8,9 +10,11 @@ mod batch_item;
 mod calibration;
 mod cost;
 mod criteria;
+mod failure;
 mod import;
 mod job;
 mod judge;
+mod nouns;
 mod queue;
 mod rating;
 mod readiness;
@@ -18,8 +22,8 @@ mod rescore;
 mod score;
 mod session;
 mod spread;
-#[cfg(test)]
-pub(crate) mod tests;
+mod state;
+mod text_enum;
 pub mod words;
 mod worker;
 
@@ -43,6 +47,7 @@ pub use criteria::{
     CriteriaAdded, CriteriaComparison, CriteriaDetail, CriteriaDiff, CriteriaList, CriteriaVersion,
     DiffPart, MeanDifference, Mover, WordTable,
 };
+pub use failure::FailureClass;
 pub use import::{
     Import, ImportBody, ImportCounts, ImportDetail, ImportFailure, ImportFilter, ImportLinks,
     ImportList, ImportState,
@@ -54,6 +59,7 @@ pub use job::{
 pub use judge::{
     Brake, Cap, Gate, Judge, JudgePace, Judges, Meter, PauseRequest, Paused, Resumed, Spent,
 };
+pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
 pub use queue::{Queue, QueueCounts};
 pub use rating::{HumanRating, Quality, Rating, RatingList};
 pub use readiness::{Check, Readiness, ReadinessStatus};
@@ -66,4 +72,6 @@ pub use session::{
     SessionScoreSummary, SessionStatus, Sessions,
 };
 pub use spread::{Panel, PanelJudge, PanelSummary, Spread, Vote};
+pub use state::{JobState, WaitReason};
+pub use text_enum::UnknownText;
 pub use worker::{Worker, WorkerState, Workers};

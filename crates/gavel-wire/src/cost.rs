@@ -3,7 +3,7 @@
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{Kind, text_enum};
+use crate::{Kind, text_enum};
 
 text_enum! {
     /// What usage is summed by.

@@ -1,11 +1,11 @@
 //! What current scores come to, and how quickly judges answer, as `/api/v1/analytics` tells of it.
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Datelike as _, Days, Months, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Rating;
-use crate::job::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// How long a period is.
@@ -16,6 +16,32 @@ text_enum! {
         Week = "week",
         /// From the first on.
         Month = "month",
+    }
+}
+
+impl Period {
+    /// The first day of the period that a day lies in.
+    pub fn begin(self, day: NaiveDate) -> NaiveDate {
+        let begin = match self {
+            Self::Day => Some(day),
+            Self::Week => {
+                let since_monday = u64::from(day.weekday().num_days_from_monday());
+                day.checked_sub_days(Days::new(since_monday))
+            }
+            Self::Month => day.with_day(1),
+        };
+        begin.unwrap_or(day)
+    }
+
+    /// The first day of the period so many before the one that a day lies in.
+    pub fn back(self, day: NaiveDate, periods: u32) -> NaiveDate {
+        let begin = self.begin(day);
+        let back = match self {
+            Self::Day => begin.checked_sub_days(Days::new(periods.into())),
+            Self::Week => begin.checked_sub_days(Days::new(u64::from(periods) * 7)),
+            Self::Month => begin.checked_sub_months(Months::new(periods)),
+        };
+        back.unwrap_or(begin)
     }
 }
 
@@ -223,4 +249,25 @@ pub struct LatencyList {
     pub items: Vec<LatencyItem>,
     /// Always null: there is one page.
     pub next_cursor: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_lies_in_its_period_and_periods_are_counted_back() {
+        let day = |text: &str| -> NaiveDate { text.parse().unwrap() };
+        let sunday = day("2026-03-01");
+        for (every, begin, two_back) in [
+            (Period::Day, "2026-03-01", "2026-02-27"),
+            (Period::Week, "2026-02-23", "2026-02-09"),
+            (Period::Month, "2026-03-01", "2026-01-01"),
+        ] {
+            assert_eq!(every.begin(sunday), day(begin), "{every}");
+            assert_eq!(every.back(sunday, 2), day(two_back), "{every}");
+        }
+        assert_eq!(Period::Week.begin(day("2026-02-23")), day("2026-02-23"));
+        assert_eq!(Period::Month.back(day("2026-03-31"), 1), day("2026-02-01"));
+    }
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Client, ClientError, Problem, foreign, with_query};
-use crate::outbound::{self, percent_encoded};
-use crate::wire::{Batch, BatchRetried, RescorePlan, Spread};
+use gavel_outbound::{self as outbound, percent_encoded};
+use gavel_wire::{Batch, BatchRetried, RescorePlan, Spread};
 
 /// How long a batch may take to be sent, checked and stored.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);

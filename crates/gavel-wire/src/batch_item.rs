@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Job;
-use crate::job::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// How an item of a batch stands.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Flag, Rating};
-use crate::job::Purpose;
+use crate::Purpose;
 
 /// The panels of a batch, by the ids of their sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

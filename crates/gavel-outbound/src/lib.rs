@@ -2,6 +2,8 @@
 //!
 //! Follows no redirect: a token reaches nobody but the address that it is meant for. Retries nothing.
 
+#![warn(missing_docs)]
+
 use std::error::Error as _;
 use std::net::IpAddr;
 use std::time::Duration;

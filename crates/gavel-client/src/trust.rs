@@ -6,8 +6,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Client, ClientError, with_query};
-use crate::outbound::percent_encoded;
-use crate::wire::AgreementReport;
+use gavel_outbound::percent_encoded;
+use gavel_wire::AgreementReport;
 
 /// What a rating is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,6 +10,9 @@ pub struct UnknownText {
     pub known: String,
 }
 
+/// Declares a closed enumeration that is stored and sent as text: the enumeration, `ALL`, `as_str`, `Display`, `FromStr`, serde and the
+/// schema. Who uses it depends on serde and utoipa.
+#[macro_export]
 macro_rules! text_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:tt),+ $(,)? }) => {
         $(#[$meta])*
@@ -33,12 +36,12 @@ macro_rules! text_enum {
         }
 
         impl std::str::FromStr for $name {
-            type Err = $crate::job::UnknownText;
+            type Err = $crate::UnknownText;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text {
                     $($text => Ok(Self::$variant),)+
-                    other => Err($crate::job::UnknownText {
+                    other => Err($crate::UnknownText {
                         text: other.to_owned(),
                         known: [$($text),+].join(", "),
                     }),
@@ -47,13 +50,12 @@ macro_rules! text_enum {
         }
     };
 }
-pub(crate) use text_enum;
 
 #[cfg(test)]
 mod tests {
     use utoipa::PartialSchema as _;
 
-    use crate::job::{Kind, WaitReason};
+    use crate::{Kind, WaitReason};
 
     #[test]
     fn the_schema_of_an_enumeration_lists_what_is_on_the_wire() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Rating;
-use crate::job::{Purpose, Usage, text_enum};
+use crate::{Purpose, Usage, text_enum};
 
 /// A session's score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Rating;
-use crate::job::{FailureClass, JobState, text_enum};
+use crate::{FailureClass, JobState, text_enum};
 
 text_enum! {
     /// Where an agent's session stands, as TARSy names it.

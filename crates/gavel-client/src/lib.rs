@@ -1,6 +1,8 @@
 //! The API from outside, for `--server` and `healthcheck`. Speaks HTTP and reads problem+json; holds no rule of its own.
 //! The token is never logged or shown.
 
+#![warn(missing_docs)]
+
 mod analytics;
 mod batches;
 mod problem;
@@ -18,11 +20,10 @@ use uuid::Uuid;
 pub use self::batches::Download;
 pub use self::problem::{ClientError, Problem};
 pub use self::trust::{Rated, RatingPut};
-use crate::job::{JobId, Kind};
-use crate::outbound::{self, Route, percent_encoded};
-use crate::wire::{
-    Import, ImportBody, ImportDetail, Job, JobDetail, JobRef, Queue, Score, Session, SessionItem,
-    SessionPut, Workers,
+use gavel_outbound::{self as outbound, Route, percent_encoded};
+use gavel_wire::{
+    Import, ImportBody, ImportDetail, Job, JobDetail, JobId, JobRef, Kind, Queue, Score, Session,
+    SessionItem, SessionPut, Workers,
 };
 
 /// Longest `Prefer: wait` that is asked for, seconds; a server may honour less.

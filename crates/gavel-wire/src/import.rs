@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::SessionStatus;
-use crate::job::text_enum;
+use crate::text_enum;
 
 text_enum! {
     /// Where an import stands.

@@ -1,0 +1,100 @@
+//! What identifies a job, what it is about, and what it used.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::text_enum;
+
+/// Identifies one job: a UUID of version 7, so that ids sort by the time they were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub Uuid);
+
+impl JobId {
+    /// Makes a new id from the machine's clock.
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl Default for JobId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+text_enum! {
+    /// What is scored. Each kind is one folder under `score/`.
+    pub enum Kind {
+        /// An agent's investigation of an alert, 0-100 by a strict judge.
+        Session = "session",
+        /// A generated query against an expected one: four components of a quarter each.
+        Query = "query",
+        /// An SQL or docking agent's answer: semantic, execution and datatype.
+        Qas = "qas",
+        /// Generated SQL: correctness, tables, safety, validation.
+        SqlMetrics = "sql_metrics",
+    }
+}
+
+impl Kind {
+    /// What a suite without items and a batch that names none are of.
+    pub const UNNAMED: Self = Self::Query;
+
+    /// Whether its subject is the payload, and no stored session.
+    pub fn is_case(self) -> bool {
+        self != Self::Session
+    }
+}
+
+text_enum! {
+    /// Who waits: a person or a gate (`interactive`), or nobody in particular (`bulk`).
+    pub enum Priority {
+        /// Goes first; one slot in ten is kept for it.
+        Interactive = "interactive",
+        /// Goes in what is left, but every tenth claim takes one.
+        Bulk = "bulk",
+    }
+}
+
+text_enum! {
+    /// Why the work is judged; only `score` makes a current score.
+    pub enum Purpose {
+        /// The subject's score.
+        Score = "score",
+        /// A look at what other criteria would say.
+        Preview = "preview",
+        /// The same question again: how steady a judge is.
+        Repeat = "repeat",
+        /// One of several judges asked the same: their median belongs to the batch.
+        Jury = "jury",
+    }
+}
+
+/// Tokens and money that judge calls used, retries and repairs included.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Usage {
+    /// Prompt tokens, cached ones included.
+    pub tokens_in: i64,
+    /// Tokens of the reply, hidden reasoning included.
+    pub tokens_out: i64,
+    /// USD; null where any call's model has no price: unknown is never 0.
+    pub cost_usd: Option<f64>,
+}
