@@ -126,7 +126,7 @@ fn a_planted_import_is_found() {
         ("src/score/mod.rs", "use super::job::Job;", 1),
         ("src/job/mod.rs", "use crate::clock::Clock;", 1),
         (
-            "src/api/jobs.rs",
+            "src/api/jobs/mod.rs",
             "fn f() {\n    crate::judge::Judges::new();\n}",
             2,
         ),

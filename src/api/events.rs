@@ -17,9 +17,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::ApiState;
-use super::params::Params;
-use super::problem::{ApiError, Problem};
+use crate::api::ApiState;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
 use crate::clock::Clock;
 use crate::events::{Event, EventType, Feed, Heard, Listener, Start, Told};
 use crate::job::JobId;
@@ -34,7 +34,7 @@ const PAGE: usize = 64;
 const FILL: Duration = Duration::from_secs(3);
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(events))
 }
 

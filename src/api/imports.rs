@@ -10,13 +10,13 @@ use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::ApiState;
-use super::auth::{Caller, Scope};
-use super::body::OptionalJson;
-use super::idempotency::Effect;
-use super::openapi::MAY_BE_LEFT_OUT;
-use super::params::{Params, Segment, uuid};
-use super::problem::{ApiError, Problem, Refusal};
+use crate::api::ApiState;
+use crate::api::http::auth::{Caller, Scope};
+use crate::api::http::body::OptionalJson;
+use crate::api::http::idempotency::Effect;
+use crate::api::http::openapi::MAY_BE_LEFT_OUT;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
 use crate::history::imports::{ImportRequest, StartError};
 use crate::store::ImportRow;
 use crate::wire::{
@@ -28,7 +28,7 @@ use crate::wire::{
 const RETRY_AFTER_S: u64 = 2;
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(start_import))
         .routes(routes!(list_imports))

@@ -1,4 +1,5 @@
-//! HTTP for programs: one file per noun. Never sees a judge, a queue or a worker: what it shows of them it reads from the store.
+//! HTTP for programs: a folder per noun, and the shell of HTTP in [`http`]. Never sees a judge, a queue or a worker: what it shows
+//! of them it reads from the store.
 //!
 //! ```text
 //! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ enqueue | store
@@ -8,62 +9,19 @@
 //! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. The server must be run with
 //! `into_make_service_with_connect_info::<SocketAddr>()`: without the peer's address no proxy is believed.
 
-mod agreement;
 mod analytics;
-mod auth;
-mod batch_body;
-mod batch_calibration;
-mod batch_compare;
-mod batch_items;
-mod batch_reports;
-mod batch_view;
 mod batches;
-mod body;
-mod calibration;
-mod cluster_metrics;
-mod costs;
 mod criteria;
-mod criteria_compare;
-mod criteria_diff;
-mod criteria_named;
-mod etag;
 mod events;
-mod exports;
-mod exposition;
-mod guard;
-mod idempotency;
+mod http;
 mod imports;
-mod in_process;
-mod job_view;
 mod jobs;
 mod judges;
-mod lanes;
-mod latency;
-mod layers;
-mod live_workers;
-mod new_job;
-mod openapi;
 mod operate;
-mod panels;
-mod params;
-pub mod problem;
-mod provider_batch_view;
-mod proxies;
-mod queue;
 mod ratings;
 mod rescore;
-mod score_query;
-mod score_view;
-mod scoring;
-mod session_filter;
+mod scores;
 mod sessions;
-mod spending;
-mod spool;
-mod twice;
-mod wait;
-mod worker_health;
-
-mod serve;
 
 use std::sync::Arc;
 
@@ -79,18 +37,20 @@ use crate::enqueue::Enqueue;
 use crate::events::Announcer;
 use crate::history::imports::Imports;
 use crate::store::Store;
-use cluster_metrics::ClusterMetrics;
-use problem::ApiError;
+use http::problem::ApiError;
+use http::{auth, guard, idempotency, layers, openapi};
+use operate::cluster_metrics::ClusterMetrics;
 
-pub(crate) use auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
 pub use events::Streams;
-pub(crate) use guard::Transport;
-pub(crate) use in_process::InProcessClient;
-pub(crate) use layers::{Asked, PaintProblem};
-pub(crate) use problem::Problem;
-pub use serve::{Leaving, ServeError, serve};
-pub use spending::{SpendingCap, SpendingCaps};
-pub use worker_health::{WorkerHealthParts, serve_worker_health};
+pub(crate) use http::auth::{Caller, Scope, TOKEN_COOKIE, cookie, hex};
+pub(crate) use http::guard::Transport;
+pub(crate) use http::in_process::InProcessClient;
+pub(crate) use http::layers::{Asked, PaintProblem};
+pub use http::problem;
+pub(crate) use http::problem::Problem;
+pub use http::serve::{Leaving, ServeError, serve};
+pub use judges::spending::{SpendingCap, SpendingCaps};
+pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 
 /// What the process knows of its own health beside the store; `app` implements it.
 #[async_trait]

@@ -11,15 +11,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
 
-use super::ApiState;
-use super::auth::Caller;
-use super::batch_body::{check_budget, check_name};
-use super::batches::accepted;
-use super::body::ApiJson;
-use super::criteria_named::{beginning, stored};
-use super::idempotency::Effect;
-use super::params::Params;
-use super::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::ApiState;
+use crate::api::batches::accepted;
+use crate::api::batches::body::{check_budget, check_name};
+use crate::api::criteria::named::{beginning, stored};
+use crate::api::http::auth::Caller;
+use crate::api::http::body::ApiJson;
+use crate::api::http::idempotency::Effect;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
 use crate::enqueue::Rescore;
 use crate::job::{Priority, Purpose};
 use crate::score::session::Rating;
@@ -36,88 +36,88 @@ const REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
 const JURY: std::ops::RangeInclusive<usize> = 2..=9;
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_rescore))
 }
 
 /// Which sessions: the words of GET /api/v1/sessions, each of which narrows. Without any: all.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RescoreFilter {
+pub(crate) struct RescoreFilter {
     /// Prefix of id, alert type, agent or author, case-insensitive.
-    pub(super) q: Option<String>,
+    pub(crate) q: Option<String>,
     /// Where the session stands.
-    pub(super) status: Option<SessionStatus>,
+    pub(crate) status: Option<SessionStatus>,
     /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
-    pub(super) scored: Option<Scored>,
+    pub(crate) scored: Option<Scored>,
     /// The current score's rating.
-    pub(super) rating: Option<Rating>,
+    pub(crate) rating: Option<Rating>,
     /// Current score at least, 0-100.
     #[schema(maximum = 100)]
-    pub(super) min_score: Option<u8>,
+    pub(crate) min_score: Option<u8>,
     /// Current score at most, 0-100.
     #[schema(maximum = 100)]
-    pub(super) max_score: Option<u8>,
+    pub(crate) max_score: Option<u8>,
     /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
-    pub(super) criteria: Option<String>,
+    pub(crate) criteria: Option<String>,
     /// The current score misses this tool, however it is spelled.
-    pub(super) missing_tool: Option<String>,
+    pub(crate) missing_tool: Option<String>,
     /// Has this label.
-    pub(super) tag: Option<String>,
+    pub(crate) tag: Option<String>,
     /// The agent's name, whole.
-    pub(super) agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// The alert type, whole.
-    pub(super) alert_type: Option<String>,
+    pub(crate) alert_type: Option<String>,
     /// Completed (else first seen) at or after.
-    #[serde(default, deserialize_with = "super::body::time")]
-    pub(super) from: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "crate::api::http::body::time")]
+    pub(crate) from: Option<DateTime<Utc>>,
     /// Completed (else first seen) before.
-    #[serde(default, deserialize_with = "super::body::time")]
-    pub(super) to: Option<DateTime<Utc>>,
+    #[serde(default, deserialize_with = "crate::api::http::body::time")]
+    pub(crate) to: Option<DateTime<Utc>>,
     /// Only these; 1-100,000. Those that aren't stored are counted.
-    pub(super) ids: Option<Vec<Uuid>>,
+    pub(crate) ids: Option<Vec<Uuid>>,
 }
 
 /// A backlog to be scored.
 #[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RescoreRequest {
+pub(crate) struct RescoreRequest {
     /// What you call it; at most 200 characters.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Which sessions, of those stored by now; left out: all.
     #[serde(default)]
-    pub(super) filter: RescoreFilter,
+    pub(crate) filter: RescoreFilter,
     /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
-    pub(super) criteria_hash: Option<String>,
+    pub(crate) criteria_hash: Option<String>,
     /// Whether sessions are scored that have a score by these criteria, and cached replies are passed over. Those that the filter finds
     /// by `scored: failed` are scored in any case.
     #[serde(default)]
-    pub(super) force_rescore: bool,
+    pub(crate) force_rescore: bool,
     /// Answers what it would come to, and does nothing.
     #[serde(default)]
-    pub(super) dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
     #[schema(minimum = 1)]
-    pub(super) max: Option<u64>,
+    pub(crate) max: Option<u64>,
     /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
     /// Its judges need prices.
-    pub(super) budget_usd: Option<f64>,
+    pub(crate) budget_usd: Option<f64>,
     /// Who waits: `bulk` (default) lets `interactive` work go first.
-    pub(super) priority: Option<Priority>,
+    pub(crate) priority: Option<Priority>,
     /// Why: `score` (default) makes current scores; `preview`, `repeat` and `jury` leave them as they are, and pass over nothing
     /// that can be judged.
-    pub(super) purpose: Option<Purpose>,
+    pub(crate) purpose: Option<Purpose>,
     /// Only so many of the sessions that can be judged, the same ones whenever `seed` is the same.
-    pub(super) sample: Option<Sample>,
+    pub(crate) sample: Option<Sample>,
     /// Fetches the replies by the judge's batch endpoint, within a day and for a part of the price, before items run. Its entry needs
     /// a `batch_price_factor`; goes with neither `budget_usd` nor priority `interactive` nor purpose `jury`.
     #[serde(default)]
-    pub(super) economy: bool,
+    pub(crate) economy: bool,
     /// `repeat` only: how often each session is judged, 2-20.
     #[schema(minimum = 2, maximum = 20)]
-    pub(super) repeats: Option<u32>,
+    pub(crate) repeats: Option<u32>,
     /// `jury` only: who judges each session once, 2-9 names of as many judges.
-    pub(super) judges: Option<Vec<String>>,
+    pub(crate) judges: Option<Vec<String>>,
 }
 
 /// Asks for the scores of the sessions that a filter finds.

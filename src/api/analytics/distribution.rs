@@ -7,13 +7,13 @@ use utoipa_axum::routes;
 
 use super::{Counted, Selection, Unnamed, selection, share};
 use crate::api::ApiState;
-use crate::api::params::Params;
-use crate::api::problem::{ApiError, Problem};
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
 use crate::score::analysis::Histogram;
 use crate::wire::{Coverage, Distribution, Rating, RatingShare};
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(distribution))
 }
 

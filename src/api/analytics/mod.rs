@@ -1,7 +1,10 @@
 //! What current scores come to: totals, trends, and what judges miss. Simulated scores are left out where a real judge scored
 //! anything; where there are only simulated ones, the answer says so.
 
+pub(crate) mod costs;
 mod distribution;
+pub(crate) mod exports;
+pub(crate) mod latency;
 mod names;
 mod score_tools;
 mod trend;
@@ -11,10 +14,10 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::ApiState;
-use super::criteria_named::{FORMS, is_name, whole};
-use super::params::Params;
-use super::problem::ApiError;
+use crate::api::ApiState;
+use crate::api::criteria::named::{FORMS, is_name, whole};
+use crate::api::http::params::Params;
+use crate::api::http::problem::ApiError;
 use crate::store::{MadeBy, ScoreFilter, TotalCount};
 use crate::wire::words::counted;
 
@@ -22,7 +25,7 @@ use crate::wire::words::counted;
 const FEW: u64 = 20;
 
 /// The routes of this folder.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .merge(names::routes())
         .merge(score_tools::routes())
@@ -34,7 +37,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only its description is used")]
-pub(super) struct Selection {
+pub(crate) struct Selection {
     /// Criteria of the scores: `any`, `current`, or a hash of 64 hex digits, at least its first 8.
     criteria: Option<String>,
     /// Of sessions that completed (else were first seen) at or after, RFC 3339.
@@ -45,7 +48,7 @@ pub(super) struct Selection {
 
 /// Which criteria are meant where none are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unnamed {
+pub(crate) enum Unnamed {
     /// Any.
     Any,
     /// Those that new requests get.
@@ -53,17 +56,17 @@ pub(super) enum Unnamed {
 }
 
 /// Which scores a query chooses.
-pub(super) struct Chosen {
+pub(crate) struct Chosen {
     /// What names their criteria; `None`: any.
     criteria: Option<String>,
     /// As in [`Selection`].
-    pub(super) from: Option<DateTime<Utc>>,
+    pub(crate) from: Option<DateTime<Utc>>,
     /// As in [`Selection`].
-    pub(super) to: Option<DateTime<Utc>>,
+    pub(crate) to: Option<DateTime<Utc>>,
 }
 
 /// Takes the choice of scores out of a query; faults stay with the query.
-pub(super) fn selection(params: &mut Params, unnamed: Unnamed) -> Chosen {
+pub(crate) fn selection(params: &mut Params, unnamed: Unnamed) -> Chosen {
     let criteria = match (params.text("criteria"), unnamed) {
         (None, Unnamed::Any) => None,
         (None, Unnamed::Current) => Some("current".to_owned()),
@@ -82,7 +85,7 @@ pub(super) fn selection(params: &mut Params, unnamed: Unnamed) -> Chosen {
 
 impl Chosen {
     /// The scores, their criteria by their whole hash.
-    pub(super) async fn filter(self, state: &ApiState) -> Result<ScoreFilter, ApiError> {
+    pub(crate) async fn filter(self, state: &ApiState) -> Result<ScoreFilter, ApiError> {
         Ok(ScoreFilter {
             criteria_hash: match self.criteria {
                 Some(text) => Some(whole(state, "/criteria", text).await?),

@@ -7,8 +7,8 @@ use utoipa_axum::routes;
 
 use super::{Counted, Selection, Unnamed, selection, share};
 use crate::api::ApiState;
-use crate::api::params::Params;
-use crate::api::problem::{ApiError, Problem};
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
 use crate::outbound::percent_encoded;
 use crate::store::{NameCount, Named};
 use crate::wire::{NameItem, NameLinks, NameList, Spelling};
@@ -17,7 +17,7 @@ use crate::wire::{NameItem, NameLinks, NameList, Spelling};
 const SPELLINGS: usize = 20;
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(missing_tools))
         .routes(routes!(approaches))
@@ -106,7 +106,7 @@ fn item(name: NameCount, named: Named, scores: u64) -> NameItem {
 }
 
 /// The sessions whose current score misses the tool of this key.
-pub(super) fn sessions_without(key: &str) -> NameLinks {
+pub(crate) fn sessions_without(key: &str) -> NameLinks {
     NameLinks {
         sessions: format!("/api/v1/sessions?missing_tool={}", percent_encoded(key)),
     }

@@ -7,8 +7,8 @@ use utoipa_axum::routes;
 
 use super::names::sessions_without;
 use crate::api::ApiState;
-use crate::api::params::{Params, Segment, uuid};
-use crate::api::problem::{ApiError, Problem, Refusal};
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
 use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
 
@@ -16,7 +16,7 @@ use crate::wire::{ScoreTool, ScoreTools};
 const COUNTED: u32 = 1_000;
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(tools_of_score))
 }
 

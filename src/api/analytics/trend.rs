@@ -10,8 +10,8 @@ use utoipa_axum::routes;
 
 use super::{Counted, Selection, Unnamed, selection};
 use crate::api::ApiState;
-use crate::api::params::Params;
-use crate::api::problem::{ApiError, Problem};
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
 use crate::score::analysis::Histogram;
 use crate::store::{By, ScoreFilter};
 use crate::wire::{Period, Trend, TrendItem};
@@ -22,7 +22,7 @@ const PERIODS: u32 = 30;
 const MOST_DAYS: i64 = 3_660;
 
 /// The routes of this file.
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(trend))
 }
 

@@ -1,0 +1,208 @@
+//! Sessions with their scores, line by line, to train or to compare with. Read as the client takes them: memory holds a page of
+//! scores and one session, however many there are.
+
+use std::collections::VecDeque;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderName, header};
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, SecondsFormat, Utc};
+use futures::stream;
+use serde::Serialize;
+use serde_json::json;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use super::{Selection, Unnamed, selection};
+use crate::api::ApiState;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
+use crate::api::scores;
+use crate::history::ingest::SessionInput;
+use crate::store::{GoodScores, SessionRecord, SessionScoreRow, StoreError};
+use crate::wire::Score;
+
+/// The lowest total that is exported if none is named.
+const MIN_SCORE: u8 = 85;
+/// Scores that are read at once.
+const PAGE: u32 = 100;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(training))
+}
+
+/// One line: a session as it can be put, and its current score.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct TrainingLine {
+    /// The session as it is stored now.
+    pub(crate) session: SessionInput,
+    /// The score that was its current one when the export began.
+    pub(crate) score: Score,
+}
+
+/// Whether a last line says that all lines are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastLine {
+    Given,
+    LeftOut,
+}
+
+/// Where an export stands.
+struct Export {
+    state: ApiState,
+    good: GoodScores,
+    /// How many more lines are wanted; `None`: all.
+    left: Option<u64>,
+    sent: u64,
+    page: VecDeque<SessionScoreRow>,
+    /// The session of the last score that was read.
+    after: Option<Uuid>,
+    /// Whether the last page was read.
+    read: bool,
+    last_line: LastLine,
+}
+
+/// Streams sessions with good scores, a JSON object a line (JSONL), in the order of their ids.
+///
+/// Only scores that are current when the export begins, each session once, and only those of real judges: never one of a
+/// simulated judge. Lines are whole; a stream that breaks off ends without the end
+/// of its HTTP body, which clients report as an error. With `end=true` a last line `{"end":true,"count":N}` says that all are there.
+#[utoipa::path(
+    get, path = "/api/v1/exports/training", tag = "analytics",
+    params(
+        ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 85", maximum = 100),
+        Selection,
+        ("limit" = Option<u64>, Query, description = "At most so many lines; default all", minimum = 1),
+        ("end" = Option<bool>, Query, description = "Whether a last line says that all are there"),
+    ),
+    responses(
+        (status = 200, description = "The sessions and their scores", body = TrainingLine, content_type = "application/x-ndjson",
+            headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
+    let chosen = selection(&mut params, Unnamed::Any);
+    let min_score = params.whole("min_score", 0..=100).unwrap_or(MIN_SCORE);
+    let left = params.whole("limit", 1..=u64::MAX);
+    let last_line = match params.flag("end") {
+        true => LastLine::Given,
+        false => LastLine::LeftOut,
+    };
+    params.finish()?;
+    let good = GoodScores {
+        filter: chosen.filter(&state).await?,
+        min_score,
+        at: state.clock.now(),
+    };
+    let mut export = Export {
+        state,
+        good,
+        left,
+        sent: 0,
+        page: VecDeque::new(),
+        after: None,
+        read: false,
+        last_line,
+    };
+    // A database that is away is told by the status, not by a broken stream.
+    export.fill().await?;
+    let headers: [(HeaderName, &str); 2] = [
+        (header::CONTENT_TYPE, "application/x-ndjson"),
+        (
+            header::CONTENT_DISPOSITION,
+            "attachment; filename=\"training.jsonl\"",
+        ),
+    ];
+    let lines = stream::try_unfold(Some(export), async |export| match export {
+        Some(export) => export.next().await,
+        None => Ok(None),
+    });
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// A piece of the body, and what is behind it; `None` at the end.
+type Piece = Option<(Bytes, Option<Export>)>;
+
+impl Export {
+    /// The next line and the export behind it. An error ends the body without its end.
+    async fn next(mut self) -> std::io::Result<Piece> {
+        let line = self.line().await.inspect_err(|error| {
+            tracing::warn!(%error, sent = self.sent, "an export broke off");
+        })?;
+        if let Some(line) = line {
+            self.sent += 1;
+            return Ok(Some((line, Some(self))));
+        }
+        Ok(match self.last_line {
+            LastLine::LeftOut => None,
+            LastLine::Given => {
+                let end = json!({ "end": true, "count": self.sent });
+                Some((Bytes::from(format!("{end}\n")), None))
+            }
+        })
+    }
+
+    async fn line(&mut self) -> std::io::Result<Option<Bytes>> {
+        while self.left.is_none_or(|left| self.sent < left) {
+            if self.page.is_empty() {
+                self.fill().await.map_err(std::io::Error::other)?;
+            }
+            let Some(row) = self.page.pop_front() else {
+                return Ok(None);
+            };
+            let session = self.state.store.session(row.session_id).await;
+            let session = session.map_err(std::io::Error::other)?;
+            if let Some(session) = session {
+                let current = self.state.enqueue.current_criteria();
+                let line = TrainingLine {
+                    session: body_of(session),
+                    score: scores::view::score(row, &current.hash.0),
+                };
+                let mut text = serde_json::to_vec(&line)?;
+                text.push(b'\n');
+                return Ok(Some(text.into()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the next page of scores, if there is one.
+    async fn fill(&mut self) -> Result<(), StoreError> {
+        if self.read {
+            return Ok(());
+        }
+        let page = self
+            .state
+            .store
+            .good_scores(&self.good, self.after, PAGE)
+            .await?;
+        self.read = page.len() < PAGE as usize;
+        self.after = page.last().map(|row| row.session_id);
+        self.page = page.into();
+        Ok(())
+    }
+}
+
+/// A stored session as the body that puts it.
+fn body_of(session: SessionRecord) -> SessionInput {
+    let time = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    SessionInput {
+        session_id: Some(session.session_id),
+        status: Some(session.status.as_str().to_owned()),
+        alert_type: session.alert_type,
+        agent: session.agent,
+        author: session.author,
+        alert_data: Some(session.alert_data),
+        conversation: session.conversation,
+        final_analysis: session.final_analysis,
+        tools: session.tools,
+        tags: session.tags,
+        started_at: session.started_at.map(time),
+        completed_at: session.completed_at.map(time),
+    }
+}

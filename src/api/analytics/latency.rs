@@ -1,0 +1,46 @@
+//! How quickly judges answered.
+
+use axum::Json;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::costs::days;
+use crate::api::ApiState;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
+use crate::wire::LatencyList;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(latency))
+}
+
+/// Says how quickly judges answered: what half, 90 and 99 of 100 of their good replies took at most.
+///
+/// A call counts on the day of UTC on which it was sent, from the sending to the whole reply. Calls without a good reply don't count. The
+/// figures outlive the calls' own rows; of calls before this was counted there are none.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/latency", tag = "analytics",
+    params(
+        ("from" = Option<NaiveDate>, Query, description = "First day of UTC, YYYY-MM-DD; default: 30 days up to `to`"),
+        ("to" = Option<NaiveDate>, Query, description = "Last day of UTC, included; default today"),
+    ),
+    responses(
+        (status = 200, description = "The figures", body = LatencyList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn latency(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<LatencyList>, ApiError> {
+    let (from, to) = days(&state, &mut params);
+    params.finish()?;
+    Ok(Json(LatencyList {
+        from,
+        to,
+        items: state.store.latencies(from, to).await?,
+        next_cursor: None,
+    }))
+}

@@ -1,0 +1,265 @@
+//! What a batch is sent as: its form, what stands beside its items, and where its faults are.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, header};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Fault, Refusal};
+use crate::enqueue::{BatchError, Item, ItemFault, Items, OpenItems};
+use crate::job::{Kind, Priority};
+use crate::score::about;
+use crate::suite::{self, Format, Limits, Reading, SuiteError};
+
+/// The longest name, characters.
+const MAX_NAME: usize = 200;
+
+/// What to score: in JSON beside the items, else in the query string.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BatchHead {
+    /// The kind of all items.
+    pub(crate) kind: Kind,
+    /// What you call it; at most 200 characters.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// 0-1: what items are held against that name no threshold; kinds `query` and `qas`.
+    #[serde(default)]
+    pub(crate) threshold: Option<f64>,
+    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
+    /// Its judge needs a price.
+    #[serde(default)]
+    pub(crate) budget_usd: Option<f64>,
+    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
+    #[serde(default)]
+    pub(crate) criteria_hash: Option<String>,
+    /// Who waits: `bulk` (default) lets `interactive` work go first.
+    #[serde(default)]
+    pub(crate) priority: Option<Priority>,
+    /// Whether cached replies are passed over.
+    #[serde(default)]
+    pub(crate) force_rescore: bool,
+}
+
+/// A batch in JSON.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+pub(crate) struct BatchRequest {
+    /// What to score.
+    #[serde(flatten)]
+    pub(crate) head: BatchHead,
+    /// The payloads, each as POST /api/v1/jobs takes it; at most 1,000,000 of 8 MiB.
+    #[schema(value_type = Vec<Object>)]
+    pub(crate) items: Vec<Value>,
+}
+
+/// What a batch is written in.
+pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
+    let declared = headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    if let Some(coding) = headers.get(header::CONTENT_ENCODING)
+        && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        let coding = String::from_utf8_lossy(coding.as_bytes());
+        return Err(ApiError::BatchMediaType(Some(format!(
+            "content-encoding {coding}"
+        ))));
+    }
+    let format = declared.as_deref().and_then(Format::of_media_type);
+    format.ok_or(ApiError::BatchMediaType(declared))
+}
+
+/// What stands beside the items, wherever in the file it stands.
+pub(crate) async fn head_of_json(file: Arc<File>, limits: Limits) -> Result<BatchHead, ApiError> {
+    let read = tokio::task::spawn_blocking(move || suite::envelope(file, limits)).await;
+    let envelope = read
+        .map_err(|_| ApiError::Internal("reading a batch broke off".to_owned()))?
+        .map_err(|error| item_faults(vec![item_fault(error)], Format::Json))?;
+    if envelope.list.as_deref() != Some("items") {
+        let fault =
+            "must be a JSON object with the kind as `kind` and the list of payloads as `items`";
+        return Err(ApiError::fault(Refusal::Unprocessable, "/items", fault));
+    }
+    serde_path_to_error::deserialize(Value::Object(envelope.fields)).map_err(|error| {
+        let path = error.path().to_string();
+        let pointer = match path.as_str() {
+            "." => String::new(),
+            path => format!("/{}", path.replace('.', "/")),
+        };
+        ApiError::fault(Refusal::Unprocessable, pointer, error.inner().to_string())
+    })
+}
+
+/// What stands beside the items of a batch.
+const HEAD: [&str; 7] = [
+    "kind",
+    "name",
+    "threshold",
+    "budget_usd",
+    "criteria_hash",
+    "priority",
+    "force_rescore",
+];
+
+/// Refuses what a query string says of a batch in JSON, which says it in its body.
+pub(crate) fn in_the_body(mut params: Params) -> Result<(), ApiError> {
+    for name in HEAD {
+        if params.is_given(name) {
+            let message = "stands in the body of a batch in JSON, beside `items`: write it there";
+            params.fault(name, message.to_owned());
+        }
+    }
+    params.drop_faulty();
+    params.finish()
+}
+
+/// What the query string says of a file of items.
+pub(crate) fn head_of_query(mut params: Params) -> Result<BatchHead, ApiError> {
+    let kind = params.take::<Kind>("kind");
+    let head = BatchHead {
+        kind: kind.unwrap_or(Kind::UNNAMED),
+        name: params.text("name"),
+        threshold: params.number("threshold"),
+        budget_usd: params.number("budget_usd"),
+        criteria_hash: params.text("criteria_hash"),
+        priority: params.take("priority"),
+        force_rescore: params.flag("force_rescore"),
+    };
+    if kind.is_none() && !params.is_faulty("kind") {
+        params.fault(
+            "kind",
+            "is missing: say in the query string what is scored, for example ?kind=query"
+                .to_owned(),
+        );
+    }
+    params.finish()?;
+    Ok(head)
+}
+
+/// Checks what stands beside the items; all of its faults at once.
+pub(crate) fn check(head: &BatchHead) -> Result<(), ApiError> {
+    let mut faults = Vec::new();
+    for checked in [
+        check_budget(head.budget_usd),
+        check_name(head.name.as_deref()),
+        check_threshold(head.kind, head.threshold),
+    ] {
+        match checked {
+            Ok(()) => {}
+            Err(ApiError::Invalid { faults: found, .. }) => faults.extend(found),
+            Err(other) => return Err(other),
+        }
+    }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults,
+    })
+}
+
+fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
+    let Some(threshold) = threshold else {
+        return Ok(());
+    };
+    let message = match about(kind).has_threshold {
+        true if (0.0..=1.0).contains(&threshold) => return Ok(()),
+        true => "must be between 0 and 1".to_owned(),
+        false => format!("kind {kind} has no threshold"),
+    };
+    Err(ApiError::fault(
+        Refusal::Unprocessable,
+        "/threshold",
+        message,
+    ))
+}
+
+/// A budget is so much money, and not none.
+pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
+    match budget_usd {
+        Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/budget_usd",
+            "must be more than 0, USD; left out or null: no budget",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What a batch may be called.
+pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
+    let Some(name) = name else { return Ok(()) };
+    let length = name.chars().count();
+    if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
+        let message = format!("must be 1-{MAX_NAME} printable characters");
+        return Err(ApiError::fault(Refusal::Unprocessable, "/name", message));
+    }
+    Ok(())
+}
+
+/// Opens the file anew each time.
+pub(crate) fn opener(file: Arc<File>, reading: Reading<'static>) -> OpenItems {
+    Arc::new(move || {
+        let rows = suite::read(file.clone(), &reading).map_err(item_fault)?;
+        let items = rows.map(|row| match row {
+            Ok(row) => Ok(Item {
+                line: row.line,
+                payload: Value::Object(row.fields),
+            }),
+            Err(error) => Err(item_fault(error)),
+        });
+        Ok(Box::new(items) as Items)
+    })
+}
+
+fn item_fault(error: SuiteError) -> ItemFault {
+    ItemFault {
+        line: error.line,
+        field: error.column,
+        message: error.message,
+    }
+}
+
+/// Why a batch wasn't taken, to its client.
+pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
+    match error {
+        BatchError::Items(faults) => item_faults(faults, format),
+        BatchError::Enqueue(error) => error.into(),
+        BatchError::Broken(why) => ApiError::BatchGivenUp(why),
+    }
+}
+
+/// Faults of items: in JSON by a pointer into the body, else by row and column.
+fn item_faults(faults: Vec<ItemFault>, format: Format) -> ApiError {
+    let fault = |fault: ItemFault| {
+        let field = fault.field;
+        let (pointer, place) = match (fault.line, format) {
+            (None, _) => (String::new(), String::new()),
+            (Some(line), Format::Json) => {
+                (format!("/items/{}", line.saturating_sub(1)), String::new())
+            }
+            (Some(line), Format::Jsonl | Format::Csv | Format::Xlsx) => (
+                format!("/rows/{line}"),
+                match &field {
+                    Some(field) => format!("row {line}, column {field}: "),
+                    None => format!("row {line}: "),
+                },
+            ),
+        };
+        Fault {
+            pointer: match field {
+                Some(field) => format!("{pointer}/{field}"),
+                None => pointer,
+            },
+            message: format!("{place}{}", fault.message),
+        }
+    };
+    ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults: faults.into_iter().map(fault).collect(),
+    }
+}

@@ -1,0 +1,126 @@
+//! Whether the confidence of a stored suite says how often it is right: GET `/api/v1/batches/{batch_id}/calibration`.
+
+use axum::Json;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::ApiState;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::ratings::calibration::view;
+use crate::score::fields;
+use crate::score::sql_metrics::calibration::{Promises, calibrate};
+use crate::store::{ConfidenceCount, MadeBy};
+use crate::wire::words;
+use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
+
+/// How many items of a batch are looked at: what a page waits for.
+const MOST_ITEMS: u32 = 10_000;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(get_batch_calibration))
+}
+
+/// Measures whether the confidence of a stored suite predicts its correctness.
+///
+/// For batches of kind `sql_metrics`, at any time: of what has ended so far, with the default targets and factor. Only the first 10,000 items
+/// are looked at; a report of the batch looks at all. Cases that a simulated judge graded are left out beside real ones. Below 20
+/// cases there is no score.
+#[utoipa::path(
+    get, path = "/api/v1/batches/{batch_id}/calibration", tag = "metrics",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "The calibration", body = BatchCalibration),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_batch_calibration(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<BatchCalibration>, ApiError> {
+    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let batch = state.store.batch(id).await?;
+    let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
+    if fields(batch.kind)
+        .iter()
+        .all(|field| field.name != "confidence")
+    {
+        let message = format!(
+            "is a batch of kind {}, whose cases have no confidence: name one of kind sql_metrics",
+            batch.kind.as_str()
+        );
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/batch_id",
+            message,
+        ));
+    }
+    let counts = state.store.confidence_counts(id, MOST_ITEMS).await?;
+    let looked_at = batch.total.min(i64::from(MOST_ITEMS));
+    let made_by = counted(&counts);
+    let mut calibration = calibration(&counts, made_by, looked_at);
+    if batch.total > looked_at {
+        let message = format!(
+            "only the first {looked_at} of {} items are looked at; a report of the batch has all",
+            batch.total
+        );
+        calibration.warnings.push(message);
+    }
+    Ok(Json(BatchCalibration {
+        batch_id: id,
+        items: batch.total,
+        looked_at,
+        simulated: made_by == MadeBy::Simulated,
+        calibration,
+    }))
+}
+
+/// Whose grades count: those of judges, or simulated ones where there are no others.
+fn counted(counts: &[ConfidenceCount]) -> MadeBy {
+    let real = |count: &ConfidenceCount| count.made_by == MadeBy::Judge;
+    if counts.is_empty() || counts.iter().any(real) {
+        MadeBy::Judge
+    } else {
+        MadeBy::Simulated
+    }
+}
+
+fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> CalibrationResult {
+    let calibration = calibrate(cases(counts, made_by), Promises::default());
+    let n = i64::try_from(calibration.n).unwrap_or(i64::MAX);
+    let left_out = usize::try_from(looked_at.saturating_sub(n)).unwrap_or(0);
+    let mut view = view(calibration, left_out);
+    let simulated: u64 = counts
+        .iter()
+        .filter(|count| count.made_by == MadeBy::Simulated)
+        .map(|count| u64::from(count.cases))
+        .sum();
+    match made_by {
+        MadeBy::Simulated => view
+            .warnings
+            .push("all cases were graded by a simulated judge".to_owned()),
+        MadeBy::Judge if simulated > 0 => view.warnings.push(format!(
+            "left out: {} that a simulated judge graded; those that needed no judge are counted, so that the suite looks better than it is",
+            words::counted(simulated, "case")
+        )),
+        MadeBy::Judge => {}
+    }
+    view
+}
+
+/// Each counted case.
+fn cases(
+    counts: &[ConfidenceCount],
+    made_by: MadeBy,
+) -> impl Iterator<Item = (Confidence, f64)> + '_ {
+    let counted = counts.iter().filter(move |count| count.made_by == made_by);
+    counted.flat_map(|count| {
+        let cases = usize::try_from(count.cases).unwrap_or(usize::MAX);
+        std::iter::repeat_n((count.confidence, count.correctness), cases)
+    })
+}

@@ -1,0 +1,419 @@
+//! Batches: many items of one kind, from a file or a list. Make one, read them, pause, resume, cancel, retry what failed.
+//!
+//! A batch is taken whole or not at all: every item is checked before the first is stored.
+
+pub(crate) mod body;
+pub(crate) mod calibration;
+pub(crate) mod compare;
+pub(crate) mod items;
+pub(crate) mod reports;
+pub(crate) mod view;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use self::body::{
+    BatchRequest, check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener,
+    refused,
+};
+use crate::api::ApiState;
+use crate::api::batches;
+use crate::api::http::auth::Caller;
+use crate::api::http::body::ApiJson;
+use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::idempotency::Effect;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::spool::Spooled;
+use crate::enqueue::ScoreBatch;
+use crate::events::EventType;
+use crate::job::{Kind, Priority};
+use crate::store::{BatchFilter, BatchRow, Force, Moved};
+use crate::suite::{Format, Limits, Reading};
+use crate::wire::{Batch, BatchRetried, BatchState, Batches};
+
+/// When a client should look at a batch again, seconds.
+const RETRY_AFTER_S: u64 = 2;
+
+/// The route whose bodies are kept in files.
+pub(crate) const PATH: &str = "/api/v1/batches";
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(post_batch, list_batches))
+        .routes(routes!(get_batch))
+        .routes(routes!(pause_batch))
+        .routes(routes!(resume_batch))
+        .routes(routes!(cancel_batch))
+        .routes(routes!(retry_errors))
+        .routes(routes!(change_budget))
+}
+
+/// Asks for the scores of many items of one kind.
+///
+/// All items are checked first; if one can't be taken, nothing is stored, and `errors` names the rows and columns of the first
+/// 20 faults. Two items of one `id` (`test_id`) are refused, as they could not be told apart in a comparison. JSON holds `items` beside the other fields; of JSONL (`application/x-ndjson`), CSV (`text/csv`) and XLSX the
+/// other fields stand in the query string. In tables a column is a field of the payload, and lists and objects are JSON in
+/// the cell. A 202 means that all items are stored and will run. Sessions are scored anew, whether or not they have a score.
+#[utoipa::path(
+    post, path = "/api/v1/batches", tag = "batches",
+    params(
+        ("kind" = Option<Kind>, Query, description = "JSONL, CSV, XLSX: the kind; required there"),
+        ("name" = Option<String>, Query, description = "JSONL, CSV, XLSX: what you call it"),
+        ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: what items are held against that name no threshold"),
+        ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
+        ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
+        ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are passed over"),
+        ("budget_usd" = Option<f64>, Query, description = "JSONL, CSV, XLSX: the batch is paused once its judge calls cost this"),
+    ),
+    request_body(content(
+        (BatchRequest = "application/json", example = json!({"kind": "sql_metrics", "name": "nightly", "items": [
+            {"id": "q1", "generated_sql": "select name from users", "expected_sql": "SELECT name FROM users;"}]})),
+        (String = "application/x-ndjson"),
+        (String = "text/csv"),
+        (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    )),
+    responses(
+        (status = 202, description = "The batch: all items are stored", body = Batch, headers(
+            ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "judge-not-configured, scoring-disabled, batch-given-up, database-unavailable", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn post_batch(
+    State(state): State<ApiState>,
+    caller: Caller,
+    effect: Effect,
+    params: Params,
+    headers: HeaderMap,
+    body: Spooled,
+) -> Result<Response, ApiError> {
+    let format = format_of(&headers)?;
+    let limits = Limits {
+        file_bytes: state.http.max_batch_bytes as u64,
+        depth: state.http.max_json_depth,
+        ..Limits::default()
+    };
+    let head = match format {
+        Format::Json => {
+            in_the_body(params)?;
+            head_of_json(body.file.clone(), limits).await?
+        }
+        Format::Jsonl | Format::Csv | Format::Xlsx => head_of_query(params)?,
+    };
+    check(&head)?;
+    let request = ScoreBatch {
+        kind: head.kind,
+        name: head.name,
+        threshold: head.threshold,
+        budget_usd: head.budget_usd,
+        criteria_hash: head.criteria_hash,
+        priority: head.priority.unwrap_or(Priority::Bulk),
+        force: match head.force_rescore {
+            true => Force::Yes,
+            false => Force::AsIs,
+        },
+        triggered_by: caller.name(Refusal::Unprocessable)?,
+        new_id: effect.new_id(),
+    };
+    let reading = Reading {
+        limits,
+        ..Reading::of(format, head.kind)
+    };
+    let batch = state
+        .enqueue
+        .batch(request, opener(body.file, reading))
+        .await
+        .map_err(|error| refused(error, format))?;
+    accepted(&state, batch).await
+}
+
+/// The 202 of a batch that is stored.
+pub(crate) async fn accepted(state: &ApiState, batch: BatchRow) -> Result<Response, ApiError> {
+    let view = batches::view::load(state, batch).await?;
+    let location = batches::view::location(&view);
+    let mut response = (StatusCode::ACCEPTED, Json(view)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    if let Some(location) = location {
+        headers.insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// Lists batches, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/batches", tag = "batches",
+    params(
+        ("kind" = Option<Kind>, Query, description = "By kind"),
+        ("state" = Option<BatchState>, Query, description = "By state"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The batches", body = Batches),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn list_batches(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<Batches>, ApiError> {
+    let filter = BatchFilter {
+        kind: params.take("kind"),
+        state: params.take("state"),
+    };
+    let (limit, cursor) = (params.limit(), params.cursor());
+    params.finish()?;
+    let page = state.store.batches(filter, cursor.as_ref(), limit).await?;
+    let mut items = Vec::with_capacity(page.items.len());
+    for batch in page.items {
+        items.push(batches::view::listed(&state, batch).await?);
+    }
+    Ok(Json(Batches {
+        items,
+        next_cursor: page.next_cursor.map(|cursor| cursor.0),
+    }))
+}
+
+/// Reads a batch: how far it is, and what it came to.
+#[utoipa::path(
+    get, path = "/api/v1/batches/{batch_id}", tag = "batches",
+    params(
+        ("batch_id" = Uuid, Path, description = "The batch"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
+    ),
+    responses(
+        (status = 200, description = "The batch", body = Batch, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let batch = state.store.batch(id).await?;
+    let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
+    json_or_unchanged(&headers, &batches::view::load(&state, batch).await?)
+}
+
+/// Stops a batch: none of its items begins, those that run end. What somebody asks for by itself meanwhile (its session's score, its
+/// job's retry) is scored all the same. Pausing twice is well.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/pause", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "The batch, paused now or before", body = Batch),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn pause_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<Batch>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let moved = state.store.pause_batch(id).await?;
+    let batch = done(&state, id, moved, (EventType::BatchPaused, "pause"))?;
+    Ok(Json(batches::view::load(&state, batch).await?))
+}
+
+/// Lets a paused batch go on. Resuming a running one is well.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/resume", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "The batch, running", body = Batch),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state, batch-budget", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn resume_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<Batch>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let moved = state.store.resume_batch(id, state.clock.now()).await?;
+    if let Moved::Refused(batch) = &moved
+        && batch.state == BatchState::Paused
+        && let Some(budget_usd) = batch.budget_usd
+    {
+        let text = format!("batch {id} has spent its budget of {budget_usd} USD");
+        return Err(ApiError::BatchBudget(text));
+    }
+    let batch = done(&state, id, moved, (EventType::BatchResumed, "resume"))?;
+    state.enqueue.push_batch(id).await;
+    Ok(Json(batches::view::load(&state, batch).await?))
+}
+
+/// Cancels a batch with all its items that haven't ended, but for what somebody asked for by itself meanwhile. What it came to until
+/// then stays. Cancelling twice is well.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/cancel", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "The batch, cancelled now or before", body = Batch),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn cancel_batch(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<Batch>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let moved = state.store.cancel_batch(id, state.clock.now()).await?;
+    let batch = done(&state, id, moved, (EventType::BatchCancelled, "cancel"))?;
+    Ok(Json(batches::view::load(&state, batch).await?))
+}
+
+/// Queues the failed items of a batch again, with their counters reset; a completed batch runs again.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/retry-errors", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    responses(
+        (status = 200, description = "How many items were queued again, and the batch", body = BatchRetried),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "batch-state", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn retry_errors(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+) -> Result<Json<BatchRetried>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    let before = state.store.batch(id).await?;
+    let was_completed = before.is_some_and(|batch| batch.state == BatchState::Completed);
+    let (moved, queued_again) = state.enqueue.retry_batch(id).await?;
+    if let (true, Moved::Now(batch)) = (was_completed, &moved) {
+        state.enqueue.tell_batch(EventType::BatchResumed, batch);
+    }
+    let batch = match moved {
+        Moved::Now(batch) | Moved::Already(batch) => batch,
+        Moved::Refused(batch) => return Err(conflict(&batch, "retry-errors")),
+        Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
+    };
+    Ok(Json(BatchRetried {
+        queued_again,
+        batch: batches::view::load(&state, batch).await?,
+    }))
+}
+
+/// A batch's budget.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BudgetBody {
+    /// USD, more than 0; null: none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required)]
+    pub(crate) budget_usd: Option<f64>,
+}
+
+/// Gives a batch another budget, or none.
+///
+/// A batch that was paused for its budget goes on if the new one is more than what it has spent; one that runs and has spent it
+/// is paused, and so is one at the next call without a price. What is in flight then ends and is paid for: a budget is passed by the cost of so many calls at most.
+#[utoipa::path(
+    post, path = "/api/v1/batches/{batch_id}/budget", tag = "batches",
+    params(("batch_id" = Uuid, Path, description = "The batch")),
+    request_body(content = BudgetBody, example = json!({"budget_usd": 12.5})),
+    responses(
+        (status = 200, description = "The batch with its budget", body = Batch),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn change_budget(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    params: Params,
+    ApiJson(body): ApiJson<BudgetBody>,
+) -> Result<Json<Batch>, ApiError> {
+    let id = batch_id_of(&batch_id, params)?;
+    check_budget(body.budget_usd)?;
+    let batch = state.store.batch(id).await?;
+    let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
+    let economy = batch.plan.as_ref().is_some_and(|plan| plan.economy);
+    if economy && body.budget_usd.is_some() {
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/budget_usd",
+            "goes with no batch whose replies are fetched ahead (economy): thousands of questions are handed over at once, \
+             which no budget can stop; cancel the batch instead",
+        ));
+    }
+    if body.budget_usd.is_some() {
+        for judge in state.enqueue.judges_of(&batch).await? {
+            state.enqueue.check_price(&judge).map_err(ApiError::from)?;
+        }
+    }
+    let now = state.clock.now();
+    let batch = match state.store.set_budget(id, body.budget_usd, now).await? {
+        Moved::Now(batch) => {
+            let event = match batch.goes_on() {
+                true => EventType::BatchResumed,
+                false => EventType::BatchPaused,
+            };
+            state.enqueue.tell_batch(event, &batch);
+            batch
+        }
+        Moved::Already(batch) | Moved::Refused(batch) => batch,
+        Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
+    };
+    if batch.goes_on() {
+        state.enqueue.push_batch(id).await;
+    }
+    Ok(Json(batches::view::load(&state, batch).await?))
+}
+
+fn batch_id_of(text: &str, params: Params) -> Result<Uuid, ApiError> {
+    let id = uuid(text, "batch_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    Ok(id)
+}
+
+/// The batch that a move led to; what was done now is told.
+fn done(
+    state: &ApiState,
+    id: Uuid,
+    moved: Moved,
+    (event, verb): (EventType, &'static str),
+) -> Result<BatchRow, ApiError> {
+    match moved {
+        Moved::Now(batch) => {
+            state.enqueue.tell_batch(event, &batch);
+            Ok(batch)
+        }
+        Moved::Already(batch) => Ok(batch),
+        Moved::Refused(batch) => Err(conflict(&batch, verb)),
+        Moved::Unknown => Err(ApiError::BatchNotFound(id)),
+    }
+}
+
+fn conflict(batch: &BatchRow, verb: &'static str) -> ApiError {
+    ApiError::BatchState {
+        batch_id: batch.batch_id,
+        state: batch.state,
+        verb,
+    }
+}

@@ -1,0 +1,192 @@
+//! Reports of batches: made in a temporary file, with as little memory for a million items as for ten, and streamed from there.
+
+use std::fs::File;
+use std::io::{BufWriter, Read as _, Seek as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, header};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::api::ApiState;
+use crate::api::http::params::{Params, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::report::{self, Batch, Format, Judging, Meta, ReportError, Simulated};
+
+/// What one read of the file takes.
+const CHUNK: usize = 64 * 1024;
+/// How many reports are made at once: each takes a core, and two temporary files as long as the batch is.
+const AT_ONCE: usize = 4;
+/// How long a report waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The routes of this file.
+pub(crate) fn routes(turns: Turns) -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(batch_report))
+        .layer(Extension(turns))
+}
+
+/// Whose turn it is to read a whole batch, for a report or a comparison.
+#[derive(Clone)]
+pub(crate) struct Turns(Arc<Semaphore>);
+
+impl Turns {
+    /// As many turns as there are at once.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+
+    /// Waits for a turn, which lasts as long as the permit is held.
+    pub(crate) async fn take(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let turn = tokio::time::timeout(PATIENCE, self.0.clone().acquire_owned()).await;
+        match turn {
+            Ok(Ok(turn)) => Ok(turn),
+            // Nobody closes it: what is left is patience.
+            Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(AT_ONCE)),
+        }
+    }
+}
+
+impl From<ReportError> for ApiError {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Store(error) => error.into(),
+            // The files are this process's own: nothing that a client could mend.
+            ReportError::Read { .. } | ReportError::Line { .. } | ReportError::Write { .. } => {
+                Self::Internal(error.to_string())
+            }
+        }
+    }
+}
+
+/// Downloads the report of a batch, in the form that the file's name asks for.
+///
+/// The report holds the items that have ended; of a batch that still runs, `unfinished` says how many have not.
+#[utoipa::path(
+    get, path = "/api/v1/batches/{batch_id}/{report}", tag = "batches",
+    params(
+        ("batch_id" = Uuid, Path, description = "The batch"),
+        ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line an item, without loss. \
+            `report.csv`, `report.xlsx`: a row an item; the workbook also has the summary. `report.junit.xml`: for CI servers; misses are failures, what \
+            has no score is an error. `report.md`: a summary for people, at most 900 KB.",
+            pattern = r"^report\.(json|jsonl|csv|xlsx|junit\.xml|md)$"),
+        ("allow_simulated" = Option<bool>, Query, description = "Whether scores of a simulated judge may pass; default false: they make the verdict incomplete, \
+            and are skipped tests in JUnit"),
+    ),
+    responses(
+        (status = 200, description = "The report", content(
+            (String = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"), (String = "application/xml"), (String = "text/markdown"),
+            (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")),
+            headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
+        (status = 404, description = "batch-not-found, not-found (no such report)", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "too-many-reports, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
+    ),
+)]
+async fn batch_report(
+    State(state): State<ApiState>,
+    Extension(turns): Extension<Turns>,
+    Path((batch_id, name)): Path<(String, String)>,
+    mut params: Params,
+) -> Result<Response, ApiError> {
+    let format = name
+        .strip_prefix("report.")
+        .and_then(|text| Format::ALL.into_iter().find(|known| known.as_str() == text))
+        .ok_or(ApiError::NoRoute)?;
+    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
+    let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
+    params.finish()?;
+    let row = state.store.batch(id).await?;
+    let row = row.ok_or(ApiError::BatchNotFound(id))?;
+    let turn = turns.take().await?;
+    let batch = Batch::read(&state.store, id).await?;
+    let meta = Meta {
+        name: row.name.unwrap_or_else(|| format!("Batch {id}")),
+        run: Some(id.to_string()),
+        made_at: state.clock.now(),
+        unfinished: batch.unfinished,
+        simulated: if allowed {
+            Simulated::Allowed
+        } else {
+            Simulated::Refused
+        },
+        judging: Judging::Asked,
+        criteria_hash: row.criteria_hash,
+    };
+    // The turn goes along: writing goes on when the client is gone.
+    let writing = move || {
+        let _turn = turn;
+        write(format, &batch, &meta)
+    };
+    let written = tokio::task::spawn_blocking(writing).await;
+    let (file, length) =
+        written.map_err(|error| ApiError::Internal(format!("writing a report: {error}")))??;
+    Ok(answer(id, format, (file, length)))
+}
+
+/// The report in a file without a name, and its length.
+fn write(format: Format, batch: &Batch, meta: &Meta) -> Result<(File, u64), ReportError> {
+    let failed = |error: std::io::Error| ReportError::Write {
+        what: "a report into the temporary folder".to_owned(),
+        reason: error.to_string(),
+    };
+    let mut out = BufWriter::new(tempfile::tempfile().map_err(failed)?);
+    report::write(format, &batch.items, meta, &mut out)?;
+    let mut file = out
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    let length = file.metadata().map_err(failed)?.len();
+    file.rewind().map_err(failed)?;
+    Ok((file, length))
+}
+
+fn answer(id: Uuid, format: Format, (file, length): (File, u64)) -> Response {
+    let disposition = format!("attachment; filename=\"batch-{id}-report.{format}\"");
+    let headers: [(HeaderName, String); 3] = [
+        (header::CONTENT_TYPE, format.media_type().to_owned()),
+        (header::CONTENT_LENGTH, length.to_string()),
+        (header::CONTENT_DISPOSITION, disposition),
+    ];
+    (headers, chunks(file)).into_response()
+}
+
+/// The file's bytes, read as the client takes them.
+fn chunks(file: File) -> Body {
+    Body::from_stream(stream::try_unfold(file, async |mut file| {
+        let read = tokio::task::spawn_blocking(move || {
+            let mut chunk = vec![0; CHUNK];
+            let length = file.read(&mut chunk)?;
+            chunk.truncate(length);
+            Ok::<_, std::io::Error>((Bytes::from(chunk), file))
+        });
+        let (chunk, file) = read.await.map_err(std::io::Error::other)??;
+        Ok::<_, std::io::Error>((!chunk.is_empty()).then_some((chunk, file)))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_beyond_those_at_once_waits_its_turn_and_not_for_ever() {
+        let turns = Turns::new();
+        let mut held = Vec::new();
+        for _ in 0..AT_ONCE {
+            held.push(turns.take().await.unwrap());
+        }
+        let error = turns.take().await.unwrap_err();
+        assert!(matches!(error, ApiError::TooManyReports(AT_ONCE)));
+        let (next, ()) = tokio::join!(turns.take(), async { held.clear() });
+        assert!(next.is_ok());
+    }
+}

@@ -1,0 +1,235 @@
+//! A batch as clients see it: where it stands, how many of its items stand where, and what they came to.
+
+use axum::http::HeaderValue;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::api::ApiState;
+use crate::api::judges::lanes::Lanes;
+use crate::events::EventType;
+use crate::job::{JobState, Purpose};
+use crate::store::{BatchFigures, BatchPace, BatchRow, BatchSkip, BatchUsage, StoreError};
+use crate::wire::{
+    Batch, BatchCounts, BatchLinks, BatchPause, BatchProgress, BatchState, BatchTimes, BatchTokens,
+    InProgress, PausedBy, ProviderBatch, Stopped,
+};
+
+/// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
+pub(crate) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, StoreError> {
+    let ahead = batch.plan.as_ref().is_some_and(|plan| plan.economy);
+    let mut view = listed(state, batch).await?;
+    if ahead {
+        let economy = state.store.provider_batch(view.batch_id).await?;
+        view.economy = economy.map(ProviderBatch::from);
+    }
+    if view.skipped.is_some_and(|skipped| skipped.in_progress > 0) {
+        let skips = state.store.batch_skips(view.batch_id).await?;
+        view.in_progress = skips.into_iter().map(InProgress::from).collect();
+    }
+    Ok(view)
+}
+
+/// As [`load`], as a list has it.
+pub(crate) async fn listed(state: &ApiState, batch: BatchRow) -> Result<Batch, StoreError> {
+    let figures = state.store.batch_figures(&batch).await?;
+    if batch.state == BatchState::Running && figures.unfinished() == 0 {
+        let now = state.clock.now();
+        if let Some(done) = state.store.complete_batch(batch.batch_id, now).await? {
+            state.enqueue.tell_batch(EventType::BatchCompleted, &done);
+            state.store.keep_figures(&batch, &figures).await?;
+            return known(state, done, figures).await;
+        }
+        // Something came in between: another look at both.
+        if let Some(batch) = state.store.batch(batch.batch_id).await? {
+            let figures = state.store.batch_figures(&batch).await?;
+            return known(state, batch, figures).await;
+        }
+    }
+    known(state, batch, figures).await
+}
+
+async fn known(
+    state: &ApiState,
+    batch: BatchRow,
+    figures: BatchFigures,
+) -> Result<Batch, StoreError> {
+    let usage = state.store.batch_usage(batch.batch_id).await?;
+    let pace = match batch.finished_at {
+        None => Some(state.store.batch_pace(&batch, state.clock.now()).await?),
+        Some(_) => None,
+    };
+    let stopped = if batch.goes_on() && !figures.lanes.is_empty() {
+        Lanes::of_all(state).await?.stopped(&figures.lanes)
+    } else {
+        None
+    };
+    Ok(batch_of(batch, &figures, usage, (pace, stopped)))
+}
+
+fn batch_of(
+    batch: BatchRow,
+    figures: &BatchFigures,
+    usage: BatchUsage,
+    (pace, stopped): (Option<BatchPace>, Option<Stopped>),
+) -> Batch {
+    Batch {
+        links: links(&batch, figures, usage),
+        filter: filter_view(&batch),
+        paused: pause_view(&batch, usage),
+        progress: progress(&batch, figures, pace, stopped.as_ref()),
+        stopped,
+        batch_id: batch.batch_id,
+        name: batch.name,
+        kind: batch.kind,
+        origin: batch.origin,
+        state: batch.state,
+        counts: counts(figures),
+        verdict: figures.verdict,
+        purpose: batch.purpose,
+        criteria_hash: batch.criteria_hash,
+        expanded: batch.expanded,
+        skipped: batch.skipped,
+        in_progress: Vec::new(),
+        economy: None,
+        budget_usd: batch.budget_usd,
+        spent_usd: usage.spent_usd,
+        unpriced_calls: usage.unpriced,
+        tokens: BatchTokens {
+            tokens_in: usage.tokens_in,
+            tokens_out: usage.tokens_out,
+        },
+        cost_usd: figures.cost_usd,
+        threshold: batch.threshold,
+        created_by: batch.created_by,
+        times: BatchTimes {
+            created_at: batch.created_at,
+            finished_at: batch.finished_at,
+        },
+    }
+}
+
+/// Its path, for the header Location.
+pub(crate) fn location(batch: &Batch) -> Option<HeaderValue> {
+    HeaderValue::from_str(&batch.links.this).ok()
+}
+
+/// The path of a batch.
+fn batch_path(id: Uuid) -> String {
+    format!("/api/v1/batches/{id}")
+}
+
+/// Of one look, the total too: items may have come since the batch's row was read.
+fn counts(figures: &BatchFigures) -> BatchCounts {
+    BatchCounts {
+        total: figures.total(),
+        queued: figures.count(JobState::Queued),
+        running: figures.count(JobState::Running),
+        waiting: figures.count(JobState::Waiting),
+        succeeded: figures.count(JobState::Succeeded),
+        failed: figures.count(JobState::Failed),
+        cancelled: figures.count(JobState::Cancelled),
+    }
+}
+
+fn links(batch: &BatchRow, figures: &BatchFigures, usage: BatchUsage) -> BatchLinks {
+    let this = batch_path(batch.batch_id);
+    let link = |shown: bool, verb: &str| shown.then(|| format!("{this}/{verb}"));
+    let (runs, paused) = (batch.goes_on(), batch.state == BatchState::Paused);
+    // What has spent its budget is resumed by a larger one alone.
+    let has_money = batch
+        .budget_usd
+        .is_none_or(|budget| budget > usage.spent_usd);
+    let failed = figures.count(JobState::Failed) > 0;
+    BatchLinks {
+        jobs: format!("/api/v1/jobs?batch_id={}", batch.batch_id),
+        spread: link(asks_again(batch.purpose), "spread"),
+        pause: link(runs, "pause"),
+        resume: link(paused && has_money, "resume"),
+        cancel: link(runs || paused, "cancel"),
+        budget: format!("{this}/budget"),
+        retry_errors: link(failed && batch.takes_retries(), "retry-errors"),
+        this,
+    }
+}
+
+/// Whether items of this purpose ask the same of one session several times.
+fn asks_again(purpose: Purpose) -> bool {
+    match purpose {
+        Purpose::Repeat | Purpose::Jury => true,
+        Purpose::Score | Purpose::Preview => false,
+    }
+}
+
+/// The words of the filter; ids are many, and are counted.
+fn filter_view(batch: &BatchRow) -> Option<Value> {
+    let mut filter = batch.filter.clone()?;
+    if let Value::Object(words) = &mut filter
+        && let Some(ids) = batch.plan.as_ref().and_then(|plan| plan.ids)
+    {
+        words.insert("ids".to_owned(), Value::from(ids));
+    }
+    Some(filter)
+}
+
+fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<BatchPause> {
+    if batch.state != BatchState::Paused {
+        return None;
+    }
+    let by = batch.paused_by.unwrap_or(PausedBy::Operator);
+    let reason = match by {
+        PausedBy::Operator if batch.budget_usd.is_some() && usage.unpriced > 0 => format!(
+            "somebody paused it: resume it, and it goes on; {}, so its budget doesn't hold",
+            without_price(usage.unpriced)
+        ),
+        PausedBy::Operator => "somebody paused it: resume it, and it goes on".to_owned(),
+        PausedBy::Budget if batch.budget_usd > Some(usage.spent_usd) => format!(
+            "{}, so no budget holds: give the model a price (llm_providers.yaml), or have its server report the tokens that it \
+             uses, and resume it; or take the budget away",
+            without_price(usage.unpriced)
+        ),
+        PausedBy::Budget => format!(
+            "it has spent {:.4} of {} USD: give it a larger budget, and it goes on",
+            usage.spent_usd,
+            batch.budget_usd.unwrap_or_default()
+        ),
+    };
+    Some(BatchPause { by, reason })
+}
+
+/// What isn't known of runs whose model has no price, or whose server told no tokens.
+fn without_price(runs: i64) -> String {
+    match runs {
+        1 => "what 1 call cost isn't known".to_owned(),
+        calls => format!("what {calls} calls cost isn't known"),
+    }
+}
+
+fn progress(
+    batch: &BatchRow,
+    figures: &BatchFigures,
+    pace: Option<BatchPace>,
+    stopped: Option<&Stopped>,
+) -> BatchProgress {
+    let ended = [JobState::Succeeded, JobState::Failed, JobState::Cancelled];
+    let done: i64 = ended.iter().map(|state| figures.count(*state)).sum();
+    let rate = pace.map(|pace| pace.per_s);
+    let left = u32::try_from(figures.total() - done).unwrap_or(u32::MAX);
+    let goes_on = batch.expanded && batch.state == BatchState::Running && stopped.is_none();
+    BatchProgress {
+        done,
+        total: figures.total(),
+        rate_per_s: rate,
+        eta_s: rate
+            .filter(|rate| goes_on && *rate > 0.0)
+            .map(|rate| f64::from(left) / rate),
+    }
+}
+
+impl From<BatchSkip> for InProgress {
+    fn from(skip: BatchSkip) -> Self {
+        Self {
+            session_id: skip.session_id,
+            job_id: skip.job_id,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What two versions of the criteria make of the same sessions: GET `/api/v1/scoring/criteria/compare`.
+
+use axum::Json;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::named::{Named, both, names};
+use crate::api::ApiState;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::score::session::Rating;
+use crate::score::statistics::{Bootstrap, LEVEL};
+use crate::score::trust::{Comparison, compare};
+use crate::store::CriteriaPairs;
+use crate::wire::words::counted;
+use crate::wire::{CriteriaComparison, MeanDifference, Mover, WordTable};
+
+/// What the bootstrap draws from, unless a seed is given.
+const SEED: u64 = 20_260_101;
+/// How many of the largest movers are answered, unless told.
+const MOVERS: u32 = 20;
+/// How many at most.
+const MOST_MOVERS: u32 = 500;
+/// Below so many sessions, figures say little.
+const FEW: u64 = 20;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(compare_criteria))
+}
+
+/// Compares what two versions of the criteria for sessions make of the same sessions.
+///
+/// Only sessions that have a score under both count; a session's newest score under each, of previews too. Scores of simulated
+/// judges are left out, unless there are no others. How to read the figures is in docs/trust.md.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/criteria/compare", tag = "criteria",
+    params(
+        ("a" = String, Query, description = "The one: 64 hex digits, at least the first 8, or `current`"),
+        ("b" = String, Query, description = "The other"),
+        ("movers" = Option<u32>, Query, description = "How many of the largest movers, 0-500; default 20", maximum = 500),
+        ("seed" = Option<u64>, Query, description = "What the bootstrap draws from; default 20260101"),
+    ),
+    responses(
+        (status = 200, description = "The comparison", body = CriteriaComparison),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn compare_criteria(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<CriteriaComparison>, ApiError> {
+    let names = names(&mut params);
+    let movers = params.whole("movers", 0..=MOST_MOVERS).unwrap_or(MOVERS);
+    let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(SEED);
+    params.finish()?;
+    let (a, b) = both(&state, names).await?;
+    for (name, side) in [("/a", &a), ("/b", &b)] {
+        if side.kind.is_case() {
+            let message = format!(
+                "is for kind {}: only criteria for sessions are compared",
+                side.kind
+            );
+            return Err(ApiError::fault(Refusal::Unprocessable, name, message));
+        }
+    }
+    let found = state.store.criteria_pairs(&a.hash, &b.hash).await?;
+    let movers = state
+        .store
+        .criteria_movers((&a.hash, &b.hash), found.basis, movers)
+        .await?;
+    let pairs = found.pairs.clone();
+    let comparison = tokio::task::spawn_blocking(move || compare(&pairs, seed))
+        .await
+        .map_err(|error| ApiError::Internal(format!("comparing criteria: {error}")))?;
+    Ok(Json(view((a, b), &found, comparison, seed, movers)))
+}
+
+fn view(
+    (a, b): (Named, Named),
+    found: &CriteriaPairs,
+    comparison: Comparison,
+    seed: u64,
+    movers: Vec<Mover>,
+) -> CriteriaComparison {
+    let mut warnings = warnings(found, comparison.n);
+    if comparison.n > 1 && comparison.kendall_tau_b.is_none() {
+        warnings.push(
+            "one of the two gives every session the same total: there is no order to compare"
+                .to_owned(),
+        );
+    }
+    CriteriaComparison {
+        a: a.hash,
+        b: b.hash,
+        n: comparison.n,
+        only_a: found.only_a,
+        only_b: found.only_b,
+        mean_a: comparison.mean_a,
+        mean_b: comparison.mean_b,
+        mean_difference: comparison
+            .difference
+            .map(|value| difference(value, comparison.bootstrap, seed)),
+        kendall_tau_b: comparison.kendall_tau_b,
+        ratings: WordTable {
+            labels: Rating::ALL.iter().map(Rating::to_string).collect(),
+            table: comparison.ratings.rows().map(|row| row.to_vec()).to_vec(),
+        },
+        changed: comparison.changed,
+        movers,
+        simulated: found.basis.is_simulated(),
+        warnings,
+    }
+}
+
+fn difference(value: f64, bootstrap: Option<Bootstrap>, seed: u64) -> MeanDifference {
+    MeanDifference {
+        value,
+        low: bootstrap.map(|found| found.interval.low),
+        high: bootstrap.map(|found| found.interval.high),
+        level: LEVEL,
+        resamples: bootstrap.map_or(0, |found| found.resamples),
+        seed,
+    }
+}
+
+fn warnings(found: &CriteriaPairs, n: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if found.basis.is_simulated() {
+        warnings.push(
+            "all scores are of a simulated judge: they say nothing of the criteria".to_owned(),
+        );
+    }
+    if found.simulated_left_out > 0 {
+        warnings.push(format!(
+            "left out: {} of a simulated judge",
+            counted(found.simulated_left_out, "score")
+        ));
+    }
+    if n == 0 {
+        warnings.push(
+            "no session has a score under both: score sessions of the one under the other, as a preview".to_owned(),
+        );
+    } else if n < FEW {
+        warnings.push(format!(
+            "only {}: below {FEW} the figures say little",
+            counted(n, "session")
+        ));
+    }
+    warnings
+}

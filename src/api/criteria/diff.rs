@@ -1,0 +1,126 @@
+//! How the texts of two versions of the criteria differ: GET `/api/v1/scoring/criteria/diff`.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Map, Value};
+use similar::TextDiff;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::named::{Named, both, names};
+use crate::api::ApiState;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
+use crate::wire::{CriteriaDiff, DiffPart};
+
+/// How long a difference of texts is looked for; what is found by then is right, but may be longer than need be.
+const DIFF_TIME: Duration = Duration::from_millis(500);
+/// Lines around a change.
+const CONTEXT: usize = 3;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(diff_criteria))
+}
+
+/// Shows how the texts of two versions of the criteria differ.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/criteria/diff", tag = "criteria",
+    params(
+        ("a" = String, Query, description = "The one: 64 hex digits, at least the first 8, or `current`"),
+        ("b" = String, Query, description = "The other"),
+    ),
+    responses(
+        (status = 200, description = "The parts that differ", body = CriteriaDiff),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn diff_criteria(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<CriteriaDiff>, ApiError> {
+    let names = names(&mut params);
+    params.finish()?;
+    let (a, b) = both(&state, names).await?;
+    let contents = (content(&state, &a).await?, content(&state, &b).await?);
+    let short = (shortened(&a.hash), shortened(&b.hash));
+    let parts = tokio::task::spawn_blocking(move || parts(contents, &short))
+        .await
+        .map_err(|error| ApiError::Internal(format!("comparing texts: {error}")))?;
+    Ok(Json(CriteriaDiff {
+        a: a.hash,
+        b: b.hash,
+        parts,
+    }))
+}
+
+fn shortened(hash: &str) -> String {
+    hash.chars().take(12).collect()
+}
+
+const PROMPTS: [&str; 2] = ["judge_prompt", "answer_prompt"];
+
+fn parts((a, b): (Value, Value), short: &(String, String)) -> Vec<DiffPart> {
+    let text = |value: &Value, name: &str| match value.get(name) {
+        Some(Value::String(text)) => format!("{}\n", text.trim_end_matches('\n')),
+        Some(other) => format!("{other}\n"),
+        None => String::new(),
+    };
+    let settings = |value: &Value| {
+        let mut rest = value.clone();
+        if let Value::Object(fields) = &mut rest {
+            fields.retain(|name, _| !PROMPTS.contains(&name.as_str()));
+        }
+        format!("{:#}\n", in_order(rest))
+    };
+    let mut pairs: Vec<(&str, String, String)> = PROMPTS
+        .iter()
+        .map(|name| (*name, text(&a, name), text(&b, name)))
+        .collect();
+    pairs.push(("settings", settings(&a), settings(&b)));
+    let differing = pairs.into_iter().filter(|(_, a, b)| a != b);
+    differing
+        .map(|(part, a, b)| {
+            let mut config = TextDiff::configure();
+            let diff = config.timeout(DIFF_TIME).diff_lines(&a, &b);
+            let heads = (format!("{} {part}", short.0), format!("{} {part}", short.1));
+            let unified = diff
+                .unified_diff()
+                .context_radius(CONTEXT)
+                .header(&heads.0, &heads.1)
+                .to_string();
+            DiffPart {
+                part: part.to_owned(),
+                diff: unified,
+            }
+        })
+        .collect()
+}
+
+/// The same value with the keys of its objects in order: databases keep another one.
+fn in_order(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
+            fields.sort_by(|a, b| a.0.cmp(&b.0));
+            let fields = fields
+                .into_iter()
+                .map(|(name, field)| (name, in_order(field)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(in_order).collect()),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
+    }
+}
+
+async fn content(state: &ApiState, named: &Named) -> Result<Value, ApiError> {
+    let current = state.enqueue.current_criteria_of(named.kind);
+    if current.hash.0 == named.hash {
+        return Ok(current.content.clone());
+    }
+    let stored = state.store.criteria_content(&named.hash).await?;
+    stored.ok_or_else(|| ApiError::CriteriaNotFound(named.hash.clone()))
+}

@@ -1,0 +1,219 @@
+//! Criteria versions: list, read, add. Adding a definition never makes it current: that is what the criteria file does.
+
+pub(crate) mod compare;
+pub(crate) mod diff;
+pub(crate) mod named;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::named::named;
+use crate::api::ApiState;
+use crate::api::http::body::{ApiJson, escape};
+use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::params::{Params, Segment};
+use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::job::Kind;
+use crate::score::Criteria;
+use crate::store::CriteriaDefinition;
+use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion};
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_criteria, add_criteria))
+        .routes(routes!(get_criteria))
+}
+
+fn view(state: &ApiState, stored: &CriteriaDefinition) -> CriteriaVersion {
+    CriteriaVersion {
+        criteria_hash: stored.criteria_hash.clone(),
+        kind: stored.kind,
+        is_current: stored.criteria_hash == state.enqueue.current_criteria_of(stored.kind).hash.0,
+        created_at: Some(stored.created_at),
+        scores: stored.scores,
+        mean_total: stored.mean_total,
+        first_scored_at: stored.first_scored_at,
+    }
+}
+
+/// The current criteria before their first use: loaded, and not stored yet.
+fn unused(current: &Criteria) -> CriteriaVersion {
+    CriteriaVersion {
+        criteria_hash: current.hash.0.clone(),
+        kind: current.kind,
+        is_current: true,
+        created_at: None,
+        scores: 0,
+        mean_total: None,
+        first_scored_at: None,
+    }
+}
+
+/// Lists criteria versions, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/criteria", tag = "criteria",
+    responses(
+        (status = 200, description = "The versions", body = CriteriaList),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn list_criteria(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<CriteriaList>, ApiError> {
+    params.finish()?;
+    let stored = state.store.criteria_list().await?;
+    let mut items: Vec<CriteriaVersion> = stored.iter().map(|row| view(&state, row)).collect();
+    for kind in Kind::ALL.iter().rev() {
+        if !items
+            .iter()
+            .any(|item| item.kind == *kind && item.is_current)
+        {
+            items.insert(0, unused(&state.enqueue.current_criteria_of(*kind)));
+        }
+    }
+    Ok(Json(CriteriaList {
+        items,
+        next_cursor: None,
+    }))
+}
+
+/// Reads one version with its content.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
+    params(
+        ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`"),
+        ("kind" = Option<Kind>, Query, description = "With `current`: of which kind; default session"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
+    ),
+    responses(
+        (status = 200, description = "The version", body = CriteriaDetail, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_criteria(
+    State(state): State<ApiState>,
+    Segment(name): Segment,
+    mut params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let kind = params.take("kind").unwrap_or(Criteria::DEFAULT_KIND);
+    params.finish()?;
+    let hash = named(&state, "/criteria_hash", &name, kind).await?.hash;
+    let current = Kind::ALL
+        .iter()
+        .map(|kind| state.enqueue.current_criteria_of(*kind))
+        .find(|current| current.hash.0 == hash);
+    let detail = match (state.store.criteria(&hash).await?, current) {
+        (Some(stored), _) => CriteriaDetail {
+            version: view(&state, &stored),
+            content: stored.content,
+        },
+        (None, Some(current)) => CriteriaDetail {
+            version: unused(&current),
+            content: current.content.clone(),
+        },
+        (None, None) => return Err(ApiError::CriteriaNotFound(hash)),
+    };
+    json_or_unchanged(&headers, &detail)
+}
+
+/// Checks and stores a definition, without making it current.
+#[utoipa::path(
+    post, path = "/api/v1/scoring/criteria", tag = "criteria",
+    request_body(content = Object, description = "The definition, as the criteria file has it, in JSON; no `${VARIABLE}`", example = json!({"scoring": {"llm_provider": "openai-default"}, "judge_prompt": "Score this investigation.\n{{SESSION_CONVERSATION}}\n{{ALERT_DATA}}\n{{OUTPUT_SCHEMA}}"})),
+    responses(
+        (status = 200, description = "It was stored before", body = CriteriaAdded),
+        (status = 201, description = "Stored", body = CriteriaAdded),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn add_criteria(
+    State(state): State<ApiState>,
+    params: Params,
+    ApiJson(definition): ApiJson<Value>,
+) -> Result<Response, ApiError> {
+    params.finish()?;
+    let mut faults = Vec::new();
+    find_variables(&definition, &mut String::new(), &mut faults);
+    if !faults.is_empty() {
+        return Err(ApiError::Invalid {
+            refusal: Refusal::Unprocessable,
+            faults,
+        });
+    }
+    let criteria = Criteria::from_value(&definition).map_err(|error| {
+        let pointer = format!("/{}", error.path.replace('.', "/"));
+        let pointer = pointer.trim_end_matches('/');
+        ApiError::fault(Refusal::Unprocessable, pointer, error.message)
+    })?;
+    let is_new = state
+        .store
+        .put_criteria(&criteria, state.clock.now())
+        .await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let added = CriteriaAdded {
+        is_current: criteria.hash == state.enqueue.current_criteria_of(criteria.kind).hash,
+        criteria_hash: criteria.hash.0,
+        kind: criteria.kind,
+        is_new,
+        judge: criteria.judge,
+    };
+    Ok((status, Json(added)).into_response())
+}
+
+/// Text with `${` would be read as a variable of the server's environment in a file: here it is refused, not filled in.
+/// So is a NUL, which Postgres takes into no JSON.
+fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<Fault>) {
+    let mut note = |text: &str, pointer: &str| {
+        let message = if text.contains("${") {
+            "holds ${: variables are not filled in here, send the value itself"
+        } else if text.contains('\0') {
+            "holds a NUL character, which can't be stored"
+        } else {
+            return;
+        };
+        faults.push(Fault {
+            pointer: pointer.to_owned(),
+            message: message.to_owned(),
+        });
+    };
+    let children: Vec<(String, &Value)> = match value {
+        Value::String(text) => {
+            note(text, pointer);
+            return;
+        }
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(i, item)| (i.to_string(), item))
+            .collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| {
+                note(name, &format!("{pointer}/{}", escape(name)));
+                (escape(name), field)
+            })
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => return,
+    };
+    for (name, child) in children {
+        let length = pointer.len();
+        pointer.push('/');
+        pointer.push_str(&name);
+        find_variables(child, pointer, faults);
+        pointer.truncate(length);
+    }
+}

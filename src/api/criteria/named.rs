@@ -1,0 +1,165 @@
+//! Which version of the criteria a request means: a hash, its beginning, or `current`.
+
+use crate::api::ApiState;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Refusal};
+use crate::job::Kind;
+use crate::score::Criteria;
+
+/// Shortest beginning of a hash that names one.
+const SHORTEST: usize = 8;
+/// What names criteria.
+pub(crate) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
+
+/// One version that a request names.
+pub(crate) struct Named {
+    /// Its identity.
+    pub(crate) hash: String,
+    /// What it is for.
+    pub(crate) kind: Kind,
+}
+
+/// Takes `a` and `b`; faults stay with the query.
+pub(crate) fn names(params: &mut Params) -> (String, String) {
+    let mut one = |name: &'static str| {
+        let text = params.text(name);
+        if text.is_none() && !params.is_faulty(name) {
+            params.fault(name, format!("is needed: {FORMS}"));
+        }
+        text.unwrap_or_default()
+    };
+    (one("a"), one("b"))
+}
+
+/// The two versions that a query names, which must not be the same.
+pub(crate) async fn both(
+    state: &ApiState,
+    (a, b): (String, String),
+) -> Result<(Named, Named), ApiError> {
+    let a = named(state, "/a", &a, Criteria::DEFAULT_KIND).await?;
+    let b = named(state, "/b", &b, Criteria::DEFAULT_KIND).await?;
+    if a.hash == b.hash {
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/b",
+            "is the same version as a: name another one",
+        ));
+    }
+    Ok((a, b))
+}
+
+/// The hash that a text names, if it names one by its beginning; a whole hash stays as it is, stored or not.
+pub(crate) async fn whole(
+    state: &ApiState,
+    pointer: &str,
+    text: String,
+) -> Result<String, ApiError> {
+    if is_whole(&text) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Ok(named(state, pointer, &text, Criteria::DEFAULT_KIND)
+        .await?
+        .hash)
+}
+
+/// The hash that a text of a request names, which may be its beginning; one that begins no stored hash is a fault of the request.
+pub(crate) async fn stored(
+    state: &ApiState,
+    pointer: &str,
+    text: String,
+) -> Result<String, ApiError> {
+    let found = whole(state, pointer, text).await;
+    found.map_err(|error| {
+        let ApiError::CriteriaNotFound(text) = &error else {
+            return error;
+        };
+        let message = format!(
+            "{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them"
+        );
+        ApiError::fault(Refusal::Unprocessable, pointer, message)
+    })
+}
+
+/// [`stored`] for the beginning of a hash; any other text stays as it is.
+pub(crate) async fn beginning(
+    state: &ApiState,
+    pointer: &str,
+    text: String,
+) -> Result<String, ApiError> {
+    match is_name(&text) && text != "current" && !is_whole(&text) {
+        true => stored(state, pointer, text).await,
+        false => Ok(text),
+    }
+}
+
+/// Whether a text may name criteria.
+pub(crate) fn is_name(text: &str) -> bool {
+    let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text == "current" || (hex && (SHORTEST..=64).contains(&text.len()))
+}
+
+fn is_whole(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The version that a text names: `current` is that for `kind`.
+pub(crate) async fn named(
+    state: &ApiState,
+    pointer: &str,
+    text: &str,
+    kind: Kind,
+) -> Result<Named, ApiError> {
+    if text == "current" {
+        let current = state.enqueue.current_criteria_of(kind);
+        return Ok(Named {
+            hash: current.hash.0.clone(),
+            kind: current.kind,
+        });
+    }
+    if !is_name(text) {
+        let message = format!("must be {FORMS}");
+        return Err(ApiError::fault(Refusal::Unprocessable, pointer, message));
+    }
+    let prefix = text.to_ascii_lowercase();
+    let mut found = state.store.criteria_beginning_with(&prefix).await?;
+    for kind in Kind::ALL {
+        let current = state.enqueue.current_criteria_of(*kind);
+        let known = found.iter().any(|(hash, _)| *hash == current.hash.0);
+        if current.hash.0.starts_with(&prefix) && !known {
+            found.push((current.hash.0.clone(), *kind));
+        }
+    }
+    match found.as_slice() {
+        [] => Err(ApiError::CriteriaNotFound(text.to_owned())),
+        [(hash, kind)] => Ok(Named {
+            hash: hash.clone(),
+            kind: *kind,
+        }),
+        several => {
+            let hashes: Vec<&str> = several.iter().map(|(hash, _)| hash.as_str()).collect();
+            let message = format!(
+                "names several: {}; give more of its digits",
+                hashes.join(", ")
+            );
+            Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
+        }
+    }
+}
+
+/// The version that a query's `criteria` names: `current`, if it is left out.
+pub(crate) async fn criteria_of(
+    state: &ApiState,
+    text: Option<String>,
+) -> Result<String, ApiError> {
+    let text = text.unwrap_or_else(|| "current".to_owned());
+    let found = named(state, "/criteria", &text, Criteria::DEFAULT_KIND).await?;
+    if found.kind.is_case() {
+        let message = format!("is for kind {}: people rate sessions alone", found.kind);
+        return Err(ApiError::fault(
+            Refusal::Unprocessable,
+            "/criteria",
+            message,
+        ));
+    }
+    Ok(found.hash)
+}

@@ -1,0 +1,382 @@
+//! Reads JSON bodies: size, time, media type, depth and shape, each with its own answer. Never logs a body.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use chrono::{DateTime, Utc};
+use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Deserializer};
+use serde_path_to_error::{Path, Segment};
+
+use super::problem::{ApiError, Refusal};
+use crate::api::ApiState;
+use crate::clock::read_time;
+use crate::config::HttpSettings;
+use crate::history::ingest::shortened;
+
+/// How long a body may take to arrive.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
+const DISCARD_BYTES: usize = 32 << 20;
+
+/// A JSON body of the scoring routes of sessions: faults are 400, and no body at all is the default.
+pub(crate) struct ScoringJson<T>(pub(crate) T);
+
+/// A JSON body anywhere else: faults are 422.
+pub(crate) struct ApiJson<T>(pub(crate) T);
+
+/// A JSON body that may be left out: faults are 422.
+pub(crate) struct OptionalJson<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<ApiState> for ScoringJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let body = read(request, state, Refusal::BadRequest).await?;
+        Ok(Self(body.unwrap_or_default()))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<ApiState> for ApiJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        match read(request, state, Refusal::Unprocessable).await? {
+            Some(body) => Ok(Self(body)),
+            None => Err(empty(Refusal::Unprocessable)),
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<ApiState> for OptionalJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let body = read(request, state, Refusal::Unprocessable).await?;
+        Ok(Self(body.unwrap_or_default()))
+    }
+}
+
+/// A body that is JSON by its declaration and not too deep, unread: faults are 422.
+pub(crate) struct JsonText(pub(crate) String);
+
+impl FromRequest<ApiState> for JsonText {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let refusal = Refusal::Unprocessable;
+        let Some(bytes) = bytes(request, &state.http, refusal).await? else {
+            return Err(empty(refusal));
+        };
+        String::from_utf8(bytes)
+            .map(Self)
+            .map_err(|_| ApiError::fault(refusal, "", "the body is not UTF-8"))
+    }
+}
+
+/// Reads a time of a body, or null: to be named by fields that may be left out.
+pub(crate) fn time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<DateTime<Utc>>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let read = text.map(|text| read_time(&text)).transpose();
+    read.map_err(serde::de::Error::custom)
+}
+
+fn empty(refusal: Refusal) -> ApiError {
+    ApiError::fault(refusal, "", "the body is empty: send a JSON object")
+}
+
+/// Reads and checks a body; `None` if there is none.
+async fn read<T: DeserializeOwned>(
+    request: Request,
+    state: &ApiState,
+    refusal: Refusal,
+) -> Result<Option<T>, ApiError> {
+    match bytes(request, &state.http, refusal).await? {
+        Some(bytes) => parse(&bytes, refusal).map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn bytes(
+    request: Request,
+    limits: &HttpSettings,
+    refusal: Refusal,
+) -> Result<Option<Vec<u8>>, ApiError> {
+    let (parts, body) = request.into_parts();
+    let bytes = whole(body, &parts.headers, limits, refusal).await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    check_media_type(&parts.headers)?;
+    check_depth(&bytes, limits.max_json_depth, refusal)?;
+    Ok(Some(bytes))
+}
+
+/// A whole body, unread: its size is counted after inflation, and its time is bounded.
+pub(crate) async fn whole(
+    body: Body,
+    headers: &HeaderMap,
+    limits: &HttpSettings,
+    refusal: Refusal,
+) -> Result<Vec<u8>, ApiError> {
+    let collected = collect(body, headers, limits.max_body_bytes, refusal);
+    tokio::time::timeout(READ_TIMEOUT, collected)
+        .await
+        .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))?
+}
+
+async fn collect(
+    body: Body,
+    headers: &HeaderMap,
+    max: usize,
+    refusal: Refusal,
+) -> Result<Vec<u8>, ApiError> {
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let too_large = ApiError::TooLarge { pointer: "", max };
+    // A client that asks first has sent nothing yet: answering at once spares it the upload.
+    if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
+        return Err(too_large);
+    }
+    let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(max));
+    let mut seen = 0;
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let Ok(chunk) = chunk else {
+            let fault = "the body broke off, or is not the gzip that Content-Encoding says";
+            return Err(ApiError::fault(refusal, "", fault));
+        };
+        seen += chunk.len();
+        if seen <= max {
+            bytes.extend_from_slice(&chunk);
+        } else if seen > max.saturating_add(DISCARD_BYTES) {
+            break;
+        }
+    }
+    if seen > max {
+        return Err(too_large);
+    }
+    Ok(bytes)
+}
+
+/// `application/json`, or any type that ends in `+json`. A coding that is still declared here was not undone: only gzip is.
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let declared = headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let essence = declared
+        .as_deref()
+        .and_then(|text| text.split(';').next())
+        .map(|text| text.trim().to_ascii_lowercase());
+    let json = essence.is_some_and(|essence| {
+        essence == "application/json"
+            || (essence.starts_with("application/") && essence.ends_with("+json"))
+    });
+    if !json {
+        return Err(ApiError::UnsupportedMediaType(declared));
+    }
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(coding) if !coding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            let coding = String::from_utf8_lossy(coding.as_bytes());
+            let declared = format!("content-encoding {coding}");
+            Err(ApiError::UnsupportedMediaType(Some(declared)))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Counts brackets outside of strings, before anything recursive sees the text.
+fn check_depth(bytes: &[u8], max: usize, refusal: Refusal) -> Result<(), ApiError> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                if depth > max {
+                    return Err(ApiError::fault(
+                        refusal,
+                        "",
+                        format!(
+                            "the JSON is nested deeper than {max} levels (http.max_json_depth)"
+                        ),
+                    ));
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8], refusal: Refusal) -> Result<T, ApiError> {
+    // A derived reader would take an array for the fields in order.
+    if bytes
+        .trim_ascii_start()
+        .first()
+        .is_some_and(|byte| *byte != b'{')
+    {
+        return Err(ApiError::fault(
+            refusal,
+            "",
+            "the body must be a JSON object",
+        ));
+    }
+    if let Some(pointer) = super::twice::first(bytes) {
+        return Err(ApiError::fault(
+            refusal,
+            pointer,
+            "stands there twice: keep one",
+        ));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let pointer = match error.inner().classify() {
+            serde_json::error::Category::Data => pointer(error.path()),
+            serde_json::error::Category::Syntax
+            | serde_json::error::Category::Eof
+            | serde_json::error::Category::Io => String::new(),
+        };
+        ApiError::fault(refusal, pointer, shortened(&error.inner().to_string()))
+    })?;
+    json.end()
+        .map_err(|error| ApiError::fault(refusal, "", error.to_string()))?;
+    Ok(value)
+}
+
+/// A path as a JSON pointer (RFC 6901).
+fn pointer(path: &Path) -> String {
+    let mut pointer = String::new();
+    for segment in path.iter() {
+        match segment {
+            Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
+            Segment::Map { key } => {
+                pointer.push('/');
+                pointer.push_str(&escape(key));
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// A key as a part of a JSON pointer.
+pub(crate) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Probe {
+        #[serde(default)]
+        #[expect(dead_code, reason = "only its faults matter")]
+        list: Vec<Item>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Item {
+        #[expect(dead_code, reason = "only its faults matter")]
+        n: u8,
+    }
+
+    fn limits() -> HttpSettings {
+        HttpSettings {
+            max_body_bytes: 10,
+            max_batch_bytes: 10,
+            max_json_depth: 64,
+            max_wait_s: 60,
+            score_query_wait_s: 150,
+            max_streams: 1,
+            drain_delay_s: 0,
+            allowed_hosts: Vec::new(),
+            trusted_proxies: Vec::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_given_up() {
+        let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let request = Request::new(Body::from_stream(silence));
+        let given_up = bytes(request, &limits(), Refusal::Unprocessable).await;
+        assert!(matches!(given_up, Err(ApiError::BodyTimeout(60))));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_asks_before_it_sends_is_told_at_once() {
+        let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+        let mut request = Request::new(Body::from_stream(silence));
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, 11.into());
+        headers.insert(
+            header::EXPECT,
+            axum::http::HeaderValue::from_static("100-continue"),
+        );
+        let refused = bytes(request, &limits(), Refusal::Unprocessable).await;
+        assert!(matches!(refused, Err(ApiError::TooLarge { max: 10, .. })));
+    }
+
+    #[tokio::test]
+    async fn what_is_far_too_large_is_not_read_to_its_end() {
+        let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'x'; 1 << 20]));
+        let request = Request::new(Body::from_stream(endless));
+        let refused = bytes(request, &limits(), Refusal::Unprocessable).await;
+        assert!(matches!(refused, Err(ApiError::TooLarge { .. })));
+    }
+
+    fn fault_of(text: &str) -> (String, String) {
+        match parse::<Probe>(text.as_bytes(), Refusal::Unprocessable) {
+            Err(ApiError::Invalid { faults, .. }) => {
+                (faults[0].pointer.clone(), faults[0].message.clone())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_fault_is_found_by_its_pointer() {
+        let cases = [
+            (
+                r#"{"list":[{"n":1},{"n":"x"}]}"#,
+                "/list/1/n",
+                "invalid type",
+            ),
+            (
+                r#"{"list":[{"n":1,"a/b":2}]}"#,
+                "/list/0/a~1b",
+                "unknown field",
+            ),
+            (r#"{"other":1}"#, "/other", "unknown field"),
+            (r#"{"list":[{}]}"#, "/list/0", "missing field"),
+            (r#"{"list":"#, "", "EOF"),
+            (r#"{} {}"#, "", "trailing"),
+        ];
+        for (text, pointer, message) in cases {
+            let fault = fault_of(text);
+            assert_eq!(fault.0, pointer, "{text}: {}", fault.1);
+            assert!(fault.1.contains(message), "{text}: {}", fault.1);
+        }
+    }
+
+    #[test]
+    fn depth_counts_brackets_outside_of_strings_alone() {
+        let deep = |text: &str| check_depth(text.as_bytes(), 2, Refusal::BadRequest).is_err();
+        assert!(!deep(r#"[["[[[["]]"#));
+        assert!(!deep(r#"[["\"[[[["],[],[]]"#));
+        assert!(deep("[[[]]]"));
+        assert!(deep(r#"{"a":{"b":[]}}"#));
+    }
+}

@@ -1,0 +1,17 @@
+//! The shell of HTTP: who may ask, what a request and a refusal look like, the document. Knows no noun's rules.
+
+pub(crate) mod auth;
+pub(crate) mod body;
+pub(crate) mod etag;
+pub(crate) mod guard;
+pub(crate) mod idempotency;
+pub(crate) mod in_process;
+pub(crate) mod layers;
+pub(crate) mod openapi;
+pub(crate) mod params;
+pub mod problem;
+pub(crate) mod proxies;
+pub(crate) mod serve;
+pub(crate) mod spool;
+pub(crate) mod twice;
+pub(crate) mod wait;

@@ -1,0 +1,304 @@
+//! The OpenAPI 3.1 document: what the handlers say of themselves, and what is true of all of them.
+
+use axum::http::Method;
+use utoipa::openapi::header::Header;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{Object, Ref, Type};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    Content, Info, License, OpenApi, OpenApiBuilder, RefOr, Required, Response, ResponseBuilder,
+    Tag,
+};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::auth::{Scope, scope_of};
+use super::problem::{ALL, MEDIA_TYPE};
+use crate::api::{
+    ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
+    rescore, scores, sessions,
+};
+
+/// The name of the security scheme.
+const BEARER: &str = "bearer";
+/// The names of headers among the components.
+const IDEMPOTENCY_KEY: &str = "IdempotencyKey";
+const REQUEST_ID: &str = "RequestId";
+const CONTENT_ENCODING: &str = "ContentEncoding";
+const REPLAYED: &str = "IdempotencyReplayed";
+
+/// What the description of a body says that may be left out.
+pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
+
+/// Every documented route.
+pub(crate) fn documented() -> OpenApiRouter<ApiState> {
+    let turns = batches::reports::Turns::new();
+    let mut routes = OpenApiRouter::with_openapi(frame())
+        .merge(scores::routes())
+        .merge(sessions::routes())
+        .merge(imports::routes())
+        .merge(criteria::routes())
+        .merge(criteria::compare::routes())
+        .merge(criteria::diff::routes())
+        .merge(ratings::routes())
+        .merge(ratings::agreement::routes())
+        .merge(ratings::panels::routes())
+        .merge(jobs::routes())
+        .merge(jobs::new_job::routes())
+        .merge(jobs::score_query::routes())
+        .merge(ratings::calibration::routes())
+        .merge(batches::calibration::routes())
+        .merge(batches::reports::routes(turns.clone()))
+        .merge(batches::routes())
+        .merge(batches::items::routes())
+        .merge(batches::compare::routes(turns))
+        .merge(rescore::routes())
+        .merge(judges::routes())
+        .merge(judges::queue::routes())
+        .merge(analytics::costs::routes())
+        .merge(analytics::latency::routes())
+        .merge(analytics::routes())
+        .merge(analytics::exports::routes())
+        .merge(events::routes())
+        .merge(operate::routes());
+    complete(routes.get_openapi_mut());
+    routes
+}
+
+fn frame() -> OpenApi {
+    let mut info = Info::new("Gavel", env!("CARGO_PKG_VERSION"));
+    info.description = Some(describe());
+    info.license = Some(License::new("MIT OR Apache-2.0"));
+    let tags = [
+        ("scoring", "Ask for a session's score and read it"),
+        ("sessions", "What is scored"),
+        ("criteria", "What it is scored by"),
+        (
+            "trust",
+            "How far scores can be trusted: people, repeats, juries",
+        ),
+        ("jobs", "The work in between"),
+        ("metrics", "Computed at once"),
+        ("batches", "Many items of one kind, asked for together"),
+        ("brakes", "The queue, judges and workers; pause and resume"),
+        ("analytics", "What was spent, and what scores came to"),
+        ("events", "What happens, as it happens"),
+        ("operate", "Health, metrics and this document"),
+    ];
+    let tag = |(name, description): (&str, &str)| {
+        let mut tag = Tag::new(name);
+        tag.description = Some(description.to_owned());
+        tag
+    };
+    OpenApiBuilder::new()
+        .info(info)
+        .tags(Some(tags.map(tag)))
+        .build()
+}
+
+/// The document's preface: what holds everywhere, and the table of problems.
+fn describe() -> String {
+    let mut text = String::from(
+        "Scores the work of AI agents with a judge LLM.\n\n\
+         Times are RFC 3339 in UTC, durations end in `_s` or `_ms`, money in `_usd`. Lists answer `items` and \
+         `next_cursor`. A 202 means that the job is stored; poll its Location, or send `Prefer: wait=N`. Every answer \
+         carries `x-request-id`; answers and bodies may be gzip. `ETag` and `If-None-Match` spare what hasn't changed. A \
+         POST with an `Idempotency-Key` is done once. `/api/v1/events` tells what happens.\n\nErrors are problem documents (RFC 9457); their `type` is `urn:gavel:problem:` and:\n\n\
+         | type | status | when, and what to do |\n| --- | --- | --- |\n",
+    );
+    for kind in ALL {
+        let statuses: Vec<String> = kind.statuses.iter().map(ToString::to_string).collect();
+        text.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            kind.slug,
+            statuses.join(", "),
+            kind.meaning
+        ));
+    }
+    text
+}
+
+/// Adds what is true of every route: the scope it needs and the problems that the layers answer.
+fn complete(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_default();
+    let mut scheme = Http::new(HttpAuthScheme::Bearer);
+    scheme.description = Some(
+        "A configured token. Scopes: admin includes enqueue, enqueue includes read.".to_owned(),
+    );
+    components
+        .security_schemes
+        .insert(BEARER.to_owned(), SecurityScheme::Http(scheme).into());
+    components.parameters.extend(parameters());
+    components.headers.extend(headers());
+    for (path, item) in &mut document.paths.paths {
+        let operations = [
+            (Method::GET, item.get.as_mut()),
+            (Method::PUT, item.put.as_mut()),
+            (Method::POST, item.post.as_mut()),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                complete_operation(operation, scope_of(&method, path));
+                complete_headers(operation, &method);
+            }
+        }
+    }
+}
+
+/// The request headers that many routes take, by name in the components.
+fn parameters() -> [(String, RefOr<Parameter>); 3] {
+    let header = |name: &str, description: &str| {
+        ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(description))
+            .schema(Some(Object::with_type(Type::String)))
+            .build()
+    };
+    [
+        (
+            IDEMPOTENCY_KEY.to_owned(),
+            RefOr::T(header(
+                "Idempotency-Key",
+                "1-255 printable ASCII characters, for example a UUID: the request is done once, however often it is sent. \
+                 Scoped by token, method and path; kept for 24 h with a hash of query and body. Only answers of success \
+                 are kept; a job that was made and failed or was cancelled is not made again",
+            )),
+        ),
+        (
+            REQUEST_ID.to_owned(),
+            RefOr::T(header(
+                "X-Request-Id",
+                "The client's own id of the request, 1-128 printable ASCII characters without spaces; else one is made",
+            )),
+        ),
+        (
+            CONTENT_ENCODING.to_owned(),
+            RefOr::T(header(
+                "Content-Encoding",
+                "`gzip` if the body is compressed; limits count what it inflates to",
+            )),
+        ),
+    ]
+}
+
+/// The answer headers that many routes have, by name in the components.
+fn headers() -> [(String, RefOr<Header>); 2] {
+    let header = |description: &str| {
+        let mut header = Header::new(Object::with_type(Type::String));
+        header.description = Some(description.to_owned());
+        RefOr::T(header)
+    };
+    [
+        (
+            REQUEST_ID.to_owned(),
+            header("The id of the request, in the log and in problem documents too"),
+        ),
+        (
+            REPLAYED.to_owned(),
+            header(
+                "`true`: the answer was given before, to the first request with this Idempotency-Key",
+            ),
+        ),
+    ]
+}
+
+/// Adds the headers that the layers read and write.
+fn complete_headers(operation: &mut Operation, method: &Method) {
+    let keyed = method == Method::POST;
+    let parameters = operation.parameters.get_or_insert_default();
+    let mut add = |name: &str| {
+        parameters.push(RefOr::Ref(Ref::new(format!(
+            "#/components/parameters/{name}"
+        ))));
+    };
+    add(REQUEST_ID);
+    if keyed {
+        add(IDEMPOTENCY_KEY);
+    }
+    if operation.request_body.is_some() {
+        add(CONTENT_ENCODING);
+    }
+    let link = |name: &str| RefOr::Ref(Ref::new(format!("#/components/headers/{name}")));
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response {
+            response
+                .headers
+                .insert("X-Request-Id".to_owned(), link(REQUEST_ID));
+            if keyed && status.starts_with('2') {
+                response
+                    .headers
+                    .insert("Idempotency-Replayed".to_owned(), link(REPLAYED));
+            }
+        }
+    }
+    if keyed {
+        say_too(operation, "409", "idempotency-key-in-use");
+        say_too(operation, "422", "idempotency-key-reused");
+    }
+}
+
+/// Adds a type of problem to those that a status has already.
+fn say_too(operation: &mut Operation, status: &str, slug: &str) {
+    let responses = &mut operation.responses.responses;
+    let response = responses.entry(status.to_owned()).or_insert_with(|| {
+        let mut response = problem("");
+        let link = RefOr::Ref(Ref::new(format!("#/components/headers/{REQUEST_ID}")));
+        response.headers.insert("X-Request-Id".to_owned(), link);
+        RefOr::T(response)
+    });
+    if let RefOr::T(response) = response {
+        if !response.description.is_empty() {
+            response.description.push_str(", ");
+        }
+        response.description.push_str(slug);
+    }
+}
+
+fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
+    let mut problems = vec![
+        ("421", "host-not-allowed"),
+        ("431", "headers-too-large"),
+        ("500", "internal"),
+    ];
+    if let Some(scope) = scope {
+        problems.extend([("401", "unauthorized"), ("503", "database-unavailable")]);
+        problems.push(match scope {
+            Scope::Read => ("403", "forbidden: needs the scope read"),
+            Scope::Enqueue => ("403", "forbidden: needs the scope enqueue; cross-site"),
+            Scope::Admin => ("403", "forbidden: needs the scope admin; cross-site"),
+        });
+        operation.security = Some(vec![SecurityRequirement::new(BEARER, [scope.as_str()])]);
+    }
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        let left_out = body.description.as_deref() == Some(MAY_BE_LEFT_OUT);
+        body.required = Some(if left_out {
+            Required::False
+        } else {
+            Required::True
+        });
+        problems.extend([
+            ("408", "body-timeout"),
+            ("413", "payload-too-large"),
+            ("415", "unsupported-media-type"),
+        ]);
+    }
+    for (status, description) in problems {
+        operation
+            .responses
+            .responses
+            .entry(status.to_owned())
+            .or_insert_with(|| RefOr::T(problem(description)));
+    }
+    if scope.is_some_and(|scope| scope != Scope::Read) {
+        say_too(operation, "503", "storage-full");
+    }
+}
+
+fn problem(description: &str) -> Response {
+    let content = Content::new(Some(Ref::from_schema_name("Problem")));
+    ResponseBuilder::new()
+        .description(description)
+        .content(MEDIA_TYPE, content)
+        .build()
+}

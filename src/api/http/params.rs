@@ -1,0 +1,274 @@
+//! Path and query parameters, taken one by one: an unknown one is an error that lists the known.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::problem::{ApiError, Fault, Refusal};
+use crate::api::ApiState;
+use crate::clock::read_time;
+use crate::store::Cursor;
+
+/// How many items a list answers when it isn't told.
+pub(crate) const DEFAULT_LIMIT: u32 = 50;
+/// How many at most.
+pub(crate) const MAX_LIMIT: u32 = 500;
+
+/// The query string of a request. Empty values count as left out: forms send them.
+pub(crate) struct Params {
+    pairs: Vec<(String, String)>,
+    known: Vec<&'static str>,
+    faults: Vec<Fault>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|error| ApiError::fault(Refusal::Unprocessable, "", error.body_text()))?;
+        Ok(Self::new(pairs))
+    }
+}
+
+impl Params {
+    fn new(pairs: Vec<(String, String)>) -> Self {
+        Self {
+            pairs,
+            known: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Takes a parameter; a fault is kept for [`Params::finish`].
+    pub(crate) fn take<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.text(name)?;
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fault(name, format!("{error}"));
+                None
+            }
+        }
+    }
+
+    /// Takes a whole number of this range.
+    pub(crate) fn whole<T: FromStr + PartialOrd + Display>(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<T>,
+    ) -> Option<T> {
+        let read = self.text(name)?.parse::<T>().ok();
+        let found = read.filter(|value| range.contains(value));
+        if found.is_none() {
+            let (least, most) = (range.start(), range.end());
+            self.fault(name, format!("must be {least}-{most}"));
+        }
+        found
+    }
+
+    /// Takes a number.
+    pub(crate) fn number(&mut self, name: &'static str) -> Option<f64> {
+        let read = self.text(name)?.parse::<f64>().ok();
+        if read.is_none() {
+            self.fault(name, "must be a number, such as 0.5".to_owned());
+        }
+        read
+    }
+
+    /// Takes a time.
+    pub(crate) fn time(&mut self, name: &'static str) -> Option<DateTime<Utc>> {
+        let read = read_time(&self.text(name)?);
+        read.map_err(|fault| self.fault(name, fault.to_owned()))
+            .ok()
+    }
+
+    /// Takes a parameter as it is.
+    pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
+        let mut found: Option<String> = None;
+        let (mine, rest) = std::mem::take(&mut self.pairs)
+            .into_iter()
+            .partition(|(key, _)| key == name);
+        self.pairs = rest;
+        for (_, value) in mine {
+            // Postgres keeps no NUL, and no name holds the others.
+            if value.chars().any(char::is_control) {
+                self.fault(name, "holds control characters".to_owned());
+                return None;
+            }
+            if found.replace(value).is_some() {
+                self.fault(name, "is given more than once: keep one".to_owned());
+            }
+        }
+        found.filter(|value| !value.is_empty())
+    }
+
+    /// Takes a switch: `?name`, `?name=true`, `?name=1`; `false` and `0` are off.
+    pub(crate) fn flag(&mut self, name: &'static str) -> bool {
+        let given = self.pairs.iter().any(|(key, _)| key == name);
+        match self.text(name).as_deref() {
+            None | Some("true" | "1") => given,
+            Some("false" | "0") => false,
+            Some(_) => {
+                self.fault(name, "must be true or false".to_owned());
+                false
+            }
+        }
+    }
+
+    /// Takes `limit`, 1-500, 50 by default.
+    pub(crate) fn limit(&mut self) -> u32 {
+        self.whole("limit", 1..=MAX_LIMIT).unwrap_or(DEFAULT_LIMIT)
+    }
+
+    /// Takes `cursor`.
+    pub(crate) fn cursor(&mut self) -> Option<Cursor> {
+        self.text("cursor").map(Cursor)
+    }
+
+    /// Whether a fault of a parameter was noted.
+    pub(crate) fn is_faulty(&self, name: &str) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| fault.pointer.strip_prefix('/') == Some(name))
+    }
+
+    /// Whether a parameter is there, and not taken yet.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(key, _)| key == name)
+    }
+
+    /// Leaves out those that a fault was noted of, so that none is told twice.
+    pub(crate) fn drop_faulty(&mut self) {
+        let mut pairs = std::mem::take(&mut self.pairs);
+        pairs.retain(|(name, _)| !self.is_faulty(name));
+        self.pairs = pairs;
+    }
+
+    /// Notes a fault of a parameter.
+    pub(crate) fn fault(&mut self, name: &str, message: String) {
+        self.faults.push(Fault {
+            pointer: format!("/{name}"),
+            message,
+        });
+    }
+
+    /// Answers every fault, those of unknown parameters included, as 422.
+    pub(crate) fn finish(self) -> Result<(), ApiError> {
+        self.finish_with(Refusal::Unprocessable)
+    }
+
+    /// Answers every fault, those of unknown parameters included.
+    pub(crate) fn finish_with(mut self, refusal: Refusal) -> Result<(), ApiError> {
+        let known = self.known.join(", ");
+        for (name, _) in std::mem::take(&mut self.pairs) {
+            let message = if known.is_empty() {
+                "is not known: this route takes no parameters".to_owned()
+            } else {
+                format!("is not known; known: {known}")
+            };
+            self.fault(&super::body::escape(&name), message);
+        }
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::Invalid {
+                refusal,
+                faults: self.faults,
+            })
+        }
+    }
+}
+
+/// The one variable part of a path, decoded.
+pub(crate) struct Segment(pub(crate) String);
+
+impl FromRequestParts<ApiState> for Segment {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        let segment = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        match segment {
+            Ok(axum::extract::Path(text)) if !text.chars().any(char::is_control) => Ok(Self(text)),
+            Ok(_) | Err(_) => Err(ApiError::NoRoute),
+        }
+    }
+}
+
+/// Reads an id from the path.
+pub(crate) fn uuid(text: &str, name: &str, refusal: Refusal) -> Result<Uuid, ApiError> {
+    // Only the form with hyphens: one session, one path.
+    match Uuid::try_parse(text) {
+        Ok(id) if text.len() == 36 => Ok(id),
+        Ok(_) | Err(_) => Err(ApiError::fault(
+            refusal,
+            format!("/{name}"),
+            "must be a UUID such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(pairs: &[(&str, &str)]) -> Params {
+        Params::new(
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
+    }
+
+    fn pointers(result: Result<(), ApiError>) -> Vec<String> {
+        match result {
+            Err(ApiError::Invalid { faults, .. }) => {
+                faults.into_iter().map(|fault| fault.pointer).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_fault_of_a_query_is_told_at_once() {
+        let mut query = params(&[
+            ("limit", "501"),
+            ("n", "x"),
+            ("typo", "1"),
+            ("end", "maybe"),
+        ]);
+        assert_eq!(query.limit(), DEFAULT_LIMIT);
+        assert_eq!(query.whole("n", 0..=9_u32), None);
+        assert!(!query.flag("end"));
+        assert_eq!(pointers(query.finish()), ["/limit", "/n", "/end", "/typo"]);
+    }
+
+    #[test]
+    fn a_switch_is_on_where_it_is_named_and_off_where_that_is_said() {
+        let given = [
+            ("a", ""),
+            ("b", "true"),
+            ("c", "1"),
+            ("d", "false"),
+            ("e", "0"),
+        ];
+        let mut query = params(&given);
+        assert!(query.flag("a") && query.flag("b") && query.flag("c"));
+        assert!(!query.flag("d") && !query.flag("e") && !query.flag("f"));
+        assert_eq!(pointers(query.finish()), [""; 0]);
+    }
+
+    #[test]
+    fn an_empty_value_is_left_out_and_a_second_one_is_a_fault() {
+        let mut query = params(&[("q", ""), ("limit", "2"), ("limit", "3")]);
+        assert_eq!(query.text("q"), None);
+        query.limit();
+        assert_eq!(pointers(query.finish()), ["/limit"]);
+    }
+}

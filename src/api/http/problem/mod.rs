@@ -1,0 +1,423 @@
+//! What a client is told when something is refused or fails: RFC 9457 problem documents with stable types.
+//!
+//! One variant per type of problem. [`ALL`] is the list that the docs are made from. A problem never carries a database's
+//! words, a prompt, a reply or a token.
+
+mod catalogue;
+mod from;
+mod words;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::api::jobs::view::{job_path, job_ref};
+use crate::enqueue::{JudgeProblem, SourceProblem};
+use crate::job::{FailureClass, Job, JobId};
+use crate::wire::{BatchState, ImportState, JobRef};
+use catalogue::problem_type;
+pub use catalogue::{ALL, ProblemType};
+
+/// The media type of a problem document.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+/// What every problem's `type` begins with.
+pub const TYPE_PREFIX: &str = "urn:gavel:problem:";
+/// How long a client should stay away from a service that can't take it now, seconds.
+const RETRY_AFTER_S: u64 = 5;
+/// How long it should leave a request with its key alone, seconds.
+const KEY_RETRY_AFTER_S: u64 = 2;
+
+/// What a batch may be declared as.
+const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
+     application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+
+/// One fault of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(crate) struct Fault {
+    /// JSON pointer into the body; for a query or path parameter, `/` and its name.
+    pub(crate) pointer: String,
+    /// What is wrong, and what would be right.
+    pub(crate) message: String,
+}
+
+/// An RFC 9457 problem document.
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+pub(crate) struct Problem {
+    /// `urn:gavel:problem:` and the type's name.
+    #[serde(rename = "type")]
+    pub(crate) type_uri: String,
+    /// The type in words.
+    pub(crate) title: String,
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// What happened this time.
+    pub(crate) detail: String,
+    /// The path that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) instance: Option<String>,
+    /// The request's id, as in the header `x-request-id` and the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request_id: Option<String>,
+    /// Each fault of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) errors: Vec<Fault>,
+    /// The job that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<Box<JobRef>>,
+    /// How the judge failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<FailureClass>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remedy: Option<String>,
+    /// When to try again, seconds; the header Retry-After says the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    /// A field of a form that can't be read.
+    pub(crate) fn of_field(name: &str, fault: &str) -> Self {
+        ApiError::fault(Refusal::Unprocessable, format!("/{name}"), fault).problem()
+    }
+
+    /// Parameters of a page's address that are wrong, each with its fault.
+    pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> Self {
+        let fault = |(name, message): (String, String)| Fault {
+            pointer: format!("/{}", crate::api::http::body::escape(&name)),
+            message,
+        };
+        ApiError::Invalid {
+            refusal: Refusal::Unprocessable,
+            faults: faults.into_iter().map(fault).collect(),
+        }
+        .problem()
+    }
+
+    /// A bug of ours.
+    pub(crate) fn internal(reason: &str) -> Self {
+        tracing::error!(reason, "drawing failed");
+        ApiError::Internal(reason.to_owned()).problem()
+    }
+
+    /// A form whose token isn't the browser's.
+    pub(crate) fn stale_form() -> Self {
+        ApiError::StaleForm.problem()
+    }
+
+    /// The type's name.
+    pub(crate) fn slug(&self) -> &str {
+        self.type_uri
+            .strip_prefix(TYPE_PREFIX)
+            .unwrap_or(&self.type_uri)
+    }
+}
+
+/// Which status an invalid request gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// 400: the scoring routes of sessions, as their origin has it.
+    BadRequest,
+    /// 422: everywhere else.
+    Unprocessable,
+}
+
+/// Everything that a handler may answer instead of what was asked for.
+#[derive(Debug)]
+pub(crate) enum ApiError {
+    /// 400 or 422.
+    Invalid {
+        /// Which of the two.
+        refusal: Refusal,
+        /// What is wrong.
+        faults: Vec<Fault>,
+    },
+    /// 400.
+    SessionNotCompleted(String),
+    /// 400.
+    NothingToJudge(String),
+    /// 401: why.
+    Unauthorized(&'static str),
+    /// 403: the scope that lacks.
+    Forbidden {
+        /// The scope's name.
+        needed: &'static str,
+        /// The token's name.
+        token: String,
+    },
+    /// 403: why.
+    CrossSite(String),
+    /// 403: a page's form.
+    StaleForm,
+    /// 404: no route.
+    NoRoute,
+    /// 404.
+    SessionNotFound(Uuid),
+    /// 404.
+    NotScored {
+        /// The session.
+        session_id: Uuid,
+        /// The active, else the last failed job.
+        job: Option<Box<Job>>,
+    },
+    /// 404.
+    ScoreNotFound(Uuid),
+    /// 404.
+    JobNotFound(JobId),
+    /// 404.
+    BatchNotFound(Uuid),
+    /// 404: the batch, and the place.
+    BatchItemNotFound(Uuid, u32),
+    /// 404.
+    CriteriaNotFound(String),
+    /// 404.
+    JudgeNotFound {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// 404.
+    ImportNotFound(Uuid),
+    /// 405.
+    MethodNotAllowed,
+    /// 408: after so many seconds.
+    BodyTimeout(u64),
+    /// 409.
+    InProgress(Box<Job>),
+    /// 409: retry.
+    JobNotFailed(Box<Job>),
+    /// 409: cancel.
+    JobEnded(Box<Job>),
+    /// 409: while the client waited.
+    JobCancelled(Box<Job>),
+    /// 409: cancel.
+    ImportEnded {
+        /// The import.
+        import_id: Uuid,
+        /// How it ended.
+        state: ImportState,
+    },
+    /// 409: pause, resume, cancel, retry-errors.
+    BatchState {
+        /// The batch.
+        batch_id: Uuid,
+        /// Where it stands.
+        state: BatchState,
+        /// What was asked.
+        verb: &'static str,
+    },
+    /// 409: resume a batch that has spent its budget.
+    BatchBudget(String),
+    /// 409: resume; which cap is reached, and until when.
+    JudgeCapped(String),
+    /// 409: another request with the key is under way.
+    KeyInUse,
+    /// 422: the key stands for another request.
+    KeyReused,
+    /// 413.
+    TooLarge {
+        /// What is too large: `/conversation`, or empty for the whole body.
+        pointer: &'static str,
+        /// The most that is taken, bytes.
+        max: usize,
+    },
+    /// 413: a batch; the most that is taken, bytes.
+    BatchTooLarge(usize),
+    /// 415: what was declared.
+    UnsupportedMediaType(Option<String>),
+    /// 415: what a batch was declared as.
+    BatchMediaType(Option<String>),
+    /// 421: the Host.
+    HostNotAllowed(String),
+    /// 431.
+    HeadersTooLarge,
+    /// 500: what was attempted; goes to the log alone.
+    Internal(String),
+    /// 502: the failed job.
+    JudgeFailed(Box<Job>),
+    /// 502: which session, and why.
+    HistoryUnusable(String),
+    /// 503.
+    HistoryUnavailable(SourceProblem),
+    /// 503.
+    HistoryNotConfigured,
+    /// 503.
+    Disabled(String),
+    /// 503.
+    JudgeNotConfigured(JudgeProblem),
+    /// 503: how many reports may be made at once.
+    TooManyReports(usize),
+    /// 503: how many streams there may be.
+    TooManyStreams(usize),
+    /// 503: why; nothing of the batch is left.
+    BatchGivenUp(&'static str),
+    /// 503: what was attempted; goes to the log alone.
+    DatabaseUnavailable(String),
+    /// 503: what was attempted; goes to the log alone.
+    StorageFull(String),
+    /// 504: the job that goes on.
+    JudgeSlow(Box<Job>),
+}
+
+impl ApiError {
+    /// The same, of a route whose faults are 422.
+    pub(crate) fn unprocessable(self) -> Self {
+        if let Self::Invalid { faults, .. } = self {
+            return Self::Invalid {
+                refusal: Refusal::Unprocessable,
+                faults,
+            };
+        }
+        self
+    }
+
+    /// One fault at one place.
+    pub(crate) fn fault(
+        refusal: Refusal,
+        pointer: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::Invalid {
+            refusal,
+            faults: vec![Fault {
+                pointer: pointer.into(),
+                message: message.into(),
+            }],
+        }
+    }
+
+    /// When to try again, seconds.
+    fn retry_after_s(&self) -> Option<u64> {
+        if let Self::DatabaseUnavailable(_)
+        | Self::StorageFull(_)
+        | Self::TooManyReports(_)
+        | Self::TooManyStreams(_)
+        | Self::BatchGivenUp(_)
+        | Self::JudgeSlow(_) = self
+        {
+            Some(RETRY_AFTER_S)
+        } else if let Self::KeyInUse = self {
+            Some(KEY_RETRY_AFTER_S)
+        } else if let Self::HistoryUnavailable(problem) = self {
+            Some(problem.retry_after_s)
+        } else {
+            None
+        }
+    }
+
+    fn job(&self) -> Option<&Job> {
+        if let Self::InProgress(job)
+        | Self::JobNotFailed(job)
+        | Self::JobEnded(job)
+        | Self::JobCancelled(job)
+        | Self::JudgeFailed(job)
+        | Self::JudgeSlow(job) = self
+        {
+            Some(job)
+        } else if let Self::NotScored { job, .. } = self {
+            job.as_deref()
+        } else {
+            None
+        }
+    }
+
+    /// The document, but for what only the layers know: the path and the request's id.
+    pub(crate) fn problem(&self) -> Problem {
+        let kind = problem_type(self.slug());
+        let failure = if let Self::JudgeFailed(job) = self {
+            job.failure.as_ref()
+        } else {
+            None
+        };
+        let (faults, status) = if let Self::Invalid { refusal, faults } = self {
+            let status = match refusal {
+                Refusal::BadRequest => 400,
+                Refusal::Unprocessable => 422,
+            };
+            (faults.clone(), status)
+        } else {
+            (Vec::new(), kind.statuses.first().copied().unwrap_or(500))
+        };
+        Problem {
+            type_uri: format!("{TYPE_PREFIX}{}", kind.slug),
+            title: kind.title.to_owned(),
+            status,
+            detail: self.detail(),
+            instance: None,
+            request_id: None,
+            errors: faults,
+            job: self.job().map(|job| Box::new(job_ref(job))),
+            class: failure.map(|failure| failure.class),
+            remedy: if let Self::JudgeNotConfigured(problem) = self {
+                Some(problem.remedy.clone())
+            } else if let Self::StorageFull(_) = self {
+                Some(kind.meaning.to_owned())
+            } else {
+                failure.map(|failure| failure.class.remedy().to_owned())
+            },
+            retry_after_s: self.retry_after_s(),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    /// A response without a body, as [`ApiError`]'s.
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status);
+        let mut response = status
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            .into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// A response without a body: the document rides in the extensions until the outer layer, which knows the path, writes it.
+    fn into_response(self) -> Response {
+        if let Self::Internal(reason) = &self {
+            tracing::error!(reason, "request failed");
+        } else if let Self::DatabaseUnavailable(reason) = &self {
+            tracing::warn!(reason, "database unavailable");
+        } else if let Self::StorageFull(reason) = &self {
+            tracing::error!(reason, "the database's disk is full");
+        }
+        let problem = self.problem();
+        let mut response = StatusCode::from_u16(problem.status)
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            .into_response();
+        if let Some(seconds) = problem.retry_after_s {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Self::JudgeSlow(job) = &self
+            && let Ok(location) = HeaderValue::from_str(&job_path(job.job_id))
+        {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        if let Self::Unauthorized(_) = self {
+            response.headers_mut().insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"gavel\""),
+            );
+        }
+        let accepted = if let Self::UnsupportedMediaType(_) = self {
+            Some("application/json")
+        } else if let Self::BatchMediaType(_) = self {
+            Some(BATCH_TYPES)
+        } else {
+            None
+        };
+        if let Some(accepted) = accepted {
+            response.headers_mut().insert(
+                HeaderName::from_static("accept-post"),
+                HeaderValue::from_static(accepted),
+            );
+        }
+        response.extensions_mut().insert(problem);
+        response
+    }
+}

@@ -1,0 +1,200 @@
+//! What each problem is called, and what it says this time. Never a database's words: those go to the log.
+
+use super::{ApiError, Fault};
+
+/// What is said of a key whose first request goes on.
+const KEY_IN_USE: &str =
+    "a request with this Idempotency-Key is under way; try again to get its answer";
+
+impl ApiError {
+    /// The type's name.
+    pub(crate) fn slug(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid-request",
+            Self::SessionNotCompleted(_) => "session-not-completed",
+            Self::NothingToJudge(_) => "nothing-to-judge",
+            Self::Unauthorized(_) => "unauthorized",
+            Self::Forbidden { .. } => "forbidden",
+            Self::CrossSite(_) => "cross-site",
+            Self::StaleForm => "stale-form",
+            Self::NoRoute => "not-found",
+            Self::SessionNotFound(_) => "session-not-found",
+            Self::NotScored { .. } => "not-scored",
+            Self::ScoreNotFound(_) => "score-not-found",
+            Self::JobNotFound(_) => "job-not-found",
+            Self::BatchNotFound(_) => "batch-not-found",
+            Self::BatchItemNotFound(..) => "batch-item-not-found",
+            Self::CriteriaNotFound(_) => "criteria-not-found",
+            Self::JudgeNotFound { .. } => "judge-not-found",
+            Self::ImportNotFound(_) => "import-not-found",
+            Self::MethodNotAllowed => "method-not-allowed",
+            Self::BodyTimeout(_) => "body-timeout",
+            Self::InProgress(_) => "scoring-in-progress",
+            Self::JobNotFailed(_) => "job-not-failed",
+            Self::JobEnded(_) => "job-ended",
+            Self::JobCancelled(_) => "job-cancelled",
+            Self::ImportEnded { .. } => "import-ended",
+            Self::BatchState { .. } => "batch-state",
+            Self::BatchBudget(_) => "batch-budget",
+            Self::JudgeCapped(_) => "judge-capped",
+            Self::KeyInUse => "idempotency-key-in-use",
+            Self::KeyReused => "idempotency-key-reused",
+            Self::TooLarge { .. } | Self::BatchTooLarge(_) => "payload-too-large",
+            Self::UnsupportedMediaType(_) | Self::BatchMediaType(_) => "unsupported-media-type",
+            Self::HostNotAllowed(_) => "host-not-allowed",
+            Self::HeadersTooLarge => "headers-too-large",
+            Self::Internal(_) => "internal",
+            Self::JudgeFailed(_) => "judge-failed",
+            Self::HistoryUnusable(_) => "history-unusable",
+            Self::HistoryUnavailable(_) => "history-unavailable",
+            Self::HistoryNotConfigured => "history-not-configured",
+            Self::Disabled(_) => "scoring-disabled",
+            Self::JudgeNotConfigured(_) => "judge-not-configured",
+            Self::BatchGivenUp(_) => "batch-given-up",
+            Self::TooManyReports(_) => "too-many-reports",
+            Self::TooManyStreams(_) => "too-many-streams",
+            Self::DatabaseUnavailable(_) => "database-unavailable",
+            Self::StorageFull(_) => "storage-full",
+            Self::JudgeSlow(_) => "judge-slow",
+        }
+    }
+
+    /// What happened this time, in words for the client.
+    pub(crate) fn detail(&self) -> String {
+        match self {
+            Self::Invalid { faults, .. } => invalid(faults),
+            Self::SessionNotCompleted(text)
+            | Self::NothingToJudge(text)
+            | Self::CrossSite(text)
+            | Self::JudgeCapped(text)
+            | Self::Disabled(text)
+            | Self::BatchBudget(text)
+            | Self::HistoryUnusable(text) => text.clone(),
+            Self::Unauthorized(why) => (*why).to_owned(),
+            Self::Forbidden { needed, token } => {
+                format!("token {token:?} lacks the scope {needed}")
+            }
+            Self::StaleForm => STALE_FORM.to_owned(),
+            Self::NoRoute => "no route has this path; /docs lists those there are".to_owned(),
+            Self::SessionNotFound(id) => format!("session {id} is not known: put it first"),
+            Self::NotScored { session_id, job } => match job {
+                Some(job) => format!(
+                    "session {session_id} has no score: job {} is {}",
+                    job.job_id, job.state
+                ),
+                None => format!("session {session_id} has no score: ask for one by POST"),
+            },
+            Self::ScoreNotFound(id) => format!("score {id} is not known"),
+            Self::JobNotFound(id) => format!("job {id} is not known"),
+            Self::BatchNotFound(id) => format!("batch {id} is not known"),
+            Self::BatchItemNotFound(id, place) => format!("batch {id} has no item {place}"),
+            Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
+            Self::JudgeNotFound { name, known } => {
+                format!("judge {name:?} is not known; known: {}", known.join(", "))
+            }
+            Self::ImportNotFound(id) => format!("import {id} is not known"),
+            Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
+            Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
+            Self::InProgress(job) => {
+                format!("job {} is {} for this session", job.job_id, job.state)
+            }
+            Self::JobNotFailed(job) => {
+                format!(
+                    "job {} is {}: only failed jobs are retried",
+                    job.job_id, job.state
+                )
+            }
+            Self::JobEnded(job) => format!("job {} has already {}", job.job_id, job.state),
+            Self::JobCancelled(job) => format!("job {} was cancelled", job.job_id),
+            Self::ImportEnded { import_id, state } => {
+                format!("import {import_id} has already {state}")
+            }
+            Self::BatchState {
+                batch_id,
+                state,
+                verb,
+            } => format!("batch {batch_id} is {state}: it takes no {verb} now"),
+            Self::BatchTooLarge(max) => format!(
+                "the batch is larger than {max} bytes: split it, or raise http.max_batch_bytes"
+            ),
+            Self::BatchMediaType(declared) => batch_media_type(declared.as_deref()),
+            Self::BatchGivenUp(why) => (*why).to_owned(),
+            Self::KeyInUse => KEY_IN_USE.to_owned(),
+            Self::KeyReused => "this Idempotency-Key was sent with another body or query: \
+                send the same request, or a new key"
+                .to_owned(),
+            Self::TooLarge { pointer: "", max } => {
+                format!(
+                    "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
+                )
+            }
+            Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
+            Self::UnsupportedMediaType(declared) => media_type(declared.as_deref()),
+            Self::HostNotAllowed(host) => format!(
+                "host {host:?} is not answered here: add it to http.allowed_hosts, or use the bound address"
+            ),
+            Self::HeadersTooLarge => "the headers are larger than 16 KiB".to_owned(),
+            Self::Internal(_) => {
+                "an unexpected error; the log has it under this request id".to_owned()
+            }
+            Self::JudgeFailed(job) => job.failure.as_ref().map_or_else(
+                || format!("job {} failed", job.job_id),
+                |failure| failure.message.clone(),
+            ),
+            Self::HistoryUnavailable(problem) => problem.reason.clone(),
+            Self::HistoryNotConfigured => {
+                "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from".to_owned()
+            }
+            Self::JudgeNotConfigured(problem) => {
+                format!("judge {:?} can't be asked", problem.judge)
+            }
+            Self::TooManyReports(max) => format!(
+                "{max} reports are being made, as many as may be at once, and none was done while this one waited"
+            ),
+            Self::TooManyStreams(max) => {
+                format!("{max} streams are open, which is http.max_streams")
+            }
+            Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
+            Self::StorageFull(_) => "the database's disk is full: nothing was written".to_owned(),
+            Self::JudgeSlow(job) => format!(
+                "job {} is {} and goes on: its result will stand at Location",
+                job.job_id, job.state
+            ),
+        }
+    }
+}
+
+const STALE_FORM: &str =
+    "the form was made before this browser lost or changed its cookie, and nothing was done";
+
+/// How many faults of a file are told.
+const MOST_TOLD: usize = crate::enqueue::FAULTS;
+
+fn media_type(declared: Option<&str>) -> String {
+    match declared {
+        Some(declared) => format!(
+            "the body is declared as {declared:?}: send application/json, plain or with Content-Encoding: gzip"
+        ),
+        None => "the body has no content type: send application/json".to_owned(),
+    }
+}
+
+fn invalid(faults: &[Fault]) -> String {
+    match faults {
+        [one] if one.pointer.is_empty() => one.message.clone(),
+        [one] => format!("{}: {}", one.pointer, one.message),
+        // Reading a file ends after so many.
+        many if many.len() >= MOST_TOLD => {
+            format!("the first {} faults are told; see errors", many.len())
+        }
+        many => format!("{} faults; see errors", many.len()),
+    }
+}
+
+fn batch_media_type(declared: Option<&str>) -> String {
+    format!(
+        "the batch is declared as {:?}: send application/json, application/x-ndjson, text/csv or XLSX, plain or with \
+         Content-Encoding: gzip",
+        declared.unwrap_or("nothing")
+    )
+}

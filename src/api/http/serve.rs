@@ -1,0 +1,78 @@
+//! Puts the router on a listener, until told to stop.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Version, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{ApiParts, Pages, router};
+
+/// Why serving ended other than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The settings don't hold together: a bad token line, a public bind without tokens.
+    #[error("{0}")]
+    Settings(String),
+    /// The listener broke.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// How an API leaves.
+#[derive(Debug, Clone)]
+pub struct Leaving {
+    /// Says that it leaves: `/readyz` is 503, long waits and streams end.
+    pub draining: CancellationToken,
+    /// How long it goes on answering after that. Balancers see `/readyz` meanwhile and send nothing more; clients that
+    /// keep their connection are told to close it.
+    pub answers_on: Duration,
+}
+
+/// Answers HTTP until it has left; then takes no more connections and returns when the open requests have ended, those with
+/// an `Idempotency-Key` also where their client is gone.
+pub async fn serve(
+    listener: TcpListener,
+    state: ApiParts,
+    pages: Pages,
+    leaving: Leaving,
+) -> Result<(), ServeError> {
+    let keyed = state.keyed.clone();
+    let Leaving {
+        draining,
+        answers_on,
+    } = leaving;
+    let router = router(state, pages)
+        .map_err(ServeError::Settings)?
+        .layer(from_fn_with_state(draining.clone(), last_on_its_connection));
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service)
+        .with_graceful_shutdown(async move {
+            draining.cancelled().await;
+            tokio::time::sleep(answers_on).await;
+        })
+        .await?;
+    keyed.close();
+    keyed.wait().await;
+    Ok(())
+}
+
+/// Lets a client go in good order: a connection that is closed while a request is on its way breaks that request. HTTP/2
+/// has a message of its own for this, which the server sends when it closes.
+async fn last_on_its_connection(
+    State(draining): State<CancellationToken>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let version = request.version();
+    let mut response = next.run(request).await;
+    if draining.is_cancelled() && version < Version::HTTP_2 {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    response
+}

@@ -1,0 +1,99 @@
+//! Large bodies: written to a file without a name as they arrive, and counted and digested on the way. Never in memory whole.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use futures::StreamExt as _;
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncWriteExt as _;
+
+use super::problem::{ApiError, Refusal};
+use crate::api::ApiState;
+
+/// How long a large body may take to arrive.
+const READ_TIMEOUT: Duration = Duration::from_secs(900);
+/// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
+const DISCARD_BYTES: usize = 32 << 20;
+
+/// A body in a file, which is gone with the last of its clones. All of them share one position.
+#[derive(Debug, Clone)]
+pub(crate) struct Spooled {
+    /// The file.
+    pub(crate) file: Arc<File>,
+    /// SHA-256 of what is in it.
+    pub(crate) digest: [u8; 32],
+}
+
+impl FromRequest<ApiState> for Spooled {
+    type Rejection = ApiError;
+
+    /// Takes the body that the layer of idempotency keys has read already, else reads it.
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (mut parts, body) = request.into_parts();
+        match parts.extensions.remove::<Self>() {
+            Some(spooled) => Ok(spooled),
+            None => Self::read(body, &parts.headers, state.http.max_batch_bytes).await,
+        }
+    }
+}
+
+impl Spooled {
+    /// Reads a body of at most `max` bytes, after inflation.
+    ///
+    /// # Errors
+    /// One that is larger, breaks off, or takes longer than 15 minutes.
+    pub(crate) async fn read(
+        body: Body,
+        headers: &HeaderMap,
+        max: usize,
+    ) -> Result<Self, ApiError> {
+        tokio::time::timeout(READ_TIMEOUT, spool(body, headers, max))
+            .await
+            .map_err(|_| ApiError::BodyTimeout(READ_TIMEOUT.as_secs()))?
+    }
+}
+
+async fn spool(body: Body, headers: &HeaderMap, max: usize) -> Result<Spooled, ApiError> {
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
+        return Err(ApiError::BatchTooLarge(max));
+    }
+    let file = tokio::task::spawn_blocking(tempfile::tempfile)
+        .await
+        .map_err(|_| io::Error::other("the task broke off"));
+    let mut file = tokio::fs::File::from_std(file.and_then(|file| file).map_err(no_room)?);
+    let (mut seen, mut digest) = (0_usize, Sha256::new());
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        let Ok(chunk) = chunk else {
+            let fault = "the body broke off, or is not the gzip that Content-Encoding says";
+            return Err(ApiError::fault(Refusal::Unprocessable, "", fault));
+        };
+        seen = seen.saturating_add(chunk.len());
+        if seen <= max {
+            digest.update(&chunk);
+            file.write_all(&chunk).await.map_err(no_room)?;
+        } else if seen > max.saturating_add(DISCARD_BYTES) {
+            break;
+        }
+    }
+    if seen > max {
+        return Err(ApiError::BatchTooLarge(max));
+    }
+    file.flush().await.map_err(no_room)?;
+    Ok(Spooled {
+        file: Arc::new(file.into_std().await),
+        digest: digest.finalize().into(),
+    })
+}
+
+fn no_room(error: io::Error) -> ApiError {
+    ApiError::Internal(format!("keeping a large body in a temporary file: {error}"))
+}

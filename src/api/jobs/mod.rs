@@ -1,0 +1,224 @@
+//! Jobs: poll one, list them, cancel, retry. A job's raw replies are read on demand.
+
+pub(crate) mod new_job;
+pub(crate) mod score_query;
+pub(crate) mod view;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use chrono::SubsecRound as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::idempotency::Effect;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::wait::Prefer;
+use crate::api::scores::accepted;
+use crate::api::{ApiState, jobs};
+use crate::events::{Event, EventType};
+use crate::job::{Job, JobId, JobState, Usage};
+use crate::store::{Accepted, JobFilter, JudgeCallRow};
+use crate::wire::{self, Call, JobDetail, JobRef, Jobs};
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_jobs))
+        .routes(routes!(get_job))
+        .routes(routes!(cancel_job))
+        .routes(routes!(retry_job))
+}
+
+impl From<JudgeCallRow> for Call {
+    fn from(call: JudgeCallRow) -> Self {
+        Self {
+            call_id: call.call_id,
+            judge: call.judge,
+            model: call.model,
+            at: call.at,
+            latency_ms: u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX),
+            error: call.error.map(|class| class.as_str().to_owned()),
+            message: call.message,
+            status: call.status,
+            usage: Usage {
+                tokens_in: call.usage.tokens_in,
+                tokens_out: call.usage.tokens_out,
+                cost_usd: call.usage.cost_usd,
+            },
+            tokens_in_cached: call.usage.tokens_in_cached,
+            reply: call.reply,
+        }
+    }
+}
+
+/// Lists jobs, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/jobs", tag = "jobs",
+    params(
+        ("state" = Option<JobState>, Query, description = "By state"),
+        ("kind" = Option<crate::job::Kind>, Query, description = "By kind"),
+        ("session_id" = Option<Uuid>, Query, description = "By session"),
+        ("judge" = Option<String>, Query, description = "By judge"),
+        ("batch_id" = Option<Uuid>, Query, description = "By batch"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The jobs", body = Jobs),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn list_jobs(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<Jobs>, ApiError> {
+    let filter = JobFilter {
+        state: params.take("state"),
+        kind: params.take("kind"),
+        subject_id: params.take("session_id"),
+        judge: params.text("judge"),
+        batch_id: params.take("batch_id"),
+    };
+    let (limit, cursor) = (params.limit(), params.cursor());
+    params.finish()?;
+    let page = state.store.jobs(&filter, cursor.as_ref(), limit).await?;
+    Ok(Json(Jobs {
+        items: jobs::view::load_all(&state, &page.items).await?,
+        next_cursor: page.next_cursor.map(|cursor| cursor.0),
+    }))
+}
+
+/// Reads one job.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{job_id}", tag = "jobs",
+    params(
+        ("job_id" = Uuid, Path, description = "The job"),
+        ("calls" = Option<bool>, Query, description = "Whether to answer the judge calls with their raw replies"),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
+    ),
+    responses(
+        (status = 200, description = "The job", body = JobDetail, headers(
+            ("ETag" = String, description = "Its version"), ("Preference-Applied" = String, description = "The wait that was honoured"))),
+        (status = 304, description = "Not changed"),
+        (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_job(
+    State(state): State<ApiState>,
+    Segment(job_id): Segment,
+    mut params: Params,
+    prefer: Prefer,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = job_id_of(&job_id)?;
+    let calls = params.take::<bool>("calls").unwrap_or(false);
+    params.finish()?;
+    let job = match prefer.ended(&state, id).await {
+        Some(ended) => ended,
+        None => find(&state, id).await?,
+    };
+    let calls = if calls {
+        let rows = state.store.calls_of(id).await?;
+        Some(rows.into_iter().map(Call::from).collect())
+    } else {
+        None
+    };
+    let job = jobs::view::load(&state, &job).await?;
+    Ok(prefer.mark(json_or_unchanged(&headers, &JobDetail { job, calls })?))
+}
+
+/// Cancels a job that has not ended. What its judge still answers is dropped.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs",
+    params(("job_id" = Uuid, Path, description = "The job")),
+    responses(
+        (status = 200, description = "The job, cancelled now or before", body = wire::Job),
+        (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "job-ended", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn cancel_job(
+    State(state): State<ApiState>,
+    Segment(job_id): Segment,
+    params: Params,
+) -> Result<Json<wire::Job>, ApiError> {
+    let id = job_id_of(&job_id)?;
+    params.finish()?;
+    // As the store keeps it, so that a job that this call cancelled is known by its time.
+    let now = state.clock.now().trunc_subsecs(6);
+    let job = state
+        .store
+        .cancel(id, now)
+        .await?
+        .ok_or(ApiError::JobNotFound(id))?;
+    if job.state != JobState::Cancelled {
+        return Err(ApiError::JobEnded(Box::new(job)));
+    }
+    if job.finished_at == Some(now) {
+        let event = Event::of_job(EventType::JobCancelled, &job, job.state, now);
+        state.events.announce(event);
+    }
+    Ok(Json(jobs::view::load(&state, &job).await?))
+}
+
+/// Queues a failed job again, with its counters reset.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{job_id}/retry", tag = "jobs",
+    params(
+        ("job_id" = Uuid, Path, description = "The job"),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
+    ),
+    responses(
+        (status = 200, description = "The job, ended within the wait", body = wire::Job),
+        (status = 202, description = "The job, queued", body = JobRef, headers(
+            ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"))),
+        (status = 404, description = "job-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "job-not-failed, scoring-in-progress", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn retry_job(
+    State(state): State<ApiState>,
+    Segment(job_id): Segment,
+    params: Params,
+    prefer: Prefer,
+    effect: Effect,
+) -> Result<Response, ApiError> {
+    let id = job_id_of(&job_id)?;
+    params.finish()?;
+    if let Some(since) = effect.tried_before() {
+        // An earlier try of this request may have queued it: a job that goes on, or ended since then, is not queued again.
+        let job = find(&state, id).await?;
+        if job.finished_at.is_none_or(|at| at > since) {
+            return Ok(accepted(&job));
+        }
+    }
+    match state.enqueue.retry(id).await? {
+        Some(Accepted::New) => {}
+        Some(Accepted::Active(other)) => {
+            return Err(ApiError::InProgress(Box::new(find(&state, other).await?)));
+        }
+        None => return Err(ApiError::JobNotFailed(Box::new(find(&state, id).await?))),
+    }
+    let response = match prefer.ended(&state, id).await {
+        Some(ended) => Json(jobs::view::load(&state, &ended).await?).into_response(),
+        None => accepted(&find(&state, id).await?),
+    };
+    Ok(prefer.mark(response))
+}
+
+fn job_id_of(text: &str) -> Result<JobId, ApiError> {
+    uuid(text, "job_id", Refusal::Unprocessable).map(JobId)
+}
+
+async fn find(state: &ApiState, id: JobId) -> Result<Job, ApiError> {
+    let job = state.store.job(id).await?;
+    job.ok_or(ApiError::JobNotFound(id))
+}

@@ -1,0 +1,161 @@
+//! Asking for any kind of work by its payload: POST `/api/v1/jobs`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::api::http::auth::Caller;
+use crate::api::http::body::ApiJson;
+use crate::api::http::idempotency::Effect;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::wait::Prefer;
+use crate::api::scores::{accepted, check_hash};
+use crate::api::{ApiState, jobs};
+use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
+use crate::job::{Job, JobId, Kind, Priority};
+use crate::store::Force;
+use crate::wire::{self, JobRef};
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(post_job))
+}
+
+/// What to score.
+#[derive(Debug, Clone, PartialEq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JobRequest {
+    /// The kind of work.
+    pub(crate) kind: Kind,
+    /// The kind's payload; of `session`: {session_id, force_rescore?}.
+    #[schema(value_type = Object)]
+    pub(crate) payload: Value,
+    /// Who waits: `interactive` (default) goes before `bulk`.
+    #[serde(default)]
+    pub(crate) priority: Option<Priority>,
+    /// 64 hex digits of stored criteria of the kind; left out: the current ones.
+    #[serde(default)]
+    pub(crate) criteria_hash: Option<String>,
+    /// Whether cached replies are passed over, and of a session its existing score.
+    #[serde(default)]
+    pub(crate) force_rescore: bool,
+}
+
+/// The payload of kind `session`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionPayload {
+    session_id: Uuid,
+    #[serde(default)]
+    force_rescore: bool,
+}
+
+/// Asks for a score of any kind.
+///
+/// Answers at once: 202 with the job. `Prefer: wait=N` holds the answer back until the job has ended, however it ended, or N
+/// seconds are over. A session that has a score is answered with the job that made it.
+#[utoipa::path(
+    post, path = "/api/v1/jobs", tag = "jobs",
+    params(("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s")),
+    request_body(content = JobRequest, example = json!({"kind": "sql_metrics", "payload": {
+        "generated_sql": "select name from users", "expected_sql": "SELECT name FROM users;"}})),
+    responses(
+        (status = 200, description = "The job, ended within the wait; its `result` is the kind's", body = wire::Job),
+        (status = 202, description = "The job, queued", body = JobRef, headers(
+            ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
+            ("Preference-Applied" = String, description = "The wait that was honoured"))),
+        (status = 400, description = "session-not-completed, nothing-to-judge (kind session)", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found (kind session)", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "scoring-in-progress (kind session)", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 502, description = "history-unusable (kind session)", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn post_job(
+    State(state): State<ApiState>,
+    prefer: Prefer,
+    caller: Caller,
+    effect: Effect,
+    params: Params,
+    body: ApiJson<JobRequest>,
+) -> Result<Response, ApiError> {
+    params.finish()?;
+    let ApiJson(body) = body;
+    check_hash(body.criteria_hash.as_deref(), Refusal::Unprocessable)?;
+    let triggered_by = caller.name(Refusal::Unprocessable)?;
+    let job = match body.kind.is_case() {
+        false => session_job(&state, body, triggered_by, effect).await?,
+        true => {
+            let hash = body.criteria_hash.clone();
+            let request = ScoreCase {
+                kind: body.kind,
+                payload: body.payload,
+                force: force(body.force_rescore),
+                triggered_by,
+                priority: body.priority.unwrap_or(Priority::Interactive),
+                new_id: effect.new_id(),
+                batch: None,
+            };
+            let asked = state.enqueue.score_case(request, hash.as_deref()).await;
+            asked.map_err(|error| ApiError::from(error).unprocessable())?
+        }
+    };
+    let ended = match job.state.is_terminal() {
+        true => Some(job.clone()),
+        false => prefer.ended(&state, job.job_id).await,
+    };
+    let answer = match ended.filter(|job| job.state.is_terminal()) {
+        Some(job) => Json(jobs::view::load(&state, &job).await?).into_response(),
+        None => accepted(&job),
+    };
+    Ok(prefer.mark(answer))
+}
+
+async fn session_job(
+    state: &ApiState,
+    body: JobRequest,
+    triggered_by: String,
+    effect: Effect,
+) -> Result<Job, ApiError> {
+    let payload: SessionPayload =
+        serde_path_to_error::deserialize(body.payload).map_err(|error| {
+            let path = error.path().to_string().replace('.', "/");
+            let at = if path == "/" {
+                String::new()
+            } else {
+                format!("/{path}")
+            };
+            ApiError::fault(
+                Refusal::Unprocessable,
+                format!("/payload{at}"),
+                error.inner().to_string(),
+            )
+        })?;
+    let request = ScoreSession {
+        session_id: payload.session_id,
+        force: force(payload.force_rescore || body.force_rescore),
+        criteria_hash: body.criteria_hash,
+        triggered_by,
+        priority: body.priority.unwrap_or(Priority::Interactive),
+        new_id: effect.new_id(),
+    };
+    let asked = state.enqueue.score_session(&request).await;
+    let job_id = match asked.map_err(|error| ApiError::from(error).unprocessable())? {
+        Enqueued::Job(job) => return Ok(*job),
+        Enqueued::Scored(score_id) => state.store.score(score_id).await?.map(|row| row.job_id),
+    };
+    let gone = || ApiError::Internal("the job of a current score is not in the store".to_owned());
+    let job_id: JobId = job_id.ok_or_else(gone)?;
+    state.store.job(job_id).await?.ok_or_else(gone)
+}
+
+fn force(asked: bool) -> Force {
+    if asked { Force::Yes } else { Force::AsIs }
+}

@@ -1,0 +1,128 @@
+//! A job as clients see it: what it came to, or why it waits.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::api::judges::lanes::Lanes;
+use crate::api::{ApiState, scores};
+use crate::job::{FailureClass, Job, JobId, JobState};
+use crate::store::{SessionScoreRow, StoreError};
+use crate::wire::{self, JobError, JobLinks, JobRef, JobResult, JobTimes, Score};
+
+/// The entry of the simulated judge in the judges' file that comes with gavel.
+const SIMULATED: &str = "simulated";
+
+fn links(job: &Job) -> JobLinks {
+    let this = job_path(job.job_id);
+    JobLinks {
+        session: job.subject_id.map(|id| format!("/api/v1/sessions/{id}")),
+        score: job.subject_id.map(score_path),
+        cancel: (!job.state.is_terminal()).then(|| format!("{this}/cancel")),
+        retry: (job.state == JobState::Failed).then(|| format!("{this}/retry")),
+        this,
+    }
+}
+
+/// The path of a job.
+pub(crate) fn job_path(id: JobId) -> String {
+    format!("/api/v1/jobs/{id}")
+}
+
+/// The path of a session's score.
+pub(crate) fn score_path(session_id: Uuid) -> String {
+    format!("/api/v1/scoring/sessions/{session_id}/score")
+}
+
+/// The short form of a job.
+pub(crate) fn job_ref(job: &Job) -> JobRef {
+    JobRef {
+        job_id: job.job_id.0,
+        session_id: job.subject_id,
+        state: job.state,
+        links: links(job),
+    }
+}
+
+fn body(job: &Job, lanes: &Lanes, position: Option<i64>, score: Option<Score>) -> wire::Job {
+    wire::Job {
+        job_id: job.job_id.0,
+        kind: job.kind,
+        subject_id: job.subject_id,
+        batch_id: job.batch.map(|place| place.batch_id),
+        item_no: job.batch.map(|place| place.item_no),
+        state: job.state,
+        wait: lanes.wait_of(job, position),
+        attempts: job.attempts,
+        retries: job.retries,
+        error: job.failure.as_ref().map(|failure| JobError {
+            class: failure.class,
+            message: failure.message.clone(),
+            remedy: match (failure.class, job.judge.as_deref()) {
+                (FailureClass::Transient, Some(SIMULATED)) => {
+                    "Start the simulated judge (`gavel simulate-judge`) or see to its address, then retry the job."
+                }
+                (class, _) => class.remedy(),
+            }
+            .to_owned(),
+        }),
+        result: match score {
+            Some(score) => Some(JobResult::Session(Box::new(score))),
+            None => job.result.clone().map(JobResult::Kept),
+        },
+        trimmed_tokens: job
+            .result
+            .as_ref()
+            .and_then(|kept| kept.get("trimmed_tokens"))
+            .and_then(Value::as_u64),
+        simulated: job.simulated,
+        usage: job.usage,
+        priority: job.priority,
+        judge: job.judge.clone(),
+        criteria_hash: job.criteria_hash.clone(),
+        triggered_by: job.triggered_by.clone(),
+        force_rescore: job.force_rescore,
+        links: links(job),
+        times: JobTimes {
+            created_at: job.created_at,
+            due_at: job.due_at,
+            started_at: job.started_at,
+            finished_at: job.finished_at,
+        },
+    }
+}
+
+/// One job, with its place in its lane if it is queued.
+pub(crate) async fn load(state: &ApiState, job: &Job) -> Result<wire::Job, StoreError> {
+    let jobs = std::slice::from_ref(job);
+    let lanes = Lanes::load(state, jobs).await?;
+    let position = match job.state {
+        JobState::Queued => state.store.position(job).await?,
+        JobState::Running
+        | JobState::Waiting
+        | JobState::Succeeded
+        | JobState::Failed
+        | JobState::Cancelled => None,
+    };
+    let score = scores(state, jobs).await?.remove(&job.job_id);
+    Ok(body(job, &lanes, position, score))
+}
+
+/// A page of jobs; their places are not counted.
+pub(crate) async fn load_all(state: &ApiState, jobs: &[Job]) -> Result<Vec<wire::Job>, StoreError> {
+    let lanes = Lanes::load(state, jobs).await?;
+    let mut scores = scores(state, jobs).await?;
+    let one = |job: &Job| body(job, &lanes, None, scores.remove(&job.job_id));
+    Ok(jobs.iter().map(one).collect())
+}
+
+/// The scores that these jobs made.
+async fn scores(state: &ApiState, jobs: &[Job]) -> Result<HashMap<JobId, Score>, StoreError> {
+    let made_one = |job: &&Job| !job.kind.is_case() && job.state == JobState::Succeeded;
+    let ids: Vec<JobId> = jobs.iter().filter(made_one).map(|job| job.job_id).collect();
+    let current = state.enqueue.current_criteria();
+    let rows = state.store.scores_of_jobs(&ids).await?;
+    let one = |row: SessionScoreRow| (row.job_id, scores::view::score(row, &current.hash.0));
+    Ok(rows.into_iter().map(one).collect())
+}

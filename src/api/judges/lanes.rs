@@ -1,0 +1,356 @@
+//! What holds jobs back: brakes, closed gates, paused batches. Read from the store; asks no gate.
+
+use std::collections::{BTreeSet, HashMap};
+
+use chrono::{DateTime, Duration, Utc};
+use uuid::Uuid;
+
+use super::workers::LiveWorkers;
+use crate::api::ApiState;
+use crate::job::{Job, JobState, Priority, Wait, WaitReason};
+use crate::store::{Brake, BrakeTarget, JudgeRow, StoreError};
+use crate::wire::{self, JobWaitReason, PausedBy, Stopped, WaitTarget};
+
+/// What helps where no worker is alive.
+const START_WORKER: &str = "start a worker (`gavel worker`) on the same database and queue";
+
+/// What helps where no live worker can ask a judge.
+fn start_worker_for(judge: &str) -> String {
+    let entry = judge.split(':').next().unwrap_or(judge);
+    format!(
+        "start a worker whose llm_providers.yaml has entry {entry} and its key, or cancel and ask again with criteria that name another judge"
+    )
+}
+
+/// The wait that a row tells of, until it is over: from then on the job is held back by what holds back its lane.
+fn own_wait(state: JobState, wait: Option<&Wait>, now: DateTime<Utc>) -> Option<&Wait> {
+    wait.filter(|wait| state == JobState::Waiting && wait.until.is_none_or(|until| until > now))
+}
+
+/// Since when the gates were heard that still count.
+fn heard_since(state: &ApiState, now: DateTime<Utc>) -> DateTime<Utc> {
+    let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
+    now.checked_sub_signed(stale).unwrap_or(now)
+}
+
+fn waits_for_fallback(job: &Job) -> bool {
+    let reason = job.wait.as_ref().map(|wait| wait.reason);
+    job.state == JobState::Waiting && reason == Some(WaitReason::Fallback)
+}
+
+/// What may hold a job back: brakes, what live workers' gates say, and whether there is a live worker at all.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    brakes: Vec<Brake>,
+    judges: Vec<JudgeRow>,
+    workers: LiveWorkers,
+    /// Of the judges whose jobs wait for a fallback: the fallback's name.
+    fallbacks: HashMap<String, String>,
+    /// Batches that are paused.
+    paused: Vec<(Uuid, PausedBy)>,
+    /// Batches whose replies are being fetched ahead.
+    fetched: Vec<Uuid>,
+    /// When they were read.
+    now: DateTime<Utc>,
+}
+
+impl Lanes {
+    /// Reads what stops lanes, whoever's jobs they are of.
+    pub(crate) async fn of_all(state: &ApiState) -> Result<Self, StoreError> {
+        let now = state.clock.now();
+        Ok(Self {
+            now,
+            brakes: state.store.brakes(now).await?,
+            judges: state.store.judges(heard_since(state, now)).await?,
+            workers: LiveWorkers::load(state).await?,
+            ..Self::default()
+        })
+    }
+
+    /// Reads them, unless none of the jobs is held back.
+    pub(crate) async fn load(state: &ApiState, jobs: &[Job]) -> Result<Self, StoreError> {
+        let held = |job: &Job| matches!(job.state, JobState::Queued | JobState::Waiting);
+        if !jobs.iter().any(held) {
+            return Ok(Self::default());
+        }
+        let now = state.clock.now();
+        let fallbacks = jobs
+            .iter()
+            .filter(|job| waits_for_fallback(job))
+            .filter_map(|job| job.judge.clone())
+            .filter_map(|judge| (state.fallback_of)(&judge).map(|fallback| (judge, fallback)))
+            .collect();
+        let batch = |job: &Job| job.batch.map(|place| place.batch_id);
+        let mut batches: Vec<Uuid> = jobs.iter().filter_map(batch).collect();
+        batches.sort_unstable();
+        batches.dedup();
+        Ok(Self {
+            now,
+            fallbacks,
+            paused: state.store.paused_batches(&batches).await?,
+            fetched: state.store.fetched_ahead(&batches).await?,
+            brakes: state.store.brakes(now).await?,
+            judges: state.store.judges(heard_since(state, now)).await?,
+            workers: LiveWorkers::load(state).await?,
+        })
+    }
+
+    pub(crate) fn wait_of(&self, job: &Job, position: Option<i64>) -> Option<wire::Wait> {
+        let held = match job.state {
+            JobState::Queued | JobState::Waiting => self.brake_of(job.judge.as_deref()),
+            JobState::Running | JobState::Succeeded | JobState::Failed | JobState::Cancelled => {
+                return None;
+            }
+        };
+        let wait = own_wait(job.state, job.wait.as_ref(), self.now);
+        let mut target = held.map(|brake| match &brake.target {
+            BrakeTarget::Queue => WaitTarget::Queue,
+            BrakeTarget::Judge(_) => WaitTarget::Judge,
+        });
+        let (reason, until) = if let Some(brake) = held {
+            (brake.reason.into(), brake.until)
+        } else if let Some(by) = self.paused_by(job) {
+            target = Some(WaitTarget::Batch);
+            let reason = match by {
+                PausedBy::Operator => JobWaitReason::Paused,
+                PausedBy::Budget => JobWaitReason::Budget,
+            };
+            (reason, None)
+        } else if self.is_fetched(job) {
+            (JobWaitReason::Economy, None)
+        } else if let Some(wait) = wait {
+            (wait.reason.into(), wait.until)
+        } else if self.workers.is_empty() {
+            (JobWaitReason::NoWorker, None)
+        } else if !self.workers.can_ask(job.judge.as_deref()) {
+            (JobWaitReason::NoWorkerForJudge, None)
+        } else if let Some((why, until)) = self.closed(job.judge.as_deref()) {
+            (why.into(), until)
+        } else {
+            (JobWaitReason::Queued, None)
+        };
+        let fallback = || self.fallbacks.get(job.judge.as_deref()?).cloned();
+        let stands_in = (held.is_none() && wait.is_some() && waits_for_fallback(job))
+            .then(fallback)
+            .flatten();
+        let asked = stands_in.as_deref().or(job.judge.as_deref());
+        Some(wire::Wait {
+            last_error: self.last_error(asked, reason),
+            remedy: if reason == JobWaitReason::NoWorker {
+                Some(START_WORKER.to_owned())
+            } else {
+                let judge = job.judge.as_deref();
+                let unasked = reason == JobWaitReason::NoWorkerForJudge;
+                judge.filter(|_| unasked).map(start_worker_for)
+            },
+            message: held
+                .map(|brake| brake.message.clone())
+                .filter(|said| !said.is_empty()),
+            target,
+            set_by: held.map(|brake| brake.set_by.clone()),
+            reason,
+            judge: stands_in,
+            until,
+            position,
+        })
+    }
+
+    /// What the judge's last failed call said, as the worker tells that wrote last, where that is why its jobs wait.
+    fn last_error(&self, judge: Option<&str>, why: JobWaitReason) -> Option<String> {
+        let is_its_judge = matches!(
+            why,
+            JobWaitReason::BreakerOpen
+                | JobWaitReason::Throttled
+                | JobWaitReason::Exhausted
+                | JobWaitReason::Misconfigured
+                | JobWaitReason::Fallback
+        );
+        if !is_its_judge {
+            return None;
+        }
+        self.judges
+            .iter()
+            .filter(|row| Some(row.name.as_str()) == judge && row.last_error.is_some())
+            .max_by_key(|row| row.updated_at)
+            .and_then(|row| row.last_error.clone())
+    }
+
+    /// Who paused a job's batch; `None`: nobody, or it is in none.
+    fn paused_by(&self, job: &Job) -> Option<PausedBy> {
+        let id = job.batch.filter(|_| !job.on_demand)?.batch_id;
+        let mut paused = self.paused.iter();
+        paused.find(|(paused, _)| *paused == id).map(|(_, by)| *by)
+    }
+
+    /// Whether a job's reply is being fetched ahead. One that somebody waits for is asked at once.
+    fn is_fetched(&self, job: &Job) -> bool {
+        let batch = job.batch.map(|place| place.batch_id);
+        job.priority == Priority::Bulk && batch.is_some_and(|id| self.fetched.contains(&id))
+    }
+
+    /// The brake that stops a judge's lane: the queue's own, else the judge's.
+    fn brake_of(&self, judge: Option<&str>) -> Option<&Brake> {
+        let stops = |target: &BrakeTarget| match target {
+            BrakeTarget::Queue => true,
+            BrakeTarget::Judge(name) => Some(name.as_str()) == judge,
+        };
+        self.brakes
+            .iter()
+            .filter(|brake| stops(&brake.target))
+            .min_by_key(|brake| brake.target.clone())
+    }
+
+    /// Why none of these judges is asked at the moment; `None`: one of them is, or may be within seconds.
+    pub(crate) fn stopped(&self, judges: &BTreeSet<Option<String>>) -> Option<Stopped> {
+        let mut stopped: Vec<Stopped> = Vec::with_capacity(judges.len());
+        for judge in judges {
+            stopped.push(self.stop_of(judge.as_deref())?);
+        }
+        let others = stopped.len().saturating_sub(1);
+        let first = stopped
+            .into_iter()
+            .min_by_key(|stop| stop.until.unwrap_or(DateTime::<Utc>::MAX_UTC))?;
+        Some(match others {
+            0 => first,
+            _ => Stopped {
+                message: format!(
+                    "{}; the batch's other judges are stopped too",
+                    first.message
+                ),
+                ..first
+            },
+        })
+    }
+
+    fn stop_of(&self, judge: Option<&str>) -> Option<Stopped> {
+        let (target, why, until, said) = match self.brake_of(judge) {
+            Some(brake) => {
+                let said = Some(brake.message.as_str()).filter(|said| !said.is_empty());
+                (Some(&brake.target), brake.reason, brake.until, said)
+            }
+            None => match self.closed(judge) {
+                Some((why, until)) => (None, why, until, None),
+                None => return self.unasked(judge),
+            },
+        };
+        let name = judge.unwrap_or_default();
+        let words = match (why, target) {
+            (WaitReason::Paused, Some(BrakeTarget::Queue)) => "the queue is paused".to_owned(),
+            (WaitReason::Paused, _) => format!("judge {name} is paused"),
+            (WaitReason::Budget, _) => format!("judge {name} is stopped by a cap"),
+            (WaitReason::BreakerOpen, _) => format!("judge {name} failed too often in a row"),
+            (WaitReason::Exhausted, _) => format!("the quota of judge {name} is used up"),
+            (WaitReason::Misconfigured, _) => format!("judge {name} refuses the key or the model"),
+            // These pass within seconds, and items go on between them.
+            (
+                WaitReason::Throttled
+                | WaitReason::Paced
+                | WaitReason::Storage
+                | WaitReason::Fallback,
+                _,
+            ) => return None,
+        };
+        Some(Stopped {
+            reason: why.as_str().to_owned(),
+            message: said.map_or(words.clone(), |said| format!("{words}: {said}")),
+            until,
+        })
+    }
+
+    /// No live worker can ask that judge, though there are some.
+    fn unasked(&self, judge: Option<&str>) -> Option<Stopped> {
+        let name = judge.filter(|_| !self.workers.is_empty() && !self.workers.can_ask(judge))?;
+        Some(Stopped {
+            reason: JobWaitReason::NoWorkerForJudge.as_str().to_owned(),
+            message: format!(
+                "no live worker can ask judge {name}: {}",
+                start_worker_for(name)
+            ),
+            until: None,
+        })
+    }
+
+    /// Why no live worker would take a job of that judge: all gates that know the judge are closed. The first to open counts.
+    fn closed(&self, judge: Option<&str>) -> Option<(WaitReason, Option<DateTime<Utc>>)> {
+        let gates: Vec<&JudgeRow> = self
+            .judges
+            .iter()
+            .filter(|row| Some(row.name.as_str()) == judge)
+            .collect();
+        if gates.iter().any(|row| row.closed.is_none()) {
+            return None;
+        }
+        gates
+            .iter()
+            .min_by_key(|row| row.closed_until.unwrap_or(DateTime::<Utc>::MAX_UTC))
+            .and_then(|row| row.closed.map(|why| (why, row.closed_until)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_is_over_is_no_reason_any_more() {
+        let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z").parse().unwrap();
+        let wait = |until: Option<u32>| Wait {
+            reason: WaitReason::BreakerOpen,
+            until: until.map(at),
+        };
+        for (state, until, holds) in [
+            (JobState::Waiting, Some(30), true),
+            (JobState::Waiting, Some(10), false),
+            (JobState::Waiting, None, true),
+            (JobState::Queued, Some(30), false),
+        ] {
+            let wait = wait(until);
+            let held = own_wait(state, Some(&wait), at(10));
+            assert_eq!(held.is_some(), holds, "{state:?} until {until:?}");
+        }
+    }
+    #[test]
+    fn a_batch_is_stopped_while_all_of_its_judges_are() {
+        let brake = |target, reason, message: &str, until: Option<&str>| Brake {
+            target,
+            reason,
+            message: message.to_owned(),
+            set_by: "somebody".to_owned(),
+            since: DateTime::<Utc>::UNIX_EPOCH,
+            until: until.map(|at| at.parse().unwrap()),
+        };
+        let judge = |name: &str| BrakeTarget::Judge(name.to_owned());
+        let capped = "the daily cap of a, 2 USD, is reached";
+        let mut lanes = Lanes {
+            brakes: vec![
+                brake(
+                    judge("a"),
+                    WaitReason::Budget,
+                    capped,
+                    Some("2026-01-02T00:00:00Z"),
+                ),
+                brake(judge("b"), WaitReason::Paused, "", None),
+            ],
+            ..Lanes::default()
+        };
+        let judges = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect();
+        let said = |lanes: &Lanes, names: &[&str]| {
+            let stopped = lanes.stopped(&judges(names))?;
+            Some((stopped.reason, stopped.message))
+        };
+        let budget = format!("judge a is stopped by a cap: {capped}");
+        assert_eq!(
+            said(&lanes, &["a"]),
+            Some(("budget".to_owned(), budget.clone()))
+        );
+        let both = format!("{budget}; the batch's other judges are stopped too");
+        assert_eq!(said(&lanes, &["a", "b"]), Some(("budget".to_owned(), both)));
+        assert_eq!(said(&lanes, &["a", "b", "c"]), None, "c is asked");
+        assert_eq!(said(&lanes, &[]), None);
+        lanes
+            .brakes
+            .push(brake(BrakeTarget::Queue, WaitReason::Paused, "lunch", None));
+        let paused = ("paused".to_owned(), "the queue is paused: lunch".to_owned());
+        assert_eq!(said(&lanes, &["c"]), Some(paused));
+    }
+}

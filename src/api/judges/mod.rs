@@ -1,0 +1,356 @@
+//! What is behind a wait: judges and workers, with pause and resume of a judge. Closes lanes in the store; workers obey.
+
+pub(crate) mod lanes;
+pub(crate) mod provider_batch;
+pub(crate) mod queue;
+pub(crate) mod spending;
+pub(crate) mod workers;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::Json;
+use axum::extract::State;
+use chrono::{DateTime, Duration, SecondsFormat, Utc};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::spending::Spending;
+use self::workers::with_judges;
+use crate::api::ApiState;
+use crate::api::http::auth::Caller;
+use crate::api::http::body::OptionalJson;
+use crate::api::http::openapi::MAY_BE_LEFT_OUT;
+use crate::api::http::params::{Params, Segment};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::events::{Event, EventType};
+use crate::job::WaitReason;
+use crate::store::{Brake, BrakeTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
+use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
+
+/// The longest message of a pause, characters.
+const MAX_MESSAGE: usize = 500;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_judges))
+        .routes(routes!(pause_judge))
+        .routes(routes!(resume_judge))
+        .routes(routes!(list_workers))
+}
+
+impl From<&Brake> for wire::Brake {
+    fn from(brake: &Brake) -> Self {
+        Self {
+            reason: brake.reason,
+            message: brake.message.clone(),
+            set_by: brake.set_by.clone(),
+            since: brake.since,
+            until: brake.until,
+        }
+    }
+}
+
+impl From<JudgeRow> for wire::Gate {
+    fn from(row: JudgeRow) -> Self {
+        Self {
+            worker_id: row.worker_id,
+            breaker: row.breaker,
+            reason: row.closed,
+            until: row.closed_until,
+            failures_in_row: row.failures_in_row,
+            in_flight: row.in_flight,
+            last_error: row.last_error,
+            last_error_at: row.last_error_at,
+            pace: row.pace.map(wire::JudgePace::from),
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+impl From<MeterRow> for wire::Meter {
+    fn from(row: MeterRow) -> Self {
+        Self {
+            limit: row.limit,
+            configured: row.configured,
+            learned: row.learned,
+            used_last_minute: row.used,
+        }
+    }
+}
+
+impl From<PaceRow> for wire::JudgePace {
+    fn from(row: PaceRow) -> Self {
+        Self {
+            requests: row.requests.into(),
+            tokens: row.tokens.into(),
+            input_tokens: row.input_tokens.into(),
+            output_tokens: row.output_tokens.into(),
+            shrunk_until: row.shrunk_until,
+            held_until: row.held_until,
+            together: row.together,
+            part_of: row.part_of,
+        }
+    }
+}
+
+fn worker((row, judges): (WorkerRow, Option<Vec<String>>)) -> wire::Worker {
+    wire::Worker {
+        judges,
+        worker_id: row.worker_id,
+        name: row.name,
+        version: row.version,
+        started_at: row.started_at,
+        heartbeat_at: row.heartbeat_at,
+        in_hand: row.in_hand,
+        state: row.state,
+        alive: row.alive,
+    }
+}
+
+/// Lists judges: those configured here, those that live workers know, and those that are stopped.
+#[utoipa::path(
+    get, path = "/api/v1/judges", tag = "brakes",
+    responses(
+        (status = 200, description = "The judges", body = Judges),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn list_judges(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<Judges>, ApiError> {
+    params.finish()?;
+    let brakes = state.store.brakes(state.clock.now()).await?;
+    let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
+    for row in rows_of_live_workers(&state).await? {
+        gates.entry(row.name.clone()).or_default().push(row.into());
+    }
+    let spending = Spending::load(&state).await?;
+    let brake_of = |target: &BrakeTarget| brakes.iter().find(|brake| brake.target == *target);
+    let items = names(&state, &brakes, gates.keys())
+        .into_iter()
+        .map(|name| {
+            let problem = state.enqueue.check_judge(&name).err();
+            wire::Judge {
+                configured: problem.is_none(),
+                remedy: problem.map(|problem| problem.remedy),
+                simulated: state.enqueue.is_simulated(&name),
+                kinds: state.enqueue.kinds_of(&name),
+                brake: brake_of(&BrakeTarget::Judge(name.clone())).map(wire::Brake::from),
+                gates: gates.remove(&name).unwrap_or_default(),
+                spent: spending.of_judge(&name),
+                cap: spending.cap_of(&name),
+                name,
+            }
+        })
+        .collect();
+    Ok(Json(Judges {
+        items,
+        queue_brake: brake_of(&BrakeTarget::Queue).map(wire::Brake::from),
+        spent: spending.of_all(),
+        cap: spending.cap_of_all(),
+        next_cursor: None,
+    }))
+}
+
+async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
+    let now = state.clock.now();
+    let stale = Duration::from_std(state.worker_stale_after).unwrap_or(Duration::MAX);
+    let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
+    Ok(state.store.judges(heard_since).await?)
+}
+
+fn names<'a>(
+    state: &ApiState,
+    brakes: &[Brake],
+    seen: impl Iterator<Item = &'a String>,
+) -> BTreeSet<String> {
+    let stopped = brakes.iter().filter_map(|brake| match &brake.target {
+        BrakeTarget::Judge(name) => Some(name.clone()),
+        BrakeTarget::Queue => None,
+    });
+    (state.judges)()
+        .into_iter()
+        .chain(seen.cloned())
+        .chain(stopped)
+        .collect()
+}
+
+/// The brake's target, if there is such a judge.
+async fn target(state: &ApiState, name: String) -> Result<BrakeTarget, ApiError> {
+    // Some providers take any model: what could be asked is known, listed or not.
+    if state.enqueue.check_judge(&name).is_err() {
+        let brakes = state.store.brakes(state.clock.now()).await?;
+        let rows = rows_of_live_workers(state).await?;
+        let known = names(state, &brakes, rows.iter().map(|row| &row.name));
+        if !known.contains(&name) {
+            return Err(ApiError::JudgeNotFound {
+                name,
+                known: known.into_iter().collect(),
+            });
+        }
+    }
+    Ok(BrakeTarget::Judge(name))
+}
+
+/// Sets an operator's brake.
+pub(crate) async fn pause(
+    state: &ApiState,
+    target: BrakeTarget,
+    caller: &Caller,
+    request: PauseRequest,
+) -> Result<Json<Paused>, ApiError> {
+    let now = state.clock.now();
+    let refuse = |pointer: &str, message: &str| {
+        Err(ApiError::fault(Refusal::Unprocessable, pointer, message))
+    };
+    let message = request.message.unwrap_or_default().trim().to_owned();
+    if message.chars().count() > MAX_MESSAGE || message.chars().any(char::is_control) {
+        return refuse(
+            "/message",
+            "must be at most 500 characters, without control characters",
+        );
+    }
+    if request.until.is_some_and(|until| until <= now) {
+        return refuse("/until", "has passed already");
+    }
+    let brake = Brake {
+        target,
+        reason: WaitReason::Paused,
+        message,
+        set_by: caller.name(Refusal::Unprocessable)?,
+        since: now,
+        until: request.until,
+    };
+    // An operator's pause takes the place of whatever brake there was.
+    state.store.set_brake(&brake).await?;
+    let event = brake_event(&brake.target, Applied::Set, now);
+    state.events.announce(Event {
+        reason: Some(brake.reason),
+        until: brake.until,
+        ..event
+    });
+    tracing::info!(target = ?brake.target, "paused");
+    Ok(Json(Paused {
+        brake: wire::Brake::from(&brake),
+    }))
+}
+
+/// What was done to a brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    Set,
+    Released,
+}
+
+fn brake_event(target: &BrakeTarget, applied: Applied, now: DateTime<Utc>) -> Event {
+    match (target, applied) {
+        (BrakeTarget::Queue, Applied::Set) => Event::new(EventType::QueuePaused, now),
+        (BrakeTarget::Queue, Applied::Released) => Event::new(EventType::QueueResumed, now),
+        (BrakeTarget::Judge(name), Applied::Set) => {
+            Event::of_judge(EventType::JudgeClosed, name, now)
+        }
+        (BrakeTarget::Judge(name), Applied::Released) => {
+            Event::of_judge(EventType::JudgeOpened, name, now)
+        }
+    }
+}
+
+/// Releases a brake, whoever set it.
+pub(crate) async fn resume(
+    state: &ApiState,
+    target: &BrakeTarget,
+) -> Result<Json<Resumed>, ApiError> {
+    let now = state.clock.now();
+    let released = state.store.release_brake(target, now).await?;
+    if released {
+        state
+            .events
+            .announce(brake_event(target, Applied::Released, now));
+    }
+    tracing::info!(?target, released, "resumed");
+    Ok(Json(Resumed { released }))
+}
+
+/// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on. Workers hear of it within a second:
+/// until then they may still take a job.
+#[utoipa::path(
+    post, path = "/api/v1/judges/{name}/pause", tag = "brakes",
+    params(("name" = String, Path, description = "The judge")),
+    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the key is changed"})),
+    responses(
+        (status = 200, description = "It is paused", body = Paused),
+        (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn pause_judge(
+    State(state): State<ApiState>,
+    Segment(name): Segment,
+    caller: Caller,
+    params: Params,
+    OptionalJson(request): OptionalJson<PauseRequest>,
+) -> Result<Json<Paused>, ApiError> {
+    params.finish()?;
+    let target = target(&state, name).await?;
+    pause(&state, target, &caller, request).await
+}
+
+/// Resumes a judge, whoever stopped it; but for a cap, which ends with its day or month, or when it is raised.
+#[utoipa::path(
+    post, path = "/api/v1/judges/{name}/resume", tag = "brakes",
+    params(("name" = String, Path, description = "The judge")),
+    responses(
+        (status = 200, description = "It is not stopped", body = Resumed),
+        (status = 404, description = "judge-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "judge-capped", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn resume_judge(
+    State(state): State<ApiState>,
+    Segment(name): Segment,
+    params: Params,
+) -> Result<Json<Resumed>, ApiError> {
+    params.finish()?;
+    let target = target(&state, name.clone()).await?;
+    let brakes = state.store.brakes(state.clock.now()).await?;
+    let capped = |brake: &&Brake| brake.target == target && brake.reason == WaitReason::Budget;
+    if let Some(brake) = brakes.iter().find(capped) {
+        return Err(ApiError::JudgeCapped(why_capped(&name, brake)));
+    }
+    resume(&state, &target).await
+}
+
+fn why_capped(name: &str, brake: &Brake) -> String {
+    let until = brake.until.map_or_else(String::new, |until| {
+        let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
+        format!(", and it goes on by itself at {until}")
+    });
+    format!(
+        "judge {name:?} can't be resumed: {}{until}; to go on now, raise the cap and restart the workers",
+        brake.message
+    )
+}
+
+/// Lists workers heard in the last 24 h, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/workers", tag = "brakes",
+    responses(
+        (status = 200, description = "The workers", body = Workers),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn list_workers(
+    State(state): State<ApiState>,
+    params: Params,
+) -> Result<Json<Workers>, ApiError> {
+    params.finish()?;
+    let workers = state.store.workers(state.worker_stale_after).await?;
+    let listed = with_judges(&state, workers).await?;
+    Ok(Json(Workers {
+        items: listed.into_iter().map(worker).collect(),
+        next_cursor: None,
+    }))
+}

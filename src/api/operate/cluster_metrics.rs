@@ -1,0 +1,300 @@
+//! What `/metrics` says of the whole installation: jobs, workers, judges, calls and money, read from the store.
+//!
+//! Every process that serves the API says the same, so that one of them is enough to ask. Figures are kept between scrapes, for
+//! longer the longer it took to read them: reading takes at most a twentieth of the time, however many jobs there are.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::exposition::{Family, MetricType};
+use crate::api::ApiState;
+use crate::store::{BrakeTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
+use crate::wire::WorkerState;
+
+/// How long figures are kept at least.
+const KEPT: Duration = Duration::from_secs(5);
+/// How long reading them may take: a scrape gives up after 10 s.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// So many judges and lanes have labels of their own; the rest is `other`.
+const NAMES: usize = 100;
+/// A worker that wasn't heard for so long is gone, and nobody waits for it.
+const SILENT: TimeDelta = TimeDelta::minutes(10);
+
+/// The figures that were read last.
+#[derive(Default)]
+pub(crate) struct ClusterMetrics(Mutex<Option<Kept>>);
+
+struct Kept {
+    /// `None`: they couldn't be read.
+    text: Option<String>,
+    at: Instant,
+    took: Duration,
+}
+
+impl ClusterMetrics {
+    /// The figures in Prometheus' text format. While the database is away they are left out, and `gavel_cluster_up` is 0.
+    pub(crate) async fn render(&self, state: &ApiState) -> String {
+        let mut kept = self.0.lock().await;
+        let fresh = kept
+            .as_ref()
+            .filter(|kept| kept.at.elapsed() < KEPT.max(kept.took * 20));
+        let age = fresh.map_or(Duration::ZERO, |kept| kept.at.elapsed());
+        let figures = match fresh {
+            Some(fresh) => fresh.text.clone(),
+            None => {
+                let began = Instant::now();
+                let text = read(state).await;
+                *kept = Some(Kept {
+                    text: text.clone(),
+                    at: Instant::now(),
+                    took: began.elapsed(),
+                });
+                text
+            }
+        };
+        let mut text = String::new();
+        up(&mut text, figures.is_some(), age);
+        text.push_str(&figures.unwrap_or_default());
+        text
+    }
+}
+
+fn up(text: &mut String, up: bool, age: Duration) {
+    let mut answered = Family::new(
+        "gavel_cluster_up",
+        MetricType::Gauge,
+        "1 if the gavel_cluster_ figures could be read from the database, else 0.",
+    );
+    answered.add(&[], f64::from(u8::from(up)));
+    answered.write(text);
+    let mut old = Family::new(
+        "gavel_cluster_age_seconds",
+        MetricType::Gauge,
+        "How long ago the gavel_cluster_ figures were read.",
+    );
+    old.add(&[], age.as_secs_f64());
+    old.write(text);
+}
+
+async fn read(state: &ApiState) -> Option<String> {
+    match tokio::time::timeout(PATIENCE, figures(state)).await {
+        Ok(Ok(text)) => Some(text),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "no metrics of the cluster");
+            None
+        }
+        Err(_) => {
+            tracing::warn!(patience = ?PATIENCE, "no metrics of the cluster: the database took too long");
+            None
+        }
+    }
+}
+
+async fn figures(state: &ApiState) -> Result<String, StoreError> {
+    let mut text = String::new();
+    let now = state.clock.now();
+    jobs(&mut text, state, now).await?;
+    let workers = state.store.workers(state.worker_stale_after).await?;
+    tell_workers(&mut text, &workers, now);
+    brakes(&mut text, state, now).await?;
+    let stale = TimeDelta::from_std(state.worker_stale_after).unwrap_or(TimeDelta::MAX);
+    let heard_since = now.checked_sub_signed(stale).unwrap_or(now);
+    tell_judges(&mut text, &state.store.judges(heard_since).await?);
+    tell_totals(&mut text, &state.store.judge_totals().await?);
+    Ok(text)
+}
+
+/// The names that have labels of their own: the first ones told.
+#[derive(Default)]
+struct Names(BTreeSet<String>);
+
+impl Names {
+    fn label<'a>(&mut self, name: &'a str) -> &'a str {
+        if self.0.contains(name) {
+            return name;
+        }
+        if self.0.len() == NAMES {
+            return "other";
+        }
+        self.0.insert(name.to_owned());
+        name
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts beyond 2^53 jobs, calls or tokens may lose their last digit"
+)]
+fn float(count: i64) -> f64 {
+    count as f64
+}
+
+async fn jobs(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Result<(), StoreError> {
+    let mut depth = Family::new(
+        "gavel_cluster_jobs",
+        MetricType::Gauge,
+        "Jobs that have not ended.",
+    );
+    let mut oldest = Family::new(
+        "gavel_cluster_oldest_job_seconds",
+        MetricType::Gauge,
+        "How long the oldest job has been due (queued), in hand (running) or waiting.",
+    );
+    let mut names = Names::default();
+    for figure in state.store.job_figures().await? {
+        let labels = [
+            ("lane", names.label(&figure.lane)),
+            ("priority", figure.priority.as_str()),
+            ("state", figure.state.as_str()),
+        ];
+        depth.add(&labels, float(figure.jobs));
+        if let Some(since) = figure.oldest {
+            oldest.raise(&labels, seconds(now - since));
+        }
+    }
+    depth.write(text);
+    oldest.write(text);
+    Ok(())
+}
+
+fn seconds(span: TimeDelta) -> f64 {
+    span.to_std().map_or(0.0, |span| span.as_secs_f64())
+}
+
+fn tell_workers(text: &mut String, workers: &[WorkerRow], now: DateTime<Utc>) {
+    let mut count = Family::new(
+        "gavel_cluster_workers",
+        MetricType::Gauge,
+        "Workers: running, draining, or silent (heard in the last 10 minutes, and not within a lease).",
+    );
+    let mut in_hand = Family::new(
+        "gavel_cluster_jobs_in_hand",
+        MetricType::Gauge,
+        "Jobs that live workers have in hand.",
+    );
+    for state in ["running", "draining", "silent"] {
+        count.add(&[("state", state)], 0.0);
+    }
+    in_hand.add(&[], 0.0);
+    for worker in workers {
+        let state = match (worker.alive, worker.state) {
+            (_, WorkerState::Stopped) => continue,
+            (true, state) => state.as_str(),
+            (false, _) if now - worker.heartbeat_at < SILENT => "silent",
+            (false, _) => continue,
+        };
+        count.add(&[("state", state)], 1.0);
+        if worker.alive {
+            in_hand.add(&[], f64::from(worker.in_hand));
+        }
+    }
+    count.write(text);
+    in_hand.write(text);
+}
+
+async fn brakes(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Result<(), StoreError> {
+    let mut stopped = Family::new(
+        "gavel_cluster_stopped",
+        MetricType::Gauge,
+        "1 for each judge, or the whole queue (judge is empty), that a person, a cap or a refusal has stopped.",
+    );
+    let mut names = Names::default();
+    for brake in state.store.brakes(now).await? {
+        let judge = match &brake.target {
+            BrakeTarget::Queue => "",
+            BrakeTarget::Judge(name) => names.label(name),
+        };
+        stopped.raise(&[("judge", judge), ("reason", brake.reason.as_str())], 1.0);
+    }
+    stopped.write(text);
+    Ok(())
+}
+
+/// What live workers' gates say. Workers that share a pace say the same of it, so that the largest counts.
+fn tell_judges(text: &mut String, rows: &[JudgeRow]) {
+    let gauge = |name, help| Family::new(name, MetricType::Gauge, help);
+    let mut breakers = gauge(
+        "gavel_cluster_judge_breakers",
+        "Live workers by the state of their breaker of a judge: closed (calls go out), open or half_open.",
+    );
+    let mut held = gauge(
+        "gavel_cluster_judge_held",
+        "Live workers that send a judge nothing now, by reason.",
+    );
+    let mut calls = gauge(
+        "gavel_cluster_judge_calls_in_flight",
+        "Judge calls that live workers wait for.",
+    );
+    let mut limit = gauge(
+        "gavel_cluster_judge_pace_limit",
+        "What a judge may be asked a minute, the most that a live worker says: requests or tokens.",
+    );
+    let mut used = gauge(
+        "gavel_cluster_judge_pace_used",
+        "What went out to a judge within the last minute, the most that a live worker says: requests or tokens.",
+    );
+    let mut names = Names::default();
+    for row in rows {
+        let judge = ("judge", names.label(&row.name));
+        breakers.add(&[judge, ("state", &row.breaker)], 1.0);
+        if let Some(reason) = row.closed {
+            held.add(&[judge, ("reason", reason.as_str())], 1.0);
+        }
+        calls.add(&[judge], f64::from(row.in_flight));
+        let Some(pace) = &row.pace else { continue };
+        for (quantity, meter) in [
+            ("requests", pace.requests),
+            ("tokens", pace.tokens),
+            ("input_tokens", pace.input_tokens),
+            ("output_tokens", pace.output_tokens),
+        ] {
+            let labels = [judge, ("quantity", quantity)];
+            let number = |n: u64| float(i64::try_from(n).unwrap_or(i64::MAX));
+            if let Some(most) = meter.limit {
+                limit.raise(&labels, number(most));
+                used.raise(&labels, number(meter.used));
+            }
+        }
+    }
+    for family in [breakers, held, calls, limit, used] {
+        family.write(text);
+    }
+}
+
+fn tell_totals(text: &mut String, totals: &[JudgeTotal]) {
+    let counter = |name, help| Family::new(name, MetricType::Counter, help);
+    let mut calls = counter(
+        "gavel_cluster_judge_calls_total",
+        "Judge calls of all processes since the installation began, by outcome: ok or failed.",
+    );
+    let mut tokens = counter(
+        "gavel_cluster_judge_tokens_total",
+        "Tokens of all judge calls: in (prompts, cached ones included) and out.",
+    );
+    let mut cost = counter(
+        "gavel_cluster_judge_cost_usd_total",
+        "USD of all judge calls whose price is known.",
+    );
+    let mut unpriced = counter(
+        "gavel_cluster_judge_unpriced_calls_total",
+        "Judge calls whose price is not known.",
+    );
+    let mut names = Names::default();
+    for total in totals {
+        let judge = ("judge", names.label(&total.judge));
+        let good = total.calls - total.failed_calls;
+        calls.add(&[judge, ("outcome", "ok")], float(good));
+        calls.add(&[judge, ("outcome", "failed")], float(total.failed_calls));
+        tokens.add(&[judge, ("direction", "in")], float(total.tokens_in));
+        tokens.add(&[judge, ("direction", "out")], float(total.tokens_out));
+        cost.add(&[judge], total.cost_usd);
+        unpriced.add(&[judge], float(total.unpriced_calls));
+    }
+    for family in [calls, tokens, cost, unpriced] {
+        family.write(text);
+    }
+}

@@ -1,0 +1,174 @@
+//! For those who operate it: is it alive, is it ready, what does it count. No token needed, but for `/metrics`.
+
+pub(crate) mod cluster_metrics;
+pub(crate) mod exposition;
+pub(crate) mod worker_health;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::cluster_metrics::ClusterMetrics;
+use crate::api::http::etag::text_or_unchanged;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
+use crate::api::{ApiState, Health};
+use crate::store::Store;
+use crate::wire::{Check, Readiness, ReadinessStatus};
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(livez))
+        .routes(routes!(readyz))
+        .routes(routes!(prometheus))
+        .routes(routes!(openapi_document))
+}
+
+/// Whether the process runs. Looks at nothing else: a restart mends nothing outside of it.
+#[utoipa::path(get, path = "/livez", tag = "operate", responses((status = 200, description = "It runs", body = String, content_type = "text/plain")))]
+pub(crate) async fn livez() -> &'static str {
+    "ok\n"
+}
+
+/// Whether requests should come here: 503 only if the database doesn't answer or isn't migrated, or the process drains.
+#[utoipa::path(
+    get, path = "/readyz", tag = "operate",
+    params(("verbose" = Option<String>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
+    responses(
+        (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "`unavailable`", body = Readiness),
+    ),
+)]
+async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
+    let verbose = params.flag("verbose");
+    params.finish()?;
+    let checks = vec![database(&state.store).await];
+    Ok(ready(&*state.health, checks, verbose).await)
+}
+
+/// The answer to a probe: 503 if one of these checks failed, or the process drains; else 200, degraded or not.
+pub(crate) async fn ready(health: &dyn Health, mut checks: Vec<Check>, verbose: bool) -> Response {
+    if health.draining() {
+        checks.push(failed("process", "is draining: it takes no more work"));
+    } else {
+        checks.push(passed("process"));
+    }
+    let unavailable = checks.iter().any(|check| !check.ok);
+    let degraded = health.degraded().await;
+    if degraded.is_empty() {
+        checks.push(passed("services"));
+    }
+    checks.extend(degraded.into_iter().map(|(name, why)| failed(name, why)));
+    let reasons: Vec<String> = checks
+        .iter()
+        .filter_map(|check| check.detail.clone())
+        .collect();
+    let (code, status) = match (unavailable, reasons.is_empty()) {
+        (true, _) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            ReadinessStatus::Unavailable,
+        ),
+        (false, false) => (StatusCode::OK, ReadinessStatus::Degraded),
+        (false, true) => (StatusCode::OK, ReadinessStatus::Ok),
+    };
+    let body = Readiness {
+        status,
+        reasons,
+        checks: verbose.then_some(checks),
+        version: verbose.then(|| env!("CARGO_PKG_VERSION").to_owned()),
+    };
+    (code, Json(body)).into_response()
+}
+
+/// Whether the database answers and has this version's schema.
+pub(crate) async fn database(store: &Store) -> Check {
+    // The driver's words stay in the log: they may name hosts and users.
+    if let Err(error) = store.ping().await {
+        tracing::warn!(%error, "not ready");
+        return failed("database", "the database does not answer: see the log");
+    }
+    match store.pending_migrations().await {
+        Ok(pending) if pending.is_empty() => passed("database"),
+        Ok(pending) => failed(
+            "database",
+            format!(
+                "the database lacks {} migration(s): run `gavel migrate`",
+                pending.len()
+            ),
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "not ready");
+            failed(
+                "database",
+                "the schema is not one that this version knows: see the log",
+            )
+        }
+    }
+}
+
+/// A check that found nothing amiss.
+pub(crate) fn passed(name: &'static str) -> Check {
+    Check {
+        name: name.to_owned(),
+        ok: true,
+        detail: None,
+    }
+}
+
+/// A check that found something, with its remedy.
+pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
+    Check {
+        name: name.to_owned(),
+        ok: false,
+        detail: Some(detail.into()),
+    }
+}
+
+/// What the process counts and what the store says of the cluster, in Prometheus' text format.
+///
+/// `docs/operate.md` lists every metric. Names that begin with `gavel_cluster_` are of the whole installation, the same from
+/// each process that serves the API; the others are this process's own.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operate",
+    responses(
+        (status = 200, description = "The metrics", body = String, content_type = "text/plain"),
+        (status = 404, description = "not-found: this process keeps no metrics", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn prometheus(
+    State(state): State<ApiState>,
+    Extension(cluster): Extension<Arc<ClusterMetrics>>,
+) -> Result<Response, ApiError> {
+    let render_own = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
+    let of_cluster = cluster.render(&state).await;
+    Ok(render(render_own() + &of_cluster))
+}
+
+/// Metrics as Prometheus takes them.
+pub(crate) fn render(text: String) -> Response {
+    let headers = [(
+        header::CONTENT_TYPE,
+        "text/plain; version=0.0.4; charset=utf-8",
+    )];
+    (headers, text).into_response()
+}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "operate",
+    params(("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds")),
+    responses(
+        (status = 200, description = "OpenAPI 3.1", body = Object, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+    ),
+)]
+async fn openapi_document(headers: HeaderMap) -> Response {
+    text_or_unchanged(&headers, crate::api::openapi_json())
+}

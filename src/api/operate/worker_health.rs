@@ -1,0 +1,107 @@
+//! A worker's own port: `/livez`, `/readyz` and `/metrics`, for the orchestrator and for Prometheus. Takes no work.
+//!
+//! Guarded like the API: probes are open, `/metrics` needs a token with scope read wherever there are tokens.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use super::{database, failed, livez, passed, ready, render};
+use crate::api::http::auth::Auth;
+use crate::api::http::guard::{Guard, Hosts};
+use crate::api::http::params::Params;
+use crate::api::http::problem::ApiError;
+use crate::api::{Health, Metrics, Pages, ServeError, http};
+use crate::config::{AuthSettings, HttpSettings};
+use crate::store::Store;
+use crate::wire::Check;
+
+/// What a worker's port tells of.
+pub struct WorkerHealthParts {
+    /// The truth.
+    pub store: Arc<Store>,
+    /// Beside the store.
+    pub health: Arc<dyn Health>,
+    /// What `/metrics` answers; `None`: 404.
+    pub metrics: Option<Metrics>,
+    /// Which worker this is; `None` until it has started.
+    pub worker: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
+    /// It is alive if its heartbeat was accepted within this time.
+    pub stale_after: Duration,
+    /// Hosts and proxies.
+    pub http: HttpSettings,
+    /// Tokens.
+    pub auth: AuthSettings,
+}
+
+/// Answers on `listener`, until dropped.
+pub async fn serve_worker_health(
+    listener: TcpListener,
+    parts: WorkerHealthParts,
+) -> Result<(), ServeError> {
+    let bind = listener.local_addr()?;
+    let guard = Guard {
+        auth: Auth::new(&parts.auth, &parts.http.trusted_proxies, bind)
+            .map_err(ServeError::Settings)?,
+        hosts: Hosts::new(bind, &parts.http.allowed_hosts),
+    };
+    let routes = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { ApiError::NoRoute })
+        .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+        .with_state(Arc::new(parts));
+    let router = http::layers::around(routes, Arc::new(guard), Pages::none().problem);
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    Ok(axum::serve(listener, service).await?)
+}
+
+/// Whether this worker works: 503 if the database doesn't answer or isn't migrated, its heartbeat wasn't accepted lately,
+/// or it drains.
+async fn readyz(
+    State(parts): State<Arc<WorkerHealthParts>>,
+    mut params: Params,
+) -> Result<Response, ApiError> {
+    let verbose = params.flag("verbose");
+    params.finish()?;
+    let mut checks = vec![database(&parts.store).await];
+    if checks.iter().all(|check| check.ok) {
+        checks.push(heartbeat(&parts).await);
+    }
+    Ok(ready(&*parts.health, checks, verbose).await)
+}
+
+async fn heartbeat(parts: &WorkerHealthParts) -> Check {
+    let Some(id) = (parts.worker)() else {
+        return failed("heartbeat", "the worker has not started yet");
+    };
+    match parts.store.workers(parts.stale_after).await {
+        Ok(workers) if workers.iter().any(|it| it.worker_id == id && it.alive) => {
+            passed("heartbeat")
+        }
+        Ok(_) => failed(
+            "heartbeat",
+            format!(
+                "the worker's last accepted heartbeat is older than a lease ({} s): others take its jobs; see the log",
+                parts.stale_after.as_secs_f64()
+            ),
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "not ready");
+            failed("heartbeat", "the database does not answer: see the log")
+        }
+    }
+}
+
+async fn metrics(State(parts): State<Arc<WorkerHealthParts>>) -> Result<Response, ApiError> {
+    let render_own = parts.metrics.as_ref().ok_or(ApiError::NoRoute)?;
+    Ok(render(render_own()))
+}

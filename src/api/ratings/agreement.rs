@@ -1,0 +1,95 @@
+//! How far people and the judge agree, under one version of the criteria: GET `/api/v1/analytics/agreement`.
+
+use axum::Json;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::ApiState;
+use crate::api::criteria::named::criteria_of;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Problem};
+use crate::score::trust::{Compared, agreement};
+use crate::store::RatingsMet;
+use crate::wire::words::counted;
+use crate::wire::{Agreement, AgreementReport, Strength};
+
+/// Below so many ratings, a kappa and its interval say little.
+const FEW: u64 = 30;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(get_agreement))
+}
+
+/// Holds people's ratings against the scores of one version of the criteria.
+///
+/// A rating of a score meets that score. A rating of a session meets the session's newest score under the criteria, unless the
+/// same person rated that score too. How to read the figures is in docs/trust.md.
+#[utoipa::path(
+    get, path = "/api/v1/analytics/agreement", tag = "trust",
+    params(("criteria" = Option<String>, Query, description = "64 hex digits, at least the first 8, or `current` (default)")),
+    responses(
+        (status = 200, description = "The agreement", body = AgreementReport),
+        (status = 404, description = "criteria-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_agreement(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<AgreementReport>, ApiError> {
+    let criteria = params.text("criteria");
+    params.finish()?;
+    let criteria_hash = criteria_of(&state, criteria).await?;
+    let met = state.store.ratings_met(&criteria_hash).await?;
+    Ok(Json(AgreementReport {
+        criteria_hash,
+        simulated: met.basis.is_simulated(),
+        scales: agreement(&met.judged)
+            .into_iter()
+            .map(|found| view(found, &met))
+            .collect(),
+    }))
+}
+
+fn view(found: Compared, met: &RatingsMet) -> Agreement {
+    let people = met
+        .people
+        .iter()
+        .find(|(scale, _, _)| *scale == found.scale);
+    let (raters, scores) = people.map_or((0, 0), |(_, raters, scores)| (*raters, *scores));
+    let mut warnings = Vec::new();
+    if met.basis.is_simulated() {
+        warnings
+            .push("the scores are of a simulated judge: they say nothing of a real one".to_owned());
+    }
+    if found.n < FEW {
+        warnings.push(format!(
+            "only {}: below {FEW} the figures say little",
+            counted(found.n, "rating")
+        ));
+    }
+    if raters == 1 {
+        warnings.push(
+            "one person alone: what two people would disagree about counts against the judge"
+                .to_owned(),
+        );
+    }
+    if found.kappa_quadratic.is_none() && found.n > 1 {
+        warnings.push("both sides have one word throughout: kappa isn't defined".to_owned());
+    }
+    Agreement {
+        scale: found.scale,
+        n: found.n,
+        raters,
+        scores,
+        raw: found.raw,
+        kappa_quadratic: found.kappa_quadratic,
+        strength: found.kappa_quadratic.map(|kappa| Strength::of(kappa.value)),
+        confusion: found.confusion,
+        mean_absolute_difference: found.mean_absolute_difference,
+        mean_difference: found.mean_difference,
+        warnings,
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether confidence says how often a generator is right: POST `/api/v1/metrics/calibration`. Computed at once; stores nothing.
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::ApiState;
+use crate::api::http::body::ApiJson;
+use crate::api::http::params::Params;
+use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
+use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets};
+
+/// The most cases of one request.
+const MOST_CASES: usize = 200_000;
+/// The most faults that one answer tells.
+const MOST_FAULTS: usize = 20;
+/// The largest factor: a miss of a thousandth is worth nothing then.
+const LARGEST_FACTOR: f64 = 1_000.0;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(post_calibration))
+}
+
+/// Measures whether a suite's confidence predicts its correctness.
+///
+/// Answers at once and stores nothing. Cases without a confidence or a correctness are left out and counted. Below 20 cases there is no score.
+#[utoipa::path(
+    post, path = "/api/v1/metrics/calibration", tag = "metrics",
+    request_body(content = CalibrationRequest, example = json!({"cases": [
+        {"confidence": "high", "correctness": 1.0}, {"confidence": "medium", "correctness": 0.5},
+        {"confidence": "low", "correctness": 0.0}]})),
+    responses(
+        (status = 200, description = "The calibration", body = CalibrationResult),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn post_calibration(
+    params: Params,
+    body: ApiJson<CalibrationRequest>,
+) -> Result<Response, ApiError> {
+    params.finish()?;
+    let ApiJson(request) = body;
+    let promises = checked(&request)?;
+    let scored = request
+        .cases
+        .iter()
+        .filter_map(|case| Some((case.confidence?, case.correctness?)));
+    let calibration = calibrate(scored, promises);
+    let left_out = request.cases.len() - calibration.n;
+    Ok(Json(view(calibration, left_out)).into_response())
+}
+
+/// A calibration, and how many cases it leaves out.
+pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> CalibrationResult {
+    let strings = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+    let Promises {
+        high,
+        medium,
+        low,
+        factor,
+    } = calibration.promises;
+    CalibrationResult {
+        score: calibration.score,
+        interpretation: calibration.interpretation.map(str::to_owned),
+        warnings: strings(calibration.warnings),
+        groups: calibration.levels.to_vec(),
+        n: calibration.n,
+        left_out,
+        ece: calibration.ece,
+        brier: calibration.brier,
+        targets: CalibrationTargets { high, medium, low },
+        factor,
+    }
+}
+
+/// The promises asked for, if everything is in range.
+fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
+    if request.cases.len() > MOST_CASES {
+        let message = format!(
+            "holds {} cases; at most {MOST_CASES} are taken",
+            request.cases.len()
+        );
+        return Err(ApiError::fault(Refusal::Unprocessable, "/cases", message));
+    }
+    let mut faults = Vec::new();
+    let mut promises = Promises::default();
+    if let Some(CalibrationTargets { high, medium, low }) = request.targets {
+        promises = Promises {
+            high,
+            medium,
+            low,
+            ..promises
+        };
+        for (name, target) in [("high", high), ("medium", medium), ("low", low)] {
+            check_share(&mut faults, || format!("/targets/{name}"), target);
+        }
+    }
+    if let Some(factor) = request.factor {
+        promises.factor = factor;
+        if !(factor > 0.0 && factor <= LARGEST_FACTOR) {
+            let message = format!("is {factor}; above 0 and at most {LARGEST_FACTOR} is expected");
+            faults.push(fault("/factor".to_owned(), message));
+        }
+    }
+    for (at, case) in request.cases.iter().enumerate() {
+        if let Some(correctness) = case.correctness {
+            check_share(
+                &mut faults,
+                || format!("/cases/{at}/correctness"),
+                correctness,
+            );
+        }
+    }
+    if faults.is_empty() {
+        return Ok(promises);
+    }
+    Err(ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults,
+    })
+}
+
+fn check_share(faults: &mut Vec<Fault>, pointer: impl FnOnce() -> String, share: f64) {
+    if !(0.0..=1.0).contains(&share) && faults.len() < MOST_FAULTS {
+        faults.push(fault(
+            pointer(),
+            format!("is {share}; a number from 0 to 1 is expected"),
+        ));
+    }
+}
+
+fn fault(pointer: String, message: String) -> Fault {
+    Fault { pointer, message }
+}

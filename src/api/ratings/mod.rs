@@ -1,0 +1,277 @@
+//! What people say of a score or of a session, and how far they and the judge agree. A rating changes no score.
+
+pub(crate) mod agreement;
+pub(crate) mod calibration;
+pub(crate) mod panels;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::api::ApiState;
+use crate::api::http::auth::Caller;
+use crate::api::http::body::ApiJson;
+use crate::api::http::idempotency::Effect;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::score::trust::Given;
+use crate::store::{NewRating, RatingOf};
+use crate::wire::{HumanRating, Quality, Rating, RatingList};
+
+/// The longest name of a person, characters.
+const MOST_NAME: usize = 255;
+/// The longest comment, characters.
+const MOST_COMMENT: usize = 4_000;
+/// How far another machine's clock may be ahead.
+const AHEAD: TimeDelta = TimeDelta::minutes(5);
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(rate_score, ratings_of_score))
+        .routes(routes!(rate_session, ratings_of_session))
+}
+
+/// What a person gives: exactly one of `total`, `rating` and `quality`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RatingRequest {
+    /// 0-100, as a judge would give it.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 100)]
+    pub(crate) total: Option<i64>,
+    /// One of the five words of a total.
+    #[serde(default)]
+    pub(crate) rating: Option<Rating>,
+    /// One of the three words of a reviewer.
+    #[serde(default)]
+    pub(crate) quality: Option<Quality>,
+    /// Who gives it, at most 255 characters; left out: who sends it.
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+    /// Why, at most 4,000 characters.
+    #[serde(default)]
+    pub(crate) comment: Option<String>,
+    /// When it was given; left out: now.
+    #[serde(default, deserialize_with = "crate::api::http::body::time")]
+    pub(crate) at: Option<DateTime<Utc>>,
+}
+
+/// Rates one score: what the person would have given the investigation.
+///
+/// A person has one rating of a score; a new one takes its place. It counts in `/api/v1/analytics/agreement` beside this score alone.
+#[utoipa::path(
+    post, path = "/api/v1/scores/{score_id}/ratings", tag = "trust",
+    params(("score_id" = Uuid, Path, description = "The score")),
+    request_body(content = RatingRequest, example = json!({"total": 62, "comment": "It never looked at the limits."})),
+    responses(
+        (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
+        (status = 201, description = "The rating", body = HumanRating),
+        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn rate_score(
+    State(state): State<ApiState>,
+    Segment(score_id): Segment,
+    caller: Caller,
+    effect: Effect,
+    params: Params,
+    body: ApiJson<RatingRequest>,
+) -> Result<Response, ApiError> {
+    let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let new = checked(&state, &caller, effect, (RatingOf::Score(id), body.0))?;
+    let stored = state.store.put_rating(&new).await?;
+    answer(stored.ok_or(ApiError::ScoreNotFound(id))?, &new)
+}
+
+/// Rates a session's investigation, whichever scores it has or gets.
+///
+/// A person has one rating of a session; a new one takes its place. It counts in `/api/v1/analytics/agreement` beside the newest
+/// score of the session under each version of the criteria, unless the same person rated that score too.
+#[utoipa::path(
+    post, path = "/api/v1/sessions/{session_id}/ratings", tag = "trust",
+    params(("session_id" = Uuid, Path, description = "The session")),
+    request_body(content = RatingRequest, example = json!({"quality": "partially_accurate"})),
+    responses(
+        (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
+        (status = 201, description = "The rating", body = HumanRating),
+        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn rate_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    caller: Caller,
+    effect: Effect,
+    params: Params,
+    body: ApiJson<RatingRequest>,
+) -> Result<Response, ApiError> {
+    let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let new = checked(&state, &caller, effect, (RatingOf::Session(id), body.0))?;
+    let stored = state.store.put_rating(&new).await?;
+    answer(stored.ok_or(ApiError::SessionNotFound(id))?, &new)
+}
+
+/// Lists the ratings of one score, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/scores/{score_id}/ratings", tag = "trust",
+    params(
+        ("score_id" = Uuid, Path, description = "The score"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The ratings", body = RatingList),
+        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn ratings_of_score(
+    State(state): State<ApiState>,
+    Segment(score_id): Segment,
+    params: Params,
+) -> Result<Json<RatingList>, ApiError> {
+    let id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
+    let list = listed(&state, RatingOf::Score(id), params).await?;
+    if list.items.is_empty() && state.store.score(id).await?.is_none() {
+        return Err(ApiError::ScoreNotFound(id));
+    }
+    Ok(Json(list))
+}
+
+/// Lists the ratings of a session and of its scores, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/sessions/{session_id}/ratings", tag = "trust",
+    params(
+        ("session_id" = Uuid, Path, description = "The session"),
+        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The ratings", body = RatingList),
+        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn ratings_of_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    params: Params,
+) -> Result<Json<RatingList>, ApiError> {
+    let id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    let list = listed(&state, RatingOf::Session(id), params).await?;
+    if list.items.is_empty() && state.store.scoring_view(id).await?.is_none() {
+        return Err(ApiError::SessionNotFound(id));
+    }
+    Ok(Json(list))
+}
+
+async fn listed(
+    state: &ApiState,
+    of: RatingOf,
+    mut params: Params,
+) -> Result<RatingList, ApiError> {
+    let (limit, cursor) = (params.limit(), params.cursor());
+    params.finish()?;
+    let page = state.store.ratings_of(of, cursor.as_ref(), limit).await?;
+    Ok(RatingList {
+        items: page.items,
+        next_cursor: page.next_cursor.map(|cursor| cursor.0),
+    })
+}
+
+fn answer(stored: HumanRating, new: &NewRating) -> Result<Response, ApiError> {
+    let status = if stored.rating_id == new.rating_id {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(stored)).into_response())
+}
+
+/// The rating that a request asks for, all its faults told at once.
+fn checked(
+    state: &ApiState,
+    caller: &Caller,
+    effect: Effect,
+    (of, request): (RatingOf, RatingRequest),
+) -> Result<NewRating, ApiError> {
+    let (now, mut faults) = (state.clock.now(), Vec::new());
+    let mut fault = |pointer: &str, message: String| {
+        faults.push(Fault {
+            pointer: pointer.to_owned(),
+            message,
+        });
+    };
+    let given = given(&request).map_err(|(pointer, message)| fault(pointer, message));
+    let by = request.by.as_deref().map(str::trim);
+    if by.is_some_and(str::is_empty) {
+        fault("/by", "is empty: name a person, or leave it out".to_owned());
+    }
+    if by.is_some_and(|by| by.chars().count() > MOST_NAME || by.chars().any(char::is_control)) {
+        fault(
+            "/by",
+            format!("must be at most {MOST_NAME} characters, and none of them a control character"),
+        );
+    }
+    if request
+        .comment
+        .as_ref()
+        .is_some_and(|text| text.chars().count() > MOST_COMMENT)
+    {
+        fault(
+            "/comment",
+            format!("is longer than {MOST_COMMENT} characters"),
+        );
+    }
+    if request.at.is_some_and(|at| at > now + AHEAD) {
+        fault("/at", "lies in the future".to_owned());
+    }
+    match given {
+        Ok(given) if faults.is_empty() => Ok(NewRating {
+            rating_id: effect.id().map_or_else(Uuid::now_v7, |(id, _)| id),
+            of,
+            given,
+            by: match by {
+                Some(by) => by.to_owned(),
+                None => caller.name(Refusal::Unprocessable)?,
+            },
+            comment: request.comment.filter(|text| !text.trim().is_empty()),
+            at: request.at.unwrap_or(now),
+        }),
+        Ok(_) | Err(()) => Err(ApiError::Invalid {
+            refusal: Refusal::Unprocessable,
+            faults,
+        }),
+    }
+}
+
+/// The one thing that was given; else where the fault is, and what.
+fn given(request: &RatingRequest) -> Result<Given, (&'static str, String)> {
+    match (request.total, request.rating, request.quality) {
+        (Some(total), None, None) => match u8::try_from(total) {
+            Ok(total @ 0..=100) => Ok(Given::Total(total)),
+            Ok(_) | Err(_) => Err(("/total", format!("is {total}; 0-100 is expected"))),
+        },
+        (None, Some(word), None) => Ok(Given::Rating(word)),
+        (None, None, Some(word)) => Ok(Given::Quality(word)),
+        (None, None, None) => {
+            let message = "holds none of total, rating and quality: give one";
+            Err(("", message.to_owned()))
+        }
+        (Some(_), _, _) | (_, Some(_), _) => {
+            let message = "holds more than one of total, rating and quality: give one";
+            Err(("", message.to_owned()))
+        }
+    }
+}

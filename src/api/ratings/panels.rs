@@ -1,0 +1,288 @@
+//! What a batch of repeats or of a jury says of its judges: GET `/api/v1/batches/{batch_id}/spread`.
+//!
+//! A panel's median is a figure of the batch: it is never stored as a score, and never anybody's current one.
+
+use std::collections::VecDeque;
+
+use axum::Json;
+use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::api::ApiState;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::job::Purpose;
+use crate::score::session::{Flag, Rating};
+use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
+use crate::store::{AskedOfPanel, Basis, Store, StoreError};
+use crate::wire::words::counted;
+use crate::wire::{self, PanelJudge, PanelSummary, Spread};
+
+/// The list's name in its cursors.
+const LIST: char = 'p';
+/// What a judge is called whose job names none.
+const NAMELESS: &str = "none";
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(get_spread))
+}
+
+/// Shows how far the scores of a batch of repeats, or of a jury, lie apart.
+///
+/// May be asked while the batch runs: then of what came so far. Scores of simulated judges are left out beside real ones. How to
+/// read the figures is in docs/trust.md.
+#[utoipa::path(
+    get, path = "/api/v1/batches/{batch_id}/spread", tag = "trust",
+    params(
+        ("batch_id" = Uuid, Path, description = "The batch"),
+        ("limit" = Option<u32>, Query, description = "How many sessions, 1-500; default 50", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
+    ),
+    responses(
+        (status = 200, description = "The panels", body = Spread),
+        (status = 404, description = "batch-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_spread(
+    State(state): State<ApiState>,
+    Segment(batch_id): Segment,
+    mut params: Params,
+) -> Result<Json<Spread>, ApiError> {
+    let id = uuid(&batch_id, "batch_id", Refusal::Unprocessable)?;
+    let limit = params.limit();
+    let after = after(&mut params);
+    params.finish()?;
+    if state.store.batch(id).await?.is_none() {
+        return Err(ApiError::BatchNotFound(id));
+    }
+    let whole = Whole::read(Sessions::behind(&state.store, id, None)).await?;
+    let sessions = Sessions::behind(&state.store, id, after);
+    let (items, next) = page(sessions, whole.basis(), limit as usize).await?;
+    Ok(Json(Spread {
+        batch_id: id,
+        purpose: whole.purpose,
+        simulated: whole.made_up > 0 && whole.basis() == Basis::Simulated,
+        warnings: whole.warnings(),
+        summary: summary(whole.figures()),
+        next_cursor: next.map(|id| format!("{LIST}{}", id.simple())),
+        items,
+    }))
+}
+
+/// The session that the page before ended with; a fault stays with the query.
+fn after(params: &mut Params) -> Option<Uuid> {
+    let text = params.text("cursor")?;
+    let id = text
+        .strip_prefix(LIST)
+        .and_then(|id| Uuid::try_parse(id).ok());
+    if id.is_none() {
+        let message =
+            "is not a position in this list; use a next_cursor that the list gave, or leave it out";
+        params.fault("cursor", message.to_owned());
+    }
+    id
+}
+
+/// The sessions of a batch's panels one after the other, read a few thousand items at a time.
+struct Sessions<'s> {
+    store: &'s Store,
+    batch_id: Uuid,
+    /// The last item that was read: its session and its job.
+    after: (Uuid, Uuid),
+    items: VecDeque<AskedOfPanel>,
+    /// Whether there are no more items to be read.
+    read: bool,
+}
+
+impl<'s> Sessions<'s> {
+    fn behind(store: &'s Store, batch_id: Uuid, session: Option<Uuid>) -> Self {
+        Self {
+            store,
+            batch_id,
+            after: session.map_or((Uuid::nil(), Uuid::nil()), |id| (id, Uuid::max())),
+            items: VecDeque::new(),
+            read: false,
+        }
+    }
+
+    /// All items of the next session.
+    async fn next(&mut self) -> Result<Option<Vec<AskedOfPanel>>, StoreError> {
+        let mut session: Vec<AskedOfPanel> = Vec::new();
+        loop {
+            while let Some(item) = self.items.pop_front() {
+                let first = session.first().map(|first| first.session_id);
+                if first.is_some_and(|first| first != item.session_id) {
+                    self.items.push_front(item);
+                    return Ok(Some(session));
+                }
+                session.push(item);
+            }
+            if self.read {
+                return Ok((!session.is_empty()).then_some(session));
+            }
+            let items = self
+                .store
+                .asked_of_panels(self.batch_id, self.after)
+                .await?;
+            match items.last() {
+                Some(last) => self.after = (last.session_id, last.job_id),
+                None => self.read = true,
+            }
+            self.items = items.into();
+        }
+    }
+}
+
+/// What all panels of a batch come to. Real scores alone count where there are any: which they are is known at the end.
+#[derive(Default)]
+struct Whole {
+    purpose: Option<Purpose>,
+    all: Panels,
+    real: Panels,
+    real_scores: usize,
+    made_up: usize,
+}
+
+impl Whole {
+    async fn read(mut sessions: Sessions<'_>) -> Result<Self, StoreError> {
+        let mut whole = Self::default();
+        while let Some(mut session) = sessions.next().await? {
+            let items = session.len();
+            whole.purpose = whole.purpose.or(session.first().map(|item| item.purpose));
+            whole.all.add(&votes(&session), items);
+            session.retain(|item| !item.simulated);
+            whole.made_up += items - session.len();
+            if !session.is_empty() {
+                let votes = votes(&session);
+                whole.real_scores += votes.len();
+                whole.real.add(&votes, session.len());
+            }
+        }
+        Ok(whole)
+    }
+
+    fn basis(&self) -> Basis {
+        match self.real_scores {
+            0 => Basis::Simulated,
+            _ => Basis::Real,
+        }
+    }
+
+    fn figures(&self) -> PanelFigures {
+        match self.basis() {
+            Basis::Real => self.real.figures(),
+            Basis::Simulated => self.all.figures(),
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.purpose.is_none() {
+            warnings.push(
+                "the batch asks nothing twice: it is no batch of repeats or of a jury".to_owned(),
+            );
+        }
+        match (self.made_up, self.basis()) {
+            (0, _) => {}
+            (n, Basis::Real) => {
+                warnings.push(format!(
+                    "left out: {} of a simulated judge",
+                    counted(n, "score")
+                ));
+            }
+            (_, Basis::Simulated) => warnings.push(
+                "all scores are of a simulated judge: they say nothing of a real one".to_owned(),
+            ),
+        }
+        warnings
+    }
+}
+
+/// The next panels, at most `limit`, and the session that the next page comes behind, if there is one.
+async fn page(
+    mut sessions: Sessions<'_>,
+    basis: Basis,
+    limit: usize,
+) -> Result<(Vec<wire::Panel>, Option<Uuid>), StoreError> {
+    let mut items: Vec<wire::Panel> = Vec::new();
+    while let Some(mut session) = sessions.next().await? {
+        match basis {
+            Basis::Real => session.retain(|item| !item.simulated),
+            Basis::Simulated => {}
+        }
+        if session.is_empty() {
+            continue;
+        }
+        if items.len() == limit {
+            let last = items.last().map(|last| last.session_id);
+            return Ok((items, last));
+        }
+        items.push(panel(&session, &votes(&session)));
+    }
+    Ok((items, None))
+}
+
+fn votes(session: &[AskedOfPanel]) -> Vec<Vote<&str>> {
+    session
+        .iter()
+        .filter_map(|item| {
+            Some(Vote {
+                judge: item.judge.as_deref().unwrap_or(NAMELESS),
+                total: item.total?,
+            })
+        })
+        .collect()
+}
+
+fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> wire::Panel {
+    let panel = Panel::of(votes);
+    let is_jury = session.iter().any(|item| item.purpose == Purpose::Jury);
+    let disagrees = panel.is_some_and(|panel| panel.disagrees);
+    let scores = session.iter().filter_map(|item| {
+        let total = item.total?;
+        Some(wire::Vote {
+            job_id: item.job_id,
+            judge: item.judge.clone().unwrap_or_else(|| NAMELESS.to_owned()),
+            total,
+            rating: Rating::of(total),
+        })
+    });
+    wire::Panel {
+        session_id: session.first().map_or(Uuid::nil(), |item| item.session_id),
+        asked: session.len(),
+        scores: scores.collect(),
+        median: panel.map(|panel| panel.spread.median),
+        rating: panel.map(|panel| panel.rating),
+        sd: panel.and_then(|panel| panel.spread.sd),
+        range: panel.map(|panel| panel.spread.range),
+        flips: panel.map_or(0, |panel| panel.flips),
+        flipped: panel.is_some_and(|panel| panel.flips > 0),
+        flags: if is_jury && disagrees {
+            vec![Flag::JuryDisagreement]
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+fn summary(figures: PanelFigures) -> PanelSummary {
+    let judge = |judge: JudgeFigures| PanelJudge {
+        judge: judge.judge,
+        scores: judge.scores,
+        mean: judge.mean,
+        mean_difference: judge.mean_difference,
+    };
+    PanelSummary {
+        sessions: figures.sessions,
+        complete: figures.complete,
+        scores: figures.scores,
+        mean_sd: figures.mean_sd,
+        flip_share: figures.flip_share,
+        disagreements: figures.disagreements,
+        judges: figures.judges.into_iter().map(judge).collect(),
+    }
+}

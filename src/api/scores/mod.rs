@@ -1,0 +1,295 @@
+//! A session's score: ask for it, read it, read those before it. Asking never blocks unless the client prefers to wait.
+
+pub(crate) mod view;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use crate::api::http::auth::Caller;
+use crate::api::http::body::ScoringJson;
+use crate::api::http::etag::or_unchanged;
+use crate::api::http::idempotency::Effect;
+use crate::api::http::openapi::MAY_BE_LEFT_OUT;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Problem, Refusal};
+use crate::api::http::wait::Prefer;
+use crate::api::jobs::view::{job_path, job_ref};
+use crate::api::{ApiState, scores};
+use crate::enqueue::{Enqueued, ScoreSession};
+use crate::job::{Job, JobState, Priority};
+use crate::store::{Force, SessionScoreRow};
+use crate::wire::{JobRef, Score, ScoreVersion, Scores};
+
+/// When a client should look at a job again, seconds.
+const RETRY_AFTER_S: u64 = 2;
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(score_session, current_score))
+        .routes(routes!(scores_of_session))
+        .routes(routes!(one_score))
+}
+
+/// What to score with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ScoreRequest {
+    /// Whether an existing score and cached replies are passed over.
+    pub(crate) force_rescore: bool,
+    /// 64 hex digits of stored criteria; left out: the current ones.
+    pub(crate) criteria_hash: Option<String>,
+}
+
+/// Asks for a session's score.
+///
+/// Answers at once: 200 with the score if there is one, else 202 with the job. `Prefer: wait=N` holds the answer back
+/// until the job has ended or N seconds are over. A session that isn't here, or hadn't ended when it came from TARSy, is
+/// fetched from `history.base_url` first, if that is set. An older score stays readable until the new one is recorded.
+#[utoipa::path(
+    post, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "score_session",
+    params(
+        ("session_id" = Uuid, Path, description = "The session"),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
+    ),
+    request_body(content = ScoreRequest, description = MAY_BE_LEFT_OUT, example = json!({"force_rescore": false})),
+    responses(
+        (status = 200, description = "The score", body = Score),
+        (status = 202, description = "The job that will make the score", body = JobRef, headers(
+            ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
+            ("Preference-Applied" = String, description = "The wait that was honoured"))),
+        (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "scoring-in-progress, job-cancelled", body = Problem, content_type = "application/problem+json"),
+        (status = 502, description = "judge-failed (only with Prefer: wait), history-unusable", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn score_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    prefer: Prefer,
+    caller: Caller,
+    effect: Effect,
+    params: Params,
+    body: Result<ScoringJson<ScoreRequest>, ApiError>,
+) -> Response {
+    let asked = async {
+        let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
+        let checked =
+            params
+                .finish_with(Refusal::BadRequest)
+                .and(body)
+                .and_then(|ScoringJson(body)| {
+                    check_hash(body.criteria_hash.as_deref(), Refusal::BadRequest).map(|()| body)
+                });
+        let request = match checked {
+            Ok(body) => ScoreSession {
+                session_id,
+                force: if body.force_rescore {
+                    Force::Yes
+                } else {
+                    Force::AsIs
+                },
+                criteria_hash: body.criteria_hash,
+                triggered_by: caller.name(Refusal::BadRequest)?,
+                priority: Priority::Interactive,
+                new_id: effect.new_id(),
+            },
+            Err(fault) => return Err(subject_first(&state, session_id, fault).await),
+        };
+        ask(&state, &request, prefer).await
+    };
+    prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
+}
+
+/// Criteria are named by 64 hex digits.
+pub(crate) fn check_hash(hash: Option<&str>, refusal: Refusal) -> Result<(), ApiError> {
+    let hex = |hash: &str| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    if hash.is_none_or(hex) {
+        return Ok(());
+    }
+    Err(ApiError::fault(
+        refusal,
+        "/criteria_hash",
+        "must be 64 hex digits; GET /api/v1/scoring/criteria lists those that are stored",
+    ))
+}
+
+/// A session that can't be scored is told before a fault of the body.
+async fn subject_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> ApiError {
+    if !matches!(fault, ApiError::Invalid { .. }) {
+        return fault;
+    }
+    match state.store.scoring_view(session_id).await {
+        Ok(None) => ApiError::SessionNotFound(session_id),
+        Ok(Some(view)) if !view.status.is_terminal() => ApiError::SessionNotCompleted(format!(
+            "session {session_id} is {}: only sessions that have ended are scored",
+            view.status
+        )),
+        Ok(Some(_)) => fault,
+        Err(error) => error.into(),
+    }
+}
+
+async fn ask(
+    state: &ApiState,
+    request: &ScoreSession,
+    prefer: Prefer,
+) -> Result<Response, ApiError> {
+    let job = match state.enqueue.score_session(request).await? {
+        Enqueued::Scored(score_id) => {
+            let row = state.store.score(score_id).await?;
+            let row = row.ok_or_else(|| gone("a session's current score"))?;
+            return Ok(score(state, row).into_response());
+        }
+        Enqueued::Job(job) => job,
+    };
+    match prefer.ended(state, job.job_id).await {
+        Some(ended) => outcome(state, Box::new(ended)).await,
+        None => Ok(accepted(&job)),
+    }
+}
+
+/// What a job that ended while the client waited came to.
+async fn outcome(state: &ApiState, job: Box<Job>) -> Result<Response, ApiError> {
+    match job.state {
+        JobState::Failed => Err(ApiError::JudgeFailed(job)),
+        JobState::Cancelled => Err(ApiError::JobCancelled(job)),
+        // The row can only have become active again by a retry.
+        JobState::Queued | JobState::Running | JobState::Waiting => Ok(accepted(&job)),
+        JobState::Succeeded => {
+            let session_id = job
+                .subject_id
+                .ok_or_else(|| gone("a session job's subject"))?;
+            let current = state.store.current_score(session_id).await?;
+            let row = match current.filter(|row| row.job_id == job.job_id) {
+                Some(row) => Some(row),
+                None => {
+                    let all = state.store.scores_of(session_id).await?;
+                    all.into_iter().find(|row| row.job_id == job.job_id)
+                }
+            };
+            let row = row.ok_or_else(|| gone("the score of a succeeded job"))?;
+            Ok(score(state, row).into_response())
+        }
+    }
+}
+
+fn gone(what: &str) -> ApiError {
+    ApiError::Internal(format!("{what} is not in the store"))
+}
+
+fn score(state: &ApiState, row: SessionScoreRow) -> Json<Score> {
+    Json(scores::view::score(
+        row,
+        &state.enqueue.current_criteria().hash.0,
+    ))
+}
+
+/// 202 with the job in short.
+pub(crate) fn accepted(job: &Job) -> Response {
+    let mut response = (StatusCode::ACCEPTED, Json(job_ref(job))).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    if let Ok(location) = HeaderValue::from_str(&job_path(job.job_id)) {
+        headers.insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// Reads a session's current score.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/sessions/{session_id}/score", tag = "scoring", operation_id = "get_score",
+    params(
+        ("session_id" = Uuid, Path, description = "The session"),
+        ("If-None-Match" = Option<String>, Header, description = "An ETag of this route: 304 if it still holds"),
+    ),
+    responses(
+        (status = 200, description = "The current score", body = Score, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+        (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn current_score(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
+    params.finish_with(Refusal::BadRequest)?;
+    let Some(row) = state.store.current_score(session_id).await? else {
+        let view = state.store.scoring_view(session_id).await?;
+        let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
+        return Err(ApiError::NotScored {
+            session_id,
+            job: view.active_job.or(view.last_failed_job).map(Box::new),
+        });
+    };
+    let score = score(&state, row);
+    let etag = scores::view::etag(&score);
+    Ok(or_unchanged(&headers, &etag, || score.into_response()))
+}
+
+/// Reads one score, whether or not it is its session's current one.
+#[utoipa::path(
+    get, path = "/api/v1/scores/{score_id}", tag = "scoring", operation_id = "get_score_by_id",
+    params(("score_id" = Uuid, Path, description = "The score")),
+    responses(
+        (status = 200, description = "The score", body = ScoreVersion),
+        (status = 404, description = "score-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn one_score(
+    State(state): State<ApiState>,
+    Segment(score_id): Segment,
+    params: Params,
+) -> Result<Json<ScoreVersion>, ApiError> {
+    let score_id = uuid(&score_id, "score_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let row = state.store.score(score_id).await?;
+    let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
+    let current = state.enqueue.current_criteria();
+    Ok(Json(scores::view::version(row, &current.hash.0)))
+}
+
+/// Lists every score of a session, newest first.
+#[utoipa::path(
+    get, path = "/api/v1/scoring/sessions/{session_id}/scores", tag = "scoring", operation_id = "list_scores",
+    params(("session_id" = Uuid, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The scores", body = Scores),
+        (status = 400, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn scores_of_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    params: Params,
+) -> Result<Json<Scores>, ApiError> {
+    let session_id = uuid(&session_id, "session_id", Refusal::BadRequest)?;
+    params.finish_with(Refusal::BadRequest)?;
+    let rows = state.store.scores_of(session_id).await?;
+    if rows.is_empty() && state.store.scoring_view(session_id).await?.is_none() {
+        return Err(ApiError::SessionNotFound(session_id));
+    }
+    let current = state.enqueue.current_criteria();
+    let items = rows
+        .into_iter()
+        .map(|row| scores::view::version(row, &current.hash.0))
+        .collect();
+    Ok(Json(Scores {
+        items,
+        next_cursor: None,
+    }))
+}

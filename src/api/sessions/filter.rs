@@ -1,0 +1,131 @@
+//! Which sessions: the same filters wherever sessions are chosen.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::api::criteria::named::{FORMS, is_name};
+use crate::api::http::params::Params;
+use crate::score::session::Rating;
+use crate::store::{Scored, SessionFilter, SessionOrder};
+use crate::wire::SessionStatus;
+
+/// The most ids that one filter may name.
+const MAX_IDS: usize = 500;
+
+/// The query parameters of the list of sessions, for the document.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(crate) struct SessionQuery {
+    /// Prefix of id, alert type, agent or author, case-insensitive.
+    q: Option<String>,
+    /// Where the session stands.
+    status: Option<SessionStatus>,
+    /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
+    scored: Option<String>,
+    /// The current score's rating.
+    rating: Option<Rating>,
+    /// Current score at least, 0-100.
+    #[param(maximum = 100)]
+    min_score: Option<u8>,
+    /// Current score at most, 0-100.
+    #[param(maximum = 100)]
+    max_score: Option<u8>,
+    /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
+    criteria: Option<String>,
+    /// The current score misses this tool; its spelling doesn't matter.
+    missing_tool: Option<String>,
+    /// Has this label.
+    tag: Option<String>,
+    /// The agent's name, whole.
+    agent: Option<String>,
+    /// The alert type, whole.
+    alert_type: Option<String>,
+    /// Completed (else first seen) at or after, RFC 3339.
+    from: Option<DateTime<Utc>>,
+    /// Completed (else first seen) before, RFC 3339.
+    to: Option<DateTime<Utc>>,
+    /// Only these: ids separated by commas, at most 500.
+    ids: Option<String>,
+    /// `newest` (completed, else first seen), `lowest_score` or `highest_score`, which list only sessions with a score;
+    /// default `newest`.
+    #[param(inline)]
+    sort: Option<SessionOrder>,
+    /// How many, 1-500; default 50.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u32>,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Takes the filters out of a query; faults stay with the query. A hash may still be the beginning of one.
+pub(crate) fn session_filter(params: &mut Params, current_criteria: &str) -> SessionFilter {
+    let ratings = Rating::ALL.iter().map(|rating| (rating.as_str(), *rating));
+    let ratings: Vec<_> = ratings.collect();
+    let mut filter = SessionFilter {
+        q: params.text("q"),
+        status: params.take("status"),
+        scored: choice(params, "scored", &SCORED),
+        rating: choice(params, "rating", &ratings),
+        min_score: params.whole("min_score", 0..=100),
+        max_score: params.whole("max_score", 0..=100),
+        missing_tool: params.text("missing_tool"),
+        tag: params.text("tag"),
+        agent: params.text("agent"),
+        alert_type: params.text("alert_type"),
+        from: params.time("from"),
+        to: params.time("to"),
+        ids: ids(params),
+        ..SessionFilter::default()
+    };
+    match params.text("criteria").as_deref() {
+        None => {}
+        Some("current") => filter.criteria_hash = Some(current_criteria.to_owned()),
+        Some("not_current") => filter.criteria_not = Some(current_criteria.to_owned()),
+        Some(hash) if is_name(hash) => filter.criteria_hash = Some(hash.to_ascii_lowercase()),
+        Some(_) => params.fault("criteria", format!("must be not_current, {FORMS}")),
+    }
+    let scores = filter.min_score.zip(filter.max_score);
+    if scores.is_some_and(|(least, most)| least > most) {
+        params.fault("min_score", "must not be more than max_score".to_owned());
+    }
+    let times = filter.from.zip(filter.to);
+    if times.is_some_and(|(from, to)| from > to) {
+        params.fault("from", "must not be later than to".to_owned());
+    }
+    filter
+}
+
+const SCORED: [(&str, Scored); 4] = [
+    ("yes", Scored::Yes),
+    ("no", Scored::No),
+    ("running", Scored::Running),
+    ("failed", Scored::Failed),
+];
+fn choice<T: Copy>(params: &mut Params, name: &'static str, known: &[(&str, T)]) -> Option<T> {
+    let text = params.text(name)?;
+    let found = known.iter().find(|(word, _)| *word == text);
+    if found.is_none() {
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        params.fault(name, format!("must be one of {}", words.join(", ")));
+    }
+    found.map(|(_, value)| *value)
+}
+
+fn ids(params: &mut Params) -> Vec<Uuid> {
+    let Some(text) = params.text("ids") else {
+        return Vec::new();
+    };
+    let ids: Result<Vec<Uuid>, _> = text.split(',').map(|id| id.trim().parse()).collect();
+    match ids {
+        Ok(ids) if ids.len() <= MAX_IDS => ids,
+        Ok(ids) => {
+            params.fault("ids", format!("holds {} ids; at most {MAX_IDS}", ids.len()));
+            Vec::new()
+        }
+        Err(error) => {
+            params.fault("ids", format!("must be UUIDs separated by commas: {error}"));
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Sessions: put one, read one, list and filter. Putting a session stores it and scores nothing.
+
+pub(crate) mod filter;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use uuid::Uuid;
+
+use self::filter::{SessionQuery, session_filter};
+use crate::api::ApiState;
+use crate::api::criteria::named::beginning;
+use crate::api::http::body::JsonText;
+use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::params::{Params, Segment, uuid};
+use crate::api::http::problem::{ApiError, Fault, Problem, Refusal};
+use crate::api::jobs::view::{job_path, score_path};
+use crate::enqueue::ScoreOnly;
+use crate::history::ingest::{InvalidSession, SessionInput};
+use crate::score::session::Rating;
+use crate::store::{SessionOrder, SessionRecord, SessionSummary};
+use crate::wire::{
+    ActiveJob, PutOutcome, Session, SessionItem, SessionLinks, SessionPut, SessionScoreSummary,
+    Sessions,
+};
+
+/// The routes of this file.
+pub(crate) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_sessions))
+        .routes(routes!(put_session, get_session))
+}
+
+fn links(id: Uuid) -> SessionLinks {
+    SessionLinks {
+        this: format!("/api/v1/sessions/{id}"),
+        score: score_path(id),
+        scores: format!("/api/v1/scoring/sessions/{id}/scores"),
+    }
+}
+
+fn whole(session: SessionRecord, only: ScoreOnly) -> Session {
+    Session {
+        scorable: only.takes(session.status),
+        session_id: session.session_id,
+        source: session.source,
+        status: session.status,
+        alert_type: session.alert_type,
+        agent: session.agent,
+        author: session.author,
+        alert_data: session.alert_data,
+        conversation: session.conversation,
+        final_analysis: session.final_analysis,
+        tools: session.tools,
+        tags: session.tags,
+        started_at: session.started_at,
+        completed_at: session.completed_at,
+        links: links(session.session_id),
+    }
+}
+
+fn listed(session: SessionSummary, current_criteria: &str, only: ScoreOnly) -> SessionItem {
+    SessionItem {
+        scorable: only.takes(session.status),
+        session_id: session.session_id,
+        source: session.source,
+        status: session.status,
+        alert_type: session.alert_type,
+        agent: session.agent,
+        author: session.author,
+        tags: session.tags,
+        started_at: session.started_at,
+        completed_at: session.completed_at,
+        created_at: session.created_at,
+        score: session.score.map(
+            |(score_id, total_score, criteria_hash, simulated, scored_at, scored_triggered_by)| {
+                SessionScoreSummary {
+                    score_id,
+                    total_score,
+                    rating: Rating::of(total_score),
+                    is_current_criteria: criteria_hash == current_criteria,
+                    criteria_hash,
+                    simulated,
+                    scored_at,
+                    scored_triggered_by,
+                }
+            },
+        ),
+        active_job: session.active_job.map(|(job_id, state)| ActiveJob {
+            job_id: job_id.0,
+            state,
+            href: job_path(job_id),
+        }),
+        failed: session.failed,
+        links: links(session.session_id),
+    }
+}
+
+/// Stores a session, or replaces it; its scores and jobs stay. Nothing is scored by this.
+#[utoipa::path(
+    put, path = "/api/v1/sessions/{session_id}", tag = "sessions",
+    params(("session_id" = Uuid, Path, description = "The session")),
+    request_body(content = SessionInput, example = json!({
+        "status": "completed",
+        "alert_type": "PodCrashLooping",
+        "agent": "kubernetes",
+        "alert_data": {"namespace": "shop", "pod": "cart-7d9f"},
+        "conversation": [
+            {"role": "user", "content": "Investigate the alert."},
+            {"role": "tool", "tool_name": "kubectl", "content": "Last State: Terminated, Reason: OOMKilled"},
+            {"role": "assistant", "content": "The container was killed for memory."}
+        ],
+        "final_analysis": "OOMKilled; raise the memory limit.",
+        "tools": ["kubectl", "prometheus"]
+    })),
+    responses(
+        (status = 200, description = "It was there: updated or unchanged", body = SessionPut),
+        (status = 201, description = "It is new", body = SessionPut, headers(("Location" = String, description = "The session"))),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn put_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    params: Params,
+    JsonText(body): JsonText,
+) -> Result<Response, ApiError> {
+    let session_id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let session = SessionInput::from_json(&body)
+        .and_then(|input| input.into_record(session_id, "api"))
+        .map_err(invalid)?;
+    let outcome = state.store.put_session(&session, state.clock.now()).await?;
+    let status = match outcome {
+        PutOutcome::New => StatusCode::CREATED,
+        PutOutcome::Updated | PutOutcome::Unchanged => StatusCode::OK,
+    };
+    let body = SessionPut {
+        session_id,
+        outcome,
+        status: session.status,
+        messages: session.conversation.len(),
+        links: links(session_id),
+    };
+    let location = HeaderValue::from_str(&body.links.this).ok();
+    let mut response = (status, Json(body)).into_response();
+    if let Some(location) = location.filter(|_| outcome == PutOutcome::New) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
+    ApiError::Invalid {
+        refusal: Refusal::Unprocessable,
+        faults: faults
+            .into_iter()
+            .map(|fault| Fault {
+                pointer: fault.pointer,
+                message: fault.message,
+            })
+            .collect(),
+    }
+}
+
+/// Reads a session, whole.
+#[utoipa::path(
+    get, path = "/api/v1/sessions/{session_id}", tag = "sessions",
+    params(
+        ("session_id" = Uuid, Path, description = "The session"),
+        ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
+    ),
+    responses(
+        (status = 200, description = "The session", body = Session, headers(("ETag" = String, description = "Its version"))),
+        (status = 304, description = "Not changed"),
+        (status = 404, description = "session-not-found", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn get_session(
+    State(state): State<ApiState>,
+    Segment(session_id): Segment,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let session_id = uuid(&session_id, "session_id", Refusal::Unprocessable)?;
+    params.finish()?;
+    let session = state.store.session(session_id).await?;
+    let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
+    let view = whole(session, state.enqueue.score_only());
+    json_or_unchanged(&headers, &view)
+}
+
+/// Lists sessions, newest first unless `sort` says otherwise; every other parameter narrows.
+///
+/// A page may be shorter than `limit`, even empty, and have a `next_cursor`: then few of the thousands of sessions that it
+/// looked at have what is asked for, and the next page goes on behind them.
+#[utoipa::path(
+    get, path = "/api/v1/sessions", tag = "sessions",
+    params(SessionQuery),
+    responses(
+        (status = 200, description = "The sessions", body = Sessions),
+        (status = 422, description = "invalid-request", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+async fn list_sessions(
+    State(state): State<ApiState>,
+    mut params: Params,
+) -> Result<Json<Sessions>, ApiError> {
+    let current = state.enqueue.current_criteria();
+    let mut filter = session_filter(&mut params, &current.hash.0);
+    let order = params.take("sort").unwrap_or(SessionOrder::Newest);
+    let (limit, cursor) = (params.limit(), params.cursor());
+    params.finish()?;
+    if let Some(text) = filter.criteria_hash.take() {
+        filter.criteria_hash = Some(beginning(&state, "/criteria", text).await?);
+    }
+    let page = state
+        .store
+        .sessions(&filter, order, cursor.as_ref(), limit)
+        .await?;
+    let items = page.items.into_iter();
+    let only = state.enqueue.score_only();
+    Ok(Json(Sessions {
+        items: items
+            .map(|item| listed(item, &current.hash.0, only))
+            .collect(),
+        next_cursor: page.next_cursor.map(|cursor| cursor.0),
+    }))
+}
